@@ -1,0 +1,222 @@
+//! The spec of an EtcdCluster. Every rule stands beside the field it guards; those that need more than one field are in
+//! `rules`.
+
+use k8s_openapi::api::core::v1::LocalObjectReference;
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::rules::{self, rule};
+use crate::status::EtcdClusterStatus;
+
+mod options;
+mod pod;
+mod storage;
+
+pub use options::{AutoCompactionMode, EtcdOptions};
+pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
+pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
+
+/// The largest `size`.
+///
+/// Every write waits for a majority, so each further pair of members costs latency and buys the loss of one more;
+/// etcd's own advice ends at 7. 9 leaves room for a migration and still keeps a slip of the finger (`size: 30`) out.
+pub const MAX_SIZE: u32 = 9;
+
+/// The longest name of a cluster: `<name>-<n>`, with the largest `n` there is, must be a DNS label of 63.
+pub const MAX_NAME_LENGTH: usize = 52;
+
+/// The image repository when neither the spec nor the operator names one.
+pub const DEFAULT_IMAGE_REGISTRY: &str = "gcr.io/etcd-development/etcd";
+
+/// What is wanted of an etcd cluster.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operator.etcd.io",
+    version = "v1alpha1",
+    kind = "EtcdCluster",
+    doc = "An etcd cluster: one Pod, one volume and one etcd member for each of its members.",
+    plural = "etcdclusters",
+    shortname = "etcd",
+    shortname = "ec",
+    namespaced,
+    status = "EtcdClusterStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
+    scale(
+        spec_replicas_path = ".spec.size",
+        status_replicas_path = ".status.currentReplicas",
+        label_selector_path = ".status.selector"
+    ),
+    printcolumn(
+        name = "Size",
+        type_ = "integer",
+        json_path = ".spec.size",
+        description = "Members asked for"
+    ),
+    printcolumn(
+        name = "Ready",
+        type_ = "integer",
+        json_path = ".status.readyReplicas",
+        description = "Members that serve"
+    ),
+    printcolumn(
+        name = "Version",
+        type_ = "string",
+        json_path = ".status.currentVersion",
+        description = "The etcd version that runs"
+    ),
+    printcolumn(
+        name = "Leader",
+        type_ = "string",
+        json_path = ".status.members[?(@.isLeader==true)].name",
+        description = "The member that leads"
+    ),
+    printcolumn(
+        name = "Phase",
+        type_ = "string",
+        json_path = ".status.phase",
+        description = "What the cluster does now"
+    ),
+    printcolumn(
+        name = "Target",
+        type_ = "string",
+        json_path = ".status.targetVersion",
+        description = "The etcd version committed to",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Cluster-ID",
+        type_ = "string",
+        json_path = ".status.clusterID",
+        description = "The id that etcd gave the cluster",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::spec()))]
+pub struct EtcdClusterSpec {
+    /// How many members the cluster has. 3 survives the loss of one, 5 the loss of two; an even number survives no
+    /// more than the odd number below it. 0 hibernates the cluster: its Pods stop, its volumes and member identities
+    /// stay, and any later size wakes it with its data. At most 9, because every write waits for a majority.
+    #[schemars(with = "i32", extend("x-kubernetes-validations" = [
+        rule("self >= 0", "size must not be negative: 0 hibernates the cluster, 1 or more runs it"),
+        rule("self <= 9", "size must not be larger than 9: every write waits for a majority, so more members make \
+            etcd slower; 3 or 5 serve nearly always"),
+    ]))]
+    pub size: u32,
+
+    /// The etcd version to run, such as 3.6.16, with or without a leading "v". Also the tag of the image, unless
+    /// `image` is set.
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule(r"self.matches('^v?(0|[1-9][0-9]{0,3})([.](0|[1-9][0-9]{0,3})){2}$')",
+            "version must be a full etcd release such as 3.6.16 or v3.6.16"),
+        rule(r"!self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$') || self.matches('^v?3[.]([5-9]|[1-9][0-9]+)[.]')",
+            "version must be of etcd 3.5 or a later 3.x line"),
+    ]))]
+    pub version: String,
+
+    /// The whole reference of the etcd image, for mirrors with names of their own. It must hold the version that
+    /// `version` says. Absent: `imageRegistry` with the version as tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = [
+        rule("self.matches('^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$')",
+            "image must be a whole image reference such as registry.example/etcd:v3.6.16"),
+    ]))]
+    pub image: Option<String>,
+
+    /// The image repository, without a tag. Absent: what the operator was started with, by default
+    /// gcr.io/etcd-development/etcd.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 255), extend("x-kubernetes-validations" = [
+        rule("self.matches('^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*$')",
+            "imageRegistry must be an image repository without a tag, such as gcr.io/etcd-development/etcd; \
+             to name a whole image use spec.image"),
+    ]))]
+    pub image_registry: Option<String>,
+
+    /// When the kubelet pulls the image. Absent: Kubernetes decides by the tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_pull_policy: Option<PullPolicy>,
+
+    /// Secrets of this namespace with credentials for the image registry.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "rules::secret_names")]
+    pub image_pull_secrets: Vec<LocalObjectReference>,
+
+    /// Where each member keeps its data. Absent: a volume of 1Gi of the default storage class for each member.
+    #[serde(default)]
+    pub storage_spec: StorageSpec,
+
+    /// Whether clients and peers speak TLS. Absent: they do.
+    #[serde(default)]
+    pub tls: TlsSpec,
+
+    /// Further etcd flags, each as one item: `--flag=value`, or `--flag` for a switch. A flag given here replaces the
+    /// one that the operator would give. Refused are flags that make up a member's identity, that point to
+    /// certificates, or that would lose data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "rules::etcd_options")]
+    pub etcd_options: Vec<String>,
+
+    /// The settings of etcd that matter most, typed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etcd: Option<EtcdOptions>,
+
+    /// What the Pods of members carry beyond what the operator gives them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pod_template: Option<PodTemplate>,
+
+    /// The operator looks and reports, and changes nothing, until this is false again.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+}
+
+/// When an image is pulled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PullPolicy {
+    /// At every start of a container.
+    Always,
+    /// When the node does not have it.
+    IfNotPresent,
+    /// Never: the node must have it.
+    Never,
+}
+
+/// Whether and how clients and peers speak TLS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TlsSpec {
+    /// Where certificates come from. "auto": the operator keeps a CA for this cluster and issues server, peer and
+    /// client certificates (Secrets NAME-ca, NAME-server-tls, NAME-peer-tls, NAME-client-tls). "disabled": everything
+    /// is in plain text, and whoever reaches the cluster owns its data. Fixed once the cluster is founded.
+    #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
+        rule("self in ['auto', 'disabled']",
+            "tls.provider must be auto or disabled; this version of the operator does not speak to cert-manager"),
+    ]))]
+    pub provider: TlsProvider,
+}
+
+/// Where certificates come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TlsProvider {
+    /// From a CA of the cluster's own, kept by the operator.
+    #[default]
+    Auto,
+    /// There are none: plain text.
+    Disabled,
+}
+
+impl PullPolicy {
+    /// The word Kubernetes has for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "Always",
+            Self::IfNotPresent => "IfNotPresent",
+            Self::Never => "Never",
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The resource definitions as Kubernetes gets them.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool, ValidationRule,
+};
+use kube_core::CustomResourceExt;
+
+use crate::cluster::EtcdCluster;
+use crate::rules;
+
+/// Every resource definition of the group. Take them from here, not from `EtcdCluster::crd()`, which lacks the rules on
+/// the whole object.
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![etcd_clusters()]
+}
+
+/// The resource definitions as one YAML stream: what `quorate crds` prints and what stands under `config/crd`.
+pub fn crds_yaml() -> String {
+    let document = |crd: &CustomResourceDefinition| {
+        serde_yaml_ng::to_string(crd).expect("a resource definition has text keys only, so it is YAML")
+    };
+    crds().iter().map(|crd| format!("---\n{}", document(crd))).collect()
+}
+
+fn etcd_clusters() -> CustomResourceDefinition {
+    let mut crd = EtcdCluster::crd();
+    for version in &mut crd.spec.versions {
+        let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
+            continue;
+        };
+        tidy(schema);
+        let properties = schema.properties.get_or_insert_default();
+        if let Some(status) = properties.get_mut("status") {
+            without_defaults(status);
+        }
+        schema.x_kubernetes_validations = Some(rules::object().into_iter().map(validation).collect());
+    }
+    crd
+}
+
+/// Takes out what the generator writes and Kubernetes does not need: titles, formats it does not know, and `nullable`,
+/// without which it drops a null instead of storing it.
+fn tidy(schema: &mut JSONSchemaProps) {
+    schema.title = None;
+    schema.nullable = None;
+    schema.format = match schema.format.as_deref() {
+        Some("uint8" | "uint16" | "int32") => Some("int32".to_owned()),
+        Some("uint32" | "uint64" | "int64") => Some("int64".to_owned()),
+        Some("date-time") => Some("date-time".to_owned()),
+        Some(_) | None => None,
+    };
+    each_subschema(schema, tidy);
+}
+
+/// A status says what was written and nothing else, so nothing in it is defaulted.
+fn without_defaults(schema: &mut JSONSchemaProps) {
+    schema.default = None;
+    each_subschema(schema, without_defaults);
+}
+
+fn each_subschema(schema: &mut JSONSchemaProps, act: fn(&mut JSONSchemaProps)) {
+    schema.properties.iter_mut().flat_map(|properties| properties.values_mut()).for_each(act);
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        act(items);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        act(values);
+    }
+}
+
+fn validation(rule: kube_core::Rule) -> ValidationRule {
+    let rule = serde_json::to_value(rule).expect("a rule is plain text");
+    serde_json::from_value(rule).expect("kube's rule has the fields of Kubernetes' rule")
+}

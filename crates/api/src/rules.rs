@@ -1,0 +1,265 @@
+//! Rules that need more than one field, and the schemas of values that several fields share.
+//!
+//! Lengths and counts are bounded everywhere: Kubernetes estimates the cost of a CEL rule from them, and refuses a
+//! definition whose rules could become too dear.
+
+use kube_core::Rule;
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+mod flags;
+
+pub(crate) use flags::etcd_options;
+
+/// A rule with its message.
+pub(crate) fn rule(cel: impl Into<String>, message: &str) -> Rule {
+    Rule::new(cel).message(message)
+}
+
+/// On the whole object. The rules on changes hold only once the cluster is founded: until then an edit cures what
+/// keeps it from being founded, and a new attempt begins.
+pub(crate) fn object() -> Vec<Rule> {
+    const NOT_FOUNDED: &str = "!has(self.status) || !has(self.status.clusterID)";
+    let fixed = |path: &str, unchanged: &str, message: &str| {
+        rule(format!("{NOT_FOUNDED} || {unchanged}"), message).field_path(path)
+    };
+    vec![
+        rule(
+            "size(self.metadata.name) <= 52",
+            "metadata.name must be at most 52 characters: members are called NAME-0, NAME-1, ..., and their names \
+             must be DNS labels of 63 at most",
+        ),
+        rule(
+            "self.metadata.name.matches('^[a-z][a-z0-9-]*$')",
+            "metadata.name must be a DNS label that starts with a letter (a-z, then a-z, 0-9 or '-', no dots), because \
+             Services and members carry it",
+        ),
+        fixed(
+            ".spec.storageSpec.medium",
+            "self.spec.storageSpec.medium == oldSelf.spec.storageSpec.medium",
+            "storageSpec.medium is fixed once the cluster is founded: the data of its members lie there; make another \
+             cluster and move the data",
+        ),
+        fixed(
+            ".spec.storageSpec.accessModes",
+            "self.spec.storageSpec.accessModes == oldSelf.spec.storageSpec.accessModes",
+            "storageSpec.accessModes is fixed once the cluster is founded: Kubernetes does not change it on volumes",
+        ),
+        fixed(
+            ".spec.storageSpec",
+            "(has(self.spec.storageSpec.storageClassName) ? self.spec.storageSpec.storageClassName : '') == \
+             (has(oldSelf.spec.storageSpec.storageClassName) ? oldSelf.spec.storageSpec.storageClassName : '')",
+            "storageSpec.storageClassName is fixed once the cluster is founded: Kubernetes does not change it on \
+             volumes; make another cluster and move the data",
+        ),
+        fixed(
+            ".spec.storageSpec.volumeSizeRequest",
+            "!isQuantity(string(self.spec.storageSpec.volumeSizeRequest)) || \
+             !isQuantity(string(oldSelf.spec.storageSpec.volumeSizeRequest)) || \
+             quantity(string(self.spec.storageSpec.volumeSizeRequest)).compareTo(\
+             quantity(string(oldSelf.spec.storageSpec.volumeSizeRequest))) >= 0",
+            "storageSpec.volumeSizeRequest must not become smaller: volumes can grow and never shrink",
+        ),
+        fixed(
+            ".spec.tls.provider",
+            "self.spec.tls.provider == oldSelf.spec.tls.provider",
+            "tls.provider is fixed once the cluster is founded: peers that speak TLS and peers that do not can not \
+             form a quorum",
+        ),
+    ]
+}
+
+/// On the spec.
+pub(crate) fn spec() -> Vec<Rule> {
+    let mut rules = vec![
+        rule(
+            "self.size != 0 || self.storageSpec.medium != 'Memory'",
+            "size 0 keeps the volumes of members, and members in memory have none: delete the cluster, or keep at \
+             least 1",
+        )
+        .field_path(".size"),
+        rule(
+            "!has(self.etcd) || !has(self.etcd.quotaBackendBytes) || \
+             !isQuantity(string(self.etcd.quotaBackendBytes)) || \
+             !isQuantity(string(self.storageSpec.volumeSizeRequest)) || \
+             quantity(string(self.etcd.quotaBackendBytes)).compareTo(\
+             quantity(string(self.storageSpec.volumeSizeRequest))) <= 0",
+            "etcd.quotaBackendBytes must not be larger than storageSpec.volumeSizeRequest (1Gi if absent): the database \
+             would fill the disk before it reaches its quota",
+        )
+        .field_path(".etcd.quotaBackendBytes"),
+    ];
+    rules.extend(flags::given_twice());
+    rules
+}
+
+/// On `storageSpec`.
+pub(crate) fn storage() -> Vec<Rule> {
+    vec![
+        rule(
+            "!isQuantity(string(self.volumeSizeRequest)) || \
+             quantity(string(self.volumeSizeRequest)).compareTo(quantity('1Mi')) >= 0",
+            "storageSpec.volumeSizeRequest must be at least 1Mi",
+        )
+        .field_path(".volumeSizeRequest"),
+        rule(
+            "!has(self.volumeSizeLimit) || !isQuantity(string(self.volumeSizeLimit)) || \
+             !isQuantity(string(self.volumeSizeRequest)) || \
+             quantity(string(self.volumeSizeLimit)).compareTo(quantity(string(self.volumeSizeRequest))) >= 0",
+            "storageSpec.volumeSizeLimit must not be smaller than storageSpec.volumeSizeRequest",
+        )
+        .field_path(".volumeSizeLimit"),
+        rule(
+            "self.medium != 'Memory' || !has(self.storageClassName)",
+            "storageSpec.storageClassName has no meaning with medium Memory: leave one of them out",
+        )
+        .field_path(".storageClassName"),
+        rule(
+            "self.medium != 'Memory' || !has(self.volumeSizeLimit)",
+            "storageSpec.volumeSizeLimit has no meaning with medium Memory: volumeSizeRequest is the limit there",
+        )
+        .field_path(".volumeSizeLimit"),
+    ]
+}
+
+/// On `etcd`.
+pub(crate) fn etcd() -> Vec<Rule> {
+    vec![
+        rule(
+            "!has(self.quotaBackendBytes) || !isQuantity(string(self.quotaBackendBytes)) || \
+             quantity(string(self.quotaBackendBytes)).compareTo(quantity('1Mi')) >= 0",
+            "etcd.quotaBackendBytes must be at least 1Mi; without a limit a database fills its disk",
+        )
+        .field_path(".quotaBackendBytes"),
+        rule(
+            "(has(self.electionTimeout) ? self.electionTimeout : 1000) >= \
+             5 * (has(self.heartbeatInterval) ? self.heartbeatInterval : 100)",
+            "etcd.electionTimeout (1000 if absent) must be at least five times etcd.heartbeatInterval (100 if absent): \
+             etcd does not start otherwise",
+        ),
+        rule(
+            "!has(self.autoCompactionMode) || has(self.autoCompactionRetention)",
+            "etcd.autoCompactionMode has no effect without etcd.autoCompactionRetention: say how much to keep",
+        )
+        .field_path(".autoCompactionMode"),
+        rule(
+            "!has(self.autoCompactionRetention) || \
+             !(has(self.autoCompactionMode) && self.autoCompactionMode == 'revision') || \
+             self.autoCompactionRetention.matches('^[0-9]{1,18}$')",
+            "etcd.autoCompactionRetention must be a number of revisions such as 1000 in mode revision",
+        )
+        .field_path(".autoCompactionRetention"),
+        rule(
+            "!has(self.autoCompactionRetention) || \
+             (has(self.autoCompactionMode) && self.autoCompactionMode == 'revision') || \
+             self.autoCompactionRetention.matches('^([0-9]{1,6}|([0-9]{1,9}(ms|s|m|h))+)$')",
+            "etcd.autoCompactionRetention must be a time such as 30m or 8h, or a number of hours, in mode periodic",
+        )
+        .field_path(".autoCompactionRetention"),
+    ]
+}
+
+/// On `podTemplate.spec.resources`.
+pub(crate) fn resources() -> Vec<Rule> {
+    ["cpu", "memory"]
+        .into_iter()
+        .map(|name| {
+            rule(
+                format!(
+                    "!has(self.requests) || !has(self.limits) || !('{name}' in self.requests) || \
+                     !('{name}' in self.limits) || !isQuantity(string(self.requests['{name}'])) || \
+                     !isQuantity(string(self.limits['{name}'])) || \
+                     quantity(string(self.requests['{name}'])).compareTo(\
+                     quantity(string(self.limits['{name}']))) <= 0"
+                ),
+                &format!("resources: the {name} request must not be larger than the {name} limit"),
+            )
+        })
+        .collect()
+}
+
+/// A quantity, as text or as a number.
+pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "x-kubernetes-int-or-string": true,
+        "maxLength": 32,
+        "x-kubernetes-validations": [rule(
+            "isQuantity(string(self)) && quantity(string(self)).sign() >= 0",
+            "must be a quantity such as 512Mi, 8Gi or 0.5, and not negative",
+        )],
+    })
+}
+
+/// Quantities by name.
+pub(crate) fn quantities(generator: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 6,
+        "additionalProperties": quantity(generator),
+    })
+}
+
+/// Labels of Pods.
+pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": {
+            "type": "string",
+            "maxLength": 63,
+            "x-kubernetes-validations": [rule(
+                "self.matches('^([A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?)?$')",
+                "must be a label value: letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+            )],
+        },
+        "x-kubernetes-validations": [ours(), rule(
+            "self.all(key, !(key in ['app', 'app.kubernetes.io/name', 'app.kubernetes.io/instance', \
+             'app.kubernetes.io/managed-by']))",
+            "the labels app, app.kubernetes.io/name, app.kubernetes.io/instance and app.kubernetes.io/managed-by are \
+             set by the operator: choose other keys",
+        )],
+    })
+}
+
+/// Annotations of Pods.
+pub(crate) fn annotations(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": { "type": "string", "maxLength": 16384 },
+        "x-kubernetes-validations": [ours()],
+    })
+}
+
+/// Names of Secrets, in the shape that Pods have them.
+pub(crate) fn secret_names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "items": {
+            "type": "object",
+            "required": ["name"],
+            "properties": {
+                "name": {
+                    "description": "The name of the Secret.",
+                    "type": "string",
+                    "maxLength": 253,
+                    "x-kubernetes-validations": [rule(
+                        "self.matches('^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$')",
+                        "must be the name of a Secret",
+                    )],
+                },
+            },
+        },
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["name"],
+    })
+}
+
+/// Keys under our prefix are the operator's.
+fn ours() -> Rule {
+    rule(
+        "self.all(key, !key.startsWith('operator.etcd.io/'))",
+        "keys that start with operator.etcd.io/ are set by the operator: choose another prefix",
+    )
+}

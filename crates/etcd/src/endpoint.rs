@@ -1,0 +1,107 @@
+//! Where a member is dialled and how.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
+
+use crate::error::describe;
+
+/// One member's client port: an IP address, so that no name service stands between us and a sick member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Endpoint {
+    /// Where to dial.
+    pub address: SocketAddr,
+    /// How to speak TLS there; `None` for plain http.
+    pub tls: Option<Tls>,
+}
+
+/// TLS towards a member, all as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Tls {
+    /// The DNS name the member's certificate must be valid for.
+    pub server_name: String,
+    /// The authorities trusted to sign the member's certificate.
+    pub ca: Vec<u8>,
+    /// Our own certificate.
+    pub cert: Vec<u8>,
+    /// Its key.
+    pub key: Vec<u8>,
+}
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadlines {
+    /// For a connection, handshake included. Shorter than `call`, so that "no connection" is told from "no answer".
+    pub connect: Duration,
+    /// For one call, connection included.
+    pub call: Duration,
+}
+
+/// The endpoint cannot be dialled as given.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BadEndpoint {
+    /// The CA file holds no certificate.
+    #[error("the CA bundle holds no certificate")]
+    NoCa,
+    /// Certificate, key or server name cannot be used.
+    #[error("TLS material cannot be used: {0}")]
+    Tls(String),
+}
+
+impl Endpoint {
+    /// A member that speaks plain http.
+    pub fn plain(address: SocketAddr) -> Self {
+        Self { address, tls: None }
+    }
+
+    /// A member that speaks TLS.
+    pub fn tls(address: SocketAddr, tls: Tls) -> Self {
+        Self { address, tls: Some(tls) }
+    }
+
+    pub(crate) fn dialler(&self, deadlines: Deadlines) -> Result<Dialler, BadEndpoint> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        let endpoint = tonic::transport::Endpoint::from_shared(format!("{scheme}://{}", self.address))
+            .expect("a socket address makes a valid URI")
+            .connect_timeout(deadlines.connect)
+            .tcp_nodelay(true);
+        let Some(tls) = &self.tls else { return Ok(Dialler(endpoint)) };
+        if CertificateDer::pem_slice_iter(&tls.ca).find_map(Result::ok).is_none() {
+            return Err(BadEndpoint::NoCa);
+        }
+        let config = ClientTlsConfig::new()
+            .domain_name(&tls.server_name)
+            .ca_certificate(Certificate::from_pem(&tls.ca))
+            .identity(Identity::from_pem(&tls.cert, &tls.key))
+            .timeout(deadlines.connect);
+        endpoint.tls_config(config).map(Dialler).map_err(|error| BadEndpoint::Tls(describe(&error)))
+    }
+}
+
+/// An endpoint that is known to be well formed.
+#[derive(Clone, Debug)]
+pub(crate) struct Dialler(tonic::transport::Endpoint);
+
+impl Dialler {
+    /// A channel that connects on its first call.
+    pub(crate) fn channel(&self) -> Channel {
+        self.0.connect_lazy()
+    }
+}
+
+impl Default for Deadlines {
+    fn default() -> Self {
+        Self { connect: Duration::from_secs(1), call: Duration::from_secs(2) }
+    }
+}
+
+impl fmt::Debug for Tls {
+    // Without the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}

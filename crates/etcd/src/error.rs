@@ -1,0 +1,251 @@
+//! What is known after a call failed. "It failed" is not an answer: a lost reply may have been preceded by success (R8).
+
+mod describe;
+
+use tonic::{Code, Status};
+
+pub(crate) use describe::describe;
+
+/// Why a call brought no reply, by what is known about its effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// etcd answered, and certainly did not do it. With etcd's own words.
+    #[error("refused: {1}")]
+    Refused(Refusal, String),
+    /// It may have been done: the reply was lost, late, or does not say.
+    #[error("outcome unknown: {0}")]
+    Unknown(String),
+    /// It was certainly never sent: there was no connection to send it on.
+    #[error("unreachable: {0}")]
+    Unreachable(String),
+}
+
+/// Why etcd refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// The member was not in contact with enough of its peers for the last 5 s.
+    UnhealthyCluster,
+    /// Too many members have never started; one more change could cost the quorum.
+    NotEnoughStartedMembers,
+    /// Another learner has to be promoted or removed first.
+    TooManyLearners,
+    /// The learner has not caught up with the leader.
+    LearnerNotReady,
+    /// A member has this peer URL.
+    PeerUrlExists,
+    /// A member has this id.
+    MemberExists,
+    /// No member has this id, or none any more.
+    MemberNotFound,
+    /// The member to promote is a voter already.
+    MemberNotLearner,
+    /// The member knows no leader.
+    NoLeader,
+    /// Only the leader can do this, and the member asked is not.
+    NotLeader,
+    /// Leadership cannot go there: no such voter.
+    BadLeaderTransferee,
+    /// The member belongs to another cluster.
+    ClusterIdMismatch,
+    /// The user may not do this.
+    PermissionDenied,
+    /// The user is not known.
+    Unauthenticated,
+    /// A learner does not answer this.
+    NotSupportedForLearner,
+    /// The database has reached its quota.
+    NoSpace,
+    /// The member's data differ from its peers'.
+    Corrupt,
+    /// Anything else: a bad argument, a call this version does not have.
+    Other,
+}
+
+impl CallError {
+    /// The refusal, if it is one.
+    pub fn refusal(&self) -> Option<Refusal> {
+        match self {
+            Self::Refused(refusal, _) => Some(*refusal),
+            Self::Unknown(_) | Self::Unreachable(_) => None,
+        }
+    }
+
+    /// Whether the call may have taken effect.
+    pub fn may_have_applied(&self) -> bool {
+        match self {
+            Self::Unknown(_) => true,
+            Self::Refused(..) | Self::Unreachable(_) => false,
+        }
+    }
+}
+
+impl From<Status> for CallError {
+    fn from(status: Status) -> Self {
+        // Before etcd's text: without a connection there is none, and the source tells why.
+        if let Some(reason) = describe::never_connected(&status) {
+            return Self::Unreachable(reason);
+        }
+        match refusal(status.code(), status.message()) {
+            Some(refusal) => Self::Refused(refusal, status.message().to_owned()),
+            None => Self::Unknown(describe::lost(&status)),
+        }
+    }
+}
+
+/// Etcd's messages are the contract, its codes are not: some of its errors arrive as `Unknown`, and some changed code
+/// between minor versions.
+fn refusal(code: Code, message: &str) -> Option<Refusal> {
+    let known = match message {
+        "etcdserver: unhealthy cluster" => Refusal::UnhealthyCluster,
+        "etcdserver: re-configuration failed due to not enough started members" => {
+            Refusal::NotEnoughStartedMembers
+        }
+        "etcdserver: too many learner members in cluster" => Refusal::TooManyLearners,
+        "etcdserver: can only promote a learner member which is in sync with leader" => {
+            Refusal::LearnerNotReady
+        }
+        "etcdserver: Peer URLs already exists" => Refusal::PeerUrlExists,
+        "etcdserver: member ID already exist" => Refusal::MemberExists,
+        "etcdserver: member not found" => Refusal::MemberNotFound,
+        "etcdserver: can only promote a learner member" => Refusal::MemberNotLearner,
+        "etcdserver: no leader" => Refusal::NoLeader,
+        "etcdserver: not leader" => Refusal::NotLeader,
+        "etcdserver: bad leader transferee" => Refusal::BadLeaderTransferee,
+        "etcdserver: cluster ID mismatch" => Refusal::ClusterIdMismatch,
+        "etcdserver: permission denied" => Refusal::PermissionDenied,
+        "etcdserver: invalid auth token" => Refusal::Unauthenticated,
+        "etcdserver: rpc not supported for learner" => Refusal::NotSupportedForLearner,
+        "etcdserver: mvcc: database space exceeded" => Refusal::NoSpace,
+        "etcdserver: corrupt cluster" => Refusal::Corrupt,
+        // Checked before anything is proposed; the codes vary.
+        "etcdserver: not capable" | "etcdserver: too many requests" | "etcdserver: request is too large" => {
+            Refusal::Other
+        }
+        _ => return refusal_by_code(code, message),
+    };
+    Some(known)
+}
+
+fn refusal_by_code(code: Code, message: &str) -> Option<Refusal> {
+    match code {
+        Code::PermissionDenied => Some(Refusal::PermissionDenied),
+        Code::Unauthenticated => Some(Refusal::Unauthenticated),
+        Code::InvalidArgument
+        | Code::NotFound
+        | Code::AlreadyExists
+        | Code::FailedPrecondition
+        | Code::Unimplemented => Some(Refusal::Other),
+        // The transport, too, uses these (a reply too large to read): only in etcd's own words are they an answer.
+        Code::OutOfRange | Code::ResourceExhausted => {
+            message.starts_with("etcdserver: ").then_some(Refusal::Other)
+        }
+        // "request timed out", "leader changed", "server stopped" and a dead connection: proposed perhaps.
+        Code::Ok
+        | Code::Cancelled
+        | Code::Unknown
+        | Code::DeadlineExceeded
+        | Code::Aborted
+        | Code::Internal
+        | Code::Unavailable
+        | Code::DataLoss => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn etcds_refusals_are_told_by_their_words_whatever_their_code() {
+        let table = [
+            ("etcdserver: unhealthy cluster", Code::Unavailable, Refusal::UnhealthyCluster),
+            (
+                "etcdserver: re-configuration failed due to not enough started members",
+                Code::FailedPrecondition,
+                Refusal::NotEnoughStartedMembers,
+            ),
+            (
+                "etcdserver: too many learner members in cluster",
+                Code::FailedPrecondition,
+                Refusal::TooManyLearners,
+            ),
+            (
+                "etcdserver: can only promote a learner member which is in sync with leader",
+                Code::FailedPrecondition,
+                Refusal::LearnerNotReady,
+            ),
+            ("etcdserver: Peer URLs already exists", Code::FailedPrecondition, Refusal::PeerUrlExists),
+            ("etcdserver: member ID already exist", Code::FailedPrecondition, Refusal::MemberExists),
+            ("etcdserver: member not found", Code::NotFound, Refusal::MemberNotFound),
+            (
+                "etcdserver: can only promote a learner member",
+                Code::FailedPrecondition,
+                Refusal::MemberNotLearner,
+            ),
+            ("etcdserver: no leader", Code::Unavailable, Refusal::NoLeader),
+            ("etcdserver: not leader", Code::FailedPrecondition, Refusal::NotLeader),
+            ("etcdserver: bad leader transferee", Code::FailedPrecondition, Refusal::BadLeaderTransferee),
+            ("etcdserver: cluster ID mismatch", Code::FailedPrecondition, Refusal::ClusterIdMismatch),
+            ("etcdserver: permission denied", Code::PermissionDenied, Refusal::PermissionDenied),
+            ("etcdserver: invalid auth token", Code::Unauthenticated, Refusal::Unauthenticated),
+            ("etcdserver: rpc not supported for learner", Code::Unavailable, Refusal::NotSupportedForLearner),
+            ("etcdserver: mvcc: database space exceeded", Code::ResourceExhausted, Refusal::NoSpace),
+            ("etcdserver: corrupt cluster", Code::DataLoss, Refusal::Corrupt),
+            ("etcdserver: too many requests", Code::ResourceExhausted, Refusal::Other),
+        ];
+        for (words, code, refusal) in table {
+            for code in [code, Code::Unknown] {
+                let error = CallError::from(Status::new(code, words));
+                assert_eq!(error, CallError::Refused(refusal, words.to_owned()), "{words} as {code:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn other_answers_of_etcd_are_refusals_by_their_code() {
+        let table = [
+            (Code::InvalidArgument, "etcdserver: given member URLs are invalid", Refusal::Other),
+            (Code::InvalidArgument, "etcdserver: user name is empty", Refusal::Other),
+            (
+                Code::Unimplemented,
+                "unknown method MoveLeader for service etcdserverpb.Maintenance",
+                Refusal::Other,
+            ),
+            (Code::OutOfRange, "etcdserver: mvcc: required revision has been compacted", Refusal::Other),
+            (Code::PermissionDenied, "denied by a proxy", Refusal::PermissionDenied),
+            (Code::Unauthenticated, "no token", Refusal::Unauthenticated),
+        ];
+        for (code, words, refusal) in table {
+            assert_eq!(CallError::from(Status::new(code, words)).refusal(), Some(refusal), "{words}");
+        }
+    }
+
+    #[test]
+    fn h45_a_lost_or_late_reply_is_unknown_and_never_a_failure() {
+        let table = [
+            (Code::Unavailable, "etcdserver: request timed out"),
+            (Code::Unavailable, "etcdserver: request timed out, possibly due to previous leader failure"),
+            (Code::Unavailable, "etcdserver: request timed out, possibly due to connection lost"),
+            (Code::Unavailable, "etcdserver: request timed out, waiting for the applied index took too long"),
+            (Code::Unknown, "etcdserver: request timed out, leader transfer took too long"),
+            (Code::Unavailable, "etcdserver: leader changed"),
+            (Code::Unavailable, "etcdserver: server stopped"),
+            (Code::Unknown, "etcdserver: request cancelled"),
+            (Code::Unknown, "raft proposal dropped"),
+            (Code::Unknown, "member promote: unknown error(EOF)"),
+            (Code::Unavailable, "error reading a body from connection"),
+            (Code::DeadlineExceeded, "context deadline exceeded"),
+            (Code::Cancelled, "Timeout expired"),
+            (
+                Code::OutOfRange,
+                "Error, decoded message length too large: found 5 bytes, the limit is: 4 bytes",
+            ),
+            (Code::Internal, "h2 protocol error"),
+        ];
+        for (code, words) in table {
+            let error = CallError::from(Status::new(code, words));
+            assert!(error.may_have_applied(), "{words}: {error:?}");
+            assert!(error.to_string().contains(words), "{error}");
+        }
+    }
+}

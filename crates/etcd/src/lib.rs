@@ -1,0 +1,24 @@
+//! The port to etcd: one client for one member, whose replies are plain data and whose failures say what is known about
+//! the outcome.
+//!
+//! - [`MemberClient`]: the calls, each with a deadline, none ever retried
+//! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial
+//! - [`MemberStatus`], [`MemberList`], ...: the replies
+//! - [`CallError`], [`Refusal`]: refused, unknown or unreachable
+//! - [`wire`]: etcd's messages and stubs, client and server side
+//! - `testkit` (a feature): real etcd processes for tests
+//!
+//! It never decides, never retries, never balances over members: who is asked is part of the question.
+
+mod client;
+mod endpoint;
+mod error;
+mod reply;
+#[cfg(feature = "testkit")]
+pub mod testkit;
+pub mod wire;
+
+pub use client::{MemberClient, Read};
+pub use endpoint::{BadEndpoint, Deadlines, Endpoint, Tls};
+pub use error::{CallError, Refusal};
+pub use reply::{Alarm, AlarmKind, ListedMember, MemberList, MemberStatus, StoredValue};

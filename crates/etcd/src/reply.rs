@@ -1,0 +1,240 @@
+//! What a member answers, in the words of the domain.
+
+use std::str::FromStr;
+
+use quorate_model::{ClusterId, MemberId, MemberName, PeerUrl, Revision, Version};
+
+use crate::CallError;
+use crate::wire;
+
+/// A member about itself. Needs no quorum; learners answer too.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// The cluster it belongs to.
+    pub cluster_id: ClusterId,
+    /// Who it is.
+    pub member_id: MemberId,
+    /// What it runs.
+    pub version: Version,
+    /// The leader it follows; `None` if it knows none, as without a quorum.
+    pub leader: Option<MemberId>,
+    /// It holds itself for a learner. The member list may already say otherwise (hazard 18).
+    pub is_learner: bool,
+    /// Its term.
+    pub raft_term: u64,
+    /// Its committed index.
+    pub raft_index: u64,
+    /// Its applied index.
+    pub raft_applied_index: u64,
+    /// The database file, in bytes.
+    pub db_size: u64,
+    /// The part of it in use, in bytes.
+    pub db_size_in_use: u64,
+    /// The revision of its store.
+    pub revision: Revision,
+    /// The alarms it knows of, of any member.
+    pub alarms: Vec<Alarm>,
+    /// What else it complains of, in its own words.
+    pub errors: Vec<String>,
+}
+
+/// The member list as one member tells it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberList {
+    /// The cluster.
+    pub cluster_id: ClusterId,
+    /// Who told it.
+    pub responder: MemberId,
+    /// Everybody, as listed.
+    pub members: Vec<ListedMember>,
+}
+
+/// One member in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ListedMember {
+    /// Its id.
+    pub id: MemberId,
+    /// Its name; `None` until it has started for the first time.
+    pub name: Option<MemberName>,
+    /// Where its peers reach it.
+    pub peer_urls: Vec<PeerUrl>,
+    /// Where its clients reach it; empty until it has started for the first time.
+    pub client_urls: Vec<String>,
+    /// It replicates but does not vote.
+    pub is_learner: bool,
+}
+
+/// An alarm, in force until it is disarmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Alarm {
+    /// Who raised it.
+    pub member: MemberId,
+    /// About what.
+    pub kind: AlarmKind,
+}
+
+/// What an alarm is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AlarmKind {
+    /// The database has reached its quota; no member takes writes.
+    NoSpace,
+    /// The member's data differ from its peers'.
+    Corrupt,
+}
+
+/// A value and when it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredValue {
+    /// The value.
+    pub value: Vec<u8>,
+    /// When it was written.
+    pub mod_revision: Revision,
+}
+
+impl MemberStatus {
+    /// Whether it holds itself for the leader.
+    pub fn is_leader(&self) -> bool {
+        self.leader == Some(self.member_id)
+    }
+}
+
+impl MemberList {
+    /// The member with this id.
+    pub fn member(&self, id: MemberId) -> Option<&ListedMember> {
+        self.members.iter().find(|member| member.id == id)
+    }
+
+    /// The member with this peer URL.
+    pub fn by_peer_url(&self, url: &PeerUrl) -> Option<&ListedMember> {
+        self.members.iter().find(|member| member.peer_urls.contains(url))
+    }
+}
+
+impl ListedMember {
+    /// Whether it has ever started.
+    pub fn started(&self) -> bool {
+        self.name.is_some()
+    }
+}
+
+impl TryFrom<wire::StatusResponse> for MemberStatus {
+    type Error = CallError;
+
+    fn try_from(reply: wire::StatusResponse) -> Result<Self, CallError> {
+        let header = header(reply.header)?;
+        // Release candidates ("3.7.0-rc.1") count as what they become.
+        let release = reply.version.split(['-', '+']).next().unwrap_or_default();
+        let version = Version::from_str(release).map_err(|error| CallError::Unknown(error.to_string()))?;
+        // Told by `leader` already.
+        let complaints = reply.errors.into_iter().filter(|error| error != "etcdserver: no leader");
+        let (alarms, errors): (Vec<_>, Vec<_>) =
+            complaints.partition(|error| Alarm::from_text(error).is_some());
+        Ok(Self {
+            cluster_id: ClusterId(header.cluster_id),
+            member_id: MemberId(header.member_id),
+            version,
+            leader: (reply.leader != 0).then_some(MemberId(reply.leader)),
+            is_learner: reply.is_learner,
+            raft_term: reply.raft_term,
+            raft_index: reply.raft_index,
+            raft_applied_index: reply.raft_applied_index,
+            db_size: reply.db_size.max(0).cast_unsigned(),
+            db_size_in_use: reply.db_size_in_use.max(0).cast_unsigned(),
+            revision: Revision(header.revision),
+            alarms: alarms.iter().filter_map(|text| Alarm::from_text(text)).collect(),
+            errors,
+        })
+    }
+}
+
+impl TryFrom<wire::MemberListResponse> for MemberList {
+    type Error = CallError;
+
+    fn try_from(reply: wire::MemberListResponse) -> Result<Self, CallError> {
+        let header = header(reply.header)?;
+        Ok(Self {
+            cluster_id: ClusterId(header.cluster_id),
+            responder: MemberId(header.member_id),
+            members: reply.members.into_iter().map(ListedMember::from).collect(),
+        })
+    }
+}
+
+impl From<wire::Member> for ListedMember {
+    fn from(member: wire::Member) -> Self {
+        Self {
+            id: MemberId(member.id),
+            name: (!member.name.is_empty()).then(|| MemberName::new(member.name)),
+            peer_urls: member.peer_urls.into_iter().map(PeerUrl::new).collect(),
+            client_urls: member.client_urls,
+            is_learner: member.is_learner,
+        }
+    }
+}
+
+impl Alarm {
+    /// From an entry of the alarm list; `None` for kinds unknown here.
+    pub(crate) fn from_wire(alarm: wire::AlarmMember) -> Option<Self> {
+        let kind = match alarm.alarm() {
+            wire::AlarmType::None => return None,
+            wire::AlarmType::NoSpace => AlarmKind::NoSpace,
+            wire::AlarmType::Corrupt => AlarmKind::Corrupt,
+        };
+        Some(Self { member: MemberId(alarm.member_id), kind })
+    }
+
+    /// From a status, which carries them as protobuf text with spacing that varies:
+    /// `memberID:10501334649042878790  alarm:NOSPACE`. Listing them properly costs a raft proposal.
+    fn from_text(text: &str) -> Option<Self> {
+        let field = |name: &str| text.split_whitespace().find_map(|field| field.strip_prefix(name));
+        let kind = match field("alarm:")? {
+            "NOSPACE" => AlarmKind::NoSpace,
+            "CORRUPT" => AlarmKind::Corrupt,
+            _ => return None,
+        };
+        Some(Self { member: MemberId(field("memberID:")?.parse().ok()?), kind })
+    }
+}
+
+/// Who answered. A reply without it is none of etcd's.
+pub(crate) fn header(header: Option<wire::ResponseHeader>) -> Result<wire::ResponseHeader, CallError> {
+    header.ok_or_else(|| CallError::Unknown("the reply does not say who answered".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reply(version: &str, errors: &[&str]) -> wire::StatusResponse {
+        wire::StatusResponse {
+            header: Some(wire::ResponseHeader { cluster_id: 1, member_id: 2, revision: 3, raft_term: 4 }),
+            version: version.to_owned(),
+            errors: errors.iter().map(|&error| error.to_owned()).collect(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn alarms_are_read_out_of_a_status_and_other_complaints_kept() {
+        let spaced = reply(
+            "3.6.11",
+            &[
+                "etcdserver: no leader",
+                "memberID:2 alarm:NOSPACE ",
+                "memberID:7  alarm:CORRUPT",
+                "disk on fire",
+            ],
+        );
+        let status = MemberStatus::try_from(spaced).unwrap();
+        let alarm = |member, kind| Alarm { member: MemberId(member), kind };
+        assert_eq!(status.alarms, [alarm(2, AlarmKind::NoSpace), alarm(7, AlarmKind::Corrupt)]);
+        assert_eq!(status.errors, ["disk on fire"]);
+        assert_eq!(status.leader, None);
+    }
+
+    #[test]
+    fn a_release_candidate_counts_as_its_release_and_nonsense_is_told() {
+        assert_eq!(MemberStatus::try_from(reply("3.7.0-rc.1", &[])).unwrap().version, Version::new(3, 7, 0));
+        assert!(MemberStatus::try_from(reply("not etcd", &[])).is_err());
+    }
+}

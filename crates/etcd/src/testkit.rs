@@ -1,0 +1,24 @@
+//! Real etcd processes for tests: on loopback addresses of their own, in temporary directories, killed by pid when the
+//! value is dropped, also by a failing test; and killed by the kernel should the test process itself die.
+//!
+//! The binaries are `etcd-3.5`, `etcd-3.6` and `etcd-3.7` in `$QUORATE_ETCD_BIN_DIR`, or where `cargo xtask tools` puts
+//! them. A test without its etcd fails.
+
+mod address;
+mod binary;
+mod cluster;
+mod member;
+mod pki;
+mod wait;
+
+pub use address::own_address;
+pub use binary::etcd;
+pub use cluster::{Cluster, Setup};
+pub use member::Member;
+pub use pki::{Leaf, Pki};
+pub use wait::eventually;
+
+use quorate_model::Minor;
+
+/// The minor versions every behaviour is tried on.
+pub const MINORS: [Minor; 3] = [Minor(3, 5), Minor(3, 6), Minor(3, 7)];

@@ -1,0 +1,141 @@
+//! One etcd process.
+
+use std::fs::{self, File};
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use quorate_model::{Minor, PeerUrl};
+
+use super::binary::etcd;
+use crate::{Deadlines, Endpoint, MemberClient, Tls};
+
+/// One member: an address, a folder, and a process while it runs.
+pub struct Member {
+    /// Its `--name`.
+    pub name: String,
+    address: IpAddr,
+    dir: PathBuf,
+    minor: Minor,
+    args: Vec<String>,
+    tls: Option<Tls>,
+    child: Option<Child>,
+}
+
+impl Member {
+    /// A member that does not run yet.
+    pub(super) fn new(name: String, address: IpAddr, dir: PathBuf, minor: Minor) -> Self {
+        fs::create_dir_all(&dir).expect("the member's folder");
+        Self { name, address, dir, minor, args: Vec::new(), tls: None, child: None }
+    }
+
+    /// Flags it starts with, beside those of its identity.
+    pub(super) fn add_args(&mut self, args: impl IntoIterator<Item = String>) {
+        self.args.extend(args);
+    }
+
+    /// How its clients speak TLS to it.
+    pub(super) fn with_tls(mut self, tls: Option<Tls>) -> Self {
+        self.tls = tls;
+        self
+    }
+
+    /// Where its peers reach it.
+    pub fn peer_url(&self) -> PeerUrl {
+        PeerUrl::new(format!("http://{}:2380", self.address))
+    }
+
+    /// Where its clients reach it.
+    pub fn client_url(&self) -> String {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}:2379", self.address)
+    }
+
+    /// How to dial it.
+    pub fn endpoint(&self) -> Endpoint {
+        Endpoint { address: SocketAddr::new(self.address, 2379), tls: self.tls.clone() }
+    }
+
+    /// A client for it with the deadlines of production.
+    pub fn client(&self) -> MemberClient {
+        MemberClient::new(&self.endpoint(), Deadlines::default()).expect("the testkit's own TLS material")
+    }
+
+    /// Its `--data-dir`.
+    pub fn data_dir(&self) -> PathBuf {
+        self.dir.join("data")
+    }
+
+    /// Starts the process.
+    pub fn start(&mut self) {
+        assert!(self.child.is_none(), "{} runs already", self.name);
+        let log = File::options().create(true).append(true).open(self.log_file()).expect("the log file");
+        let mut command = dies_with_us(&etcd(self.minor));
+        command
+            .args(["--name", &self.name, "--unsafe-no-fsync"])
+            .args(["--data-dir".into(), self.data_dir()])
+            .args(["--listen-peer-urls", self.peer_url().as_str()])
+            .args(["--initial-advertise-peer-urls", self.peer_url().as_str()])
+            .args(["--listen-client-urls", &self.client_url(), "--advertise-client-urls", &self.client_url()])
+            .args(&self.args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log);
+        self.child = Some(command.spawn().expect("etcd starts"));
+    }
+
+    /// SIGSTOP: it holds its connections and answers nothing.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// SIGCONT.
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// SIGKILL, and waits until it is gone.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            // Fails only if it is gone already, which is what is wanted.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let child = self.child.as_ref().expect("the member runs");
+        let pid = Pid::from_raw(child.id().cast_signed());
+        kill(pid, signal).expect("our own child can be signalled");
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.dir.join("etcd.log")
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+        if thread::panicking() {
+            let log = fs::read_to_string(self.log_file()).unwrap_or_default();
+            let lines: Vec<_> = log.lines().collect();
+            let last = lines.len().saturating_sub(15);
+            eprintln!("--- the last lines of {}\n{}", self.name, lines[last..].join("\n"));
+        }
+    }
+}
+
+/// Has the kernel kill the process when we die. By way of `setpriv`, which execs it: the pid is etcd's own.
+fn dies_with_us(program: &Path) -> Command {
+    let setpriv = Path::new("/usr/bin/setpriv");
+    if !setpriv.is_file() {
+        return Command::new(program);
+    }
+    let mut command = Command::new(setpriv);
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    command
+}

@@ -1,0 +1,36 @@
+//! The words of the domain, shared by every other crate: who a member is, what was seen, what is wanted, what shall
+//! be done. Plain values only.
+//!
+//! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes' or etcd's wire formats.
+//!
+//! - [`names`]: clusters, members, ordinals, tokens, peer URLs
+//! - [`ids`]: etcd's own numbers: member, cluster, revision
+//! - [`version`]: etcd versions and minors
+//! - [`quorum`]: the arithmetic everything rests on
+//! - [`time`]: instants and ages, given from outside
+//! - [`target`]: the committed wish
+//! - [`record`]: what was latched in status and survives the operator
+//! - [`snapshot`]: what was seen, and how old it is
+//! - [`verdict`]: what the in-Pod guard says of a volume
+//! - [`effect`]: what shall be done, with its precondition and its step
+
+pub mod effect;
+pub mod ids;
+pub mod names;
+pub mod quorum;
+pub mod record;
+pub mod snapshot;
+pub mod target;
+pub mod time;
+pub mod verdict;
+pub mod version;
+
+pub use effect::{Effect, Plan, Step, Waiting};
+pub use ids::{ClusterId, MemberId, Revision};
+pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};
+pub use record::Record;
+pub use snapshot::Snapshot;
+pub use target::Target;
+pub use time::{Instant, Span};
+pub use verdict::GuardVerdict;
+pub use version::{Minor, Version};

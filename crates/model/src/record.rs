@@ -1,0 +1,127 @@
+//! What was latched in status: the facts and intents that outlive the operator. Everything else can be seen again.
+
+use std::collections::BTreeMap;
+
+use crate::ids::{ClusterId, MemberId};
+use crate::names::{MemberName, Ordinal, Token, Uid};
+use crate::target::Target;
+use crate::time::Instant;
+
+/// The latched part of a cluster's status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// How many bootstraps were begun; 0 before the first.
+    pub attempt: u32,
+    /// The token of this attempt, or of the adopted data.
+    pub token: Option<Token>,
+    /// Latched once, for ever (B6). From then on nothing is ever started with `new` (R1).
+    pub cluster_id: Option<ClusterId>,
+    /// The attempt was given up: its Pods and volumes are being cleared away.
+    pub abandoned: Option<Abandoned>,
+    /// The cluster is at size zero: Pods stopped, volumes kept.
+    pub hibernating: bool,
+    /// The ordinal the next new member gets (R2).
+    pub next_ordinal: Ordinal,
+    /// The committed target.
+    pub target: Option<Target>,
+    /// Every member that was promised a name and is not yet wholly gone.
+    pub members: BTreeMap<MemberName, Member>,
+}
+
+/// What is latched of one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Member {
+    /// Where in its life it is.
+    pub stage: Stage,
+    /// Its id, once etcd gave one.
+    pub id: Option<MemberId>,
+    /// The uid of its volume: a volume of that name with another uid is not its volume.
+    pub volume: Option<Uid>,
+    /// Since when it is in this stage.
+    pub since: Instant,
+}
+
+/// Where in its life a member is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// One of the latched bootstrap set, before the cluster id is latched.
+    Seed,
+    /// Promised a name; becomes a learner, then a voter.
+    Joining,
+    /// A voter, as etcd's member list said.
+    Voter,
+    /// To be removed, or removed and being cleared away.
+    Leaving(Leaving),
+}
+
+/// Why a member goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaving {
+    /// The cluster shrinks.
+    Shrink,
+    /// It did not get in sync within its deadline.
+    RolledBack,
+    /// Its data are gone for good and the others have quorum.
+    Lost,
+    /// A member of ours that the record had forgotten: a delayed call landed late.
+    Stray,
+    /// Somebody else removed it from etcd.
+    Removed,
+}
+
+/// Why a bootstrap attempt was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Abandoned {
+    /// A volume of the latched set is gone or is another one.
+    VolumeLost,
+    /// The spec was edited in what shapes the set.
+    SpecEdited,
+    /// etcd refuses to start a member as new: its peers know it, its volume does not.
+    VolumeEmptied,
+}
+
+impl Record {
+    /// Whether the cluster id is latched.
+    pub fn is_bootstrapped(&self) -> bool {
+        self.cluster_id.is_some()
+    }
+
+    /// Members that are voters by the record.
+    pub fn voters(&self) -> impl Iterator<Item = &MemberName> {
+        self.members.iter().filter(|(_, member)| member.stage == Stage::Voter).map(|(name, _)| name)
+    }
+
+    /// The member that is joining, if one is (R5: at most one).
+    pub fn joining(&self) -> Option<(&MemberName, &Member)> {
+        self.members.iter().find(|(_, member)| member.stage == Stage::Joining)
+    }
+
+    /// The members that are leaving.
+    pub fn leaving(&self) -> impl Iterator<Item = (&MemberName, &Member)> {
+        self.members.iter().filter(|(_, member)| matches!(member.stage, Stage::Leaving(_)))
+    }
+}
+
+impl Leaving {
+    /// How status and events put it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Shrink => "the cluster shrinks",
+            Self::RolledBack => "it did not get in sync in time",
+            Self::Lost => "its data are gone",
+            Self::Stray => "a late reply left it behind",
+            Self::Removed => "somebody else removed it from etcd",
+        }
+    }
+}
+
+impl Abandoned {
+    /// How status and events put it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::VolumeLost => "a volume of the set was lost",
+            Self::SpecEdited => "the spec was edited",
+            Self::VolumeEmptied => "a volume of the set was emptied",
+        }
+    }
+}

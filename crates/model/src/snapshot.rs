@@ -1,0 +1,234 @@
+//! What was seen of one cluster, in Kubernetes and in etcd, and how old it is. Partial by nature: what is absent was
+//! not seen, which is not the same as not there.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::ids::{ClusterId, MemberId, Revision};
+use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
+use crate::record::Record;
+use crate::target::{PodRevision, Target};
+use crate::time::{Instant, Span};
+use crate::verdict::GuardVerdict;
+use crate::version::Version;
+
+/// How long a look at etcd stands for the present. Longer than the calm pace of looking (10 s) plus one deadline.
+pub const FRESH: Span = Span::seconds(15);
+
+/// Everything the planner knows of one cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// Which cluster.
+    pub cluster: ClusterRef,
+    /// Its incarnation.
+    pub uid: ClusterUid,
+    /// What the spec asks for now (not yet committed).
+    pub wanted: Target,
+    /// `spec.paused`.
+    pub paused: bool,
+    /// The object is being deleted.
+    pub deleting: bool,
+    /// Our finalizer is on the object.
+    pub finalizer: bool,
+    /// The annotation that adopts volumes of an earlier cluster.
+    pub adopt: Option<ClusterId>,
+    /// What was latched.
+    pub record: Record,
+    /// Pods by member name; foreign ones included, marked.
+    pub pods: BTreeMap<MemberName, Pod>,
+    /// Volumes by member name, of every incarnation.
+    pub volumes: BTreeMap<MemberName, Volume>,
+    /// Objects that have our names and are somebody else's: `Service default/demo`.
+    pub foreign: BTreeSet<String>,
+    /// The headless peer Service stands as wanted.
+    pub peer_service: bool,
+    /// The client Service stands as wanted.
+    pub client_service: bool,
+    /// `minAvailable` of the budget that stands, if one does.
+    pub budget: Option<usize>,
+    /// All Secrets with certificates stand (or TLS is off).
+    pub certificates: bool,
+    /// What etcd itself said.
+    pub etcd: Etcd,
+}
+
+/// A Pod, as far as it matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pod {
+    /// Its uid: the precondition of every delete.
+    pub uid: Uid,
+    /// The version at which it was seen.
+    pub resource_version: String,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// Failed or Succeeded: it will never run again.
+    pub finished: bool,
+    /// Its containers run and its member is a started voter.
+    pub ready: bool,
+    /// It has an address, so it can be dialled.
+    pub ip: Option<String>,
+    /// Where it was placed.
+    pub node: Option<String>,
+    /// The zone of that node, where known.
+    pub zone: Option<String>,
+    /// The shape it was made of.
+    pub revision: PodRevision,
+    /// Started with `new`.
+    pub boots_new: bool,
+    /// How often etcd was restarted in it.
+    pub restarts: u32,
+    /// etcd refused to start as new because its peers know it (from the termination message).
+    pub already_bootstrapped: bool,
+    /// What the guard refused, if it did.
+    pub guard: Option<(GuardVerdict, String)>,
+    /// What keeps it from running, in Kubernetes' words: `ErrImagePull: ...`.
+    pub trouble: Option<String>,
+}
+
+/// A volume, as far as it matters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Volume {
+    /// Its uid.
+    pub uid: Uid,
+    /// The version at which it was seen.
+    pub resource_version: String,
+    /// It is being deleted.
+    pub terminating: bool,
+    /// The incarnation of the cluster it was made for.
+    pub cluster_uid: Option<ClusterUid>,
+    /// The cluster id stamped on it once known.
+    pub cluster_id: Option<ClusterId>,
+    /// The member id stamped on it once known.
+    pub member_id: Option<MemberId>,
+    /// The token stamped on it.
+    pub token: Option<Token>,
+    /// Bytes it asks for.
+    pub bytes: u64,
+    /// Why it is not usable, in Kubernetes' words, if it is not.
+    pub trouble: Option<String>,
+}
+
+/// What etcd itself said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Etcd {
+    /// A linearizable member list: proof of a quorum at that moment (R9).
+    pub list: Option<List>,
+    /// Why there is no list.
+    pub list_failure: Option<String>,
+    /// Each member's own word, by the Pod it was asked at.
+    pub answers: BTreeMap<MemberName, Answer>,
+}
+
+/// A linearizable member list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct List {
+    /// When it was read.
+    pub at: Instant,
+    /// The cluster it is of.
+    pub cluster_id: ClusterId,
+    /// The member that served it; membership calls go to the same one.
+    pub via: MemberName,
+    /// Its members.
+    pub members: Vec<Listed>,
+}
+
+/// A member in the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Its id.
+    pub id: MemberId,
+    /// Its name; empty until it first started.
+    pub name: String,
+    /// Its peer URL (of ours there is always one).
+    pub peer_url: PeerUrl,
+    /// Not yet a voter.
+    pub is_learner: bool,
+}
+
+/// What one member said, or that it said nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// When.
+    pub at: Instant,
+    /// What, or why not.
+    pub said: Result<Said, String>,
+}
+
+/// A member's own Status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Said {
+    /// The cluster it believes to be in.
+    pub cluster_id: ClusterId,
+    /// Its own id.
+    pub member_id: MemberId,
+    /// The leader it follows.
+    pub leader: Option<MemberId>,
+    /// Its raft still says learner (the list alone can lie: etcd-io/etcd#18347).
+    pub is_learner: bool,
+    /// Applied raft index, for catching up.
+    pub applied: u64,
+    /// The store's revision.
+    pub revision: Revision,
+    /// What it runs.
+    pub version: Version,
+    /// Alarms and errors it reports.
+    pub errors: Vec<String>,
+}
+
+impl Snapshot {
+    /// The linearizable list, if it is fresh.
+    pub fn list(&self, now: Instant) -> Option<&List> {
+        self.etcd.list.as_ref().filter(|list| now - list.at <= FRESH)
+    }
+
+    /// What a member says of itself, if it answered recently.
+    pub fn said(&self, member: &MemberName, now: Instant) -> Option<&Said> {
+        self.etcd
+            .answers
+            .get(member)
+            .filter(|answer| now - answer.at <= FRESH)
+            .and_then(|answer| answer.said.as_ref().ok())
+    }
+
+    /// Whether a member answered recently, follows a leader and reports no error.
+    pub fn is_healthy(&self, member: &MemberName, now: Instant) -> bool {
+        self.said(member, now).is_some_and(|said| said.leader.is_some() && said.errors.is_empty())
+    }
+
+    /// The peer URL of one of our members.
+    pub fn peer_url(&self, member: &MemberName) -> PeerUrl {
+        let scheme = if self.target().tls { "https" } else { "http" };
+        PeerUrl::new(format!("{scheme}://{}:2380", self.cluster.dns_name(member)))
+    }
+
+    /// The list's entry of one of our members: by id where it is latched, else by peer URL. Never by position (R7).
+    pub fn listed(&self, member: &MemberName, now: Instant) -> Option<&Listed> {
+        let id = self.record.members.get(member).and_then(|member| member.id);
+        let url = self.peer_url(member);
+        self.list(now)?.members.iter().find(|listed| match id {
+            Some(id) => listed.id == id,
+            None => listed.peer_url == url,
+        })
+    }
+
+    /// The member that has this id or, unstarted, this peer URL.
+    pub fn member_of(&self, listed: &Listed) -> Option<MemberName> {
+        self.record
+            .members
+            .iter()
+            .find(|(name, member)| match member.id {
+                Some(id) => id == listed.id,
+                None => self.peer_url(name) == listed.peer_url,
+            })
+            .map(|(name, _)| name.clone())
+    }
+
+    /// The leader, by the word of the members themselves.
+    pub fn leader(&self, now: Instant) -> Option<MemberId> {
+        self.etcd.answers.keys().filter_map(|member| self.said(member, now)).find_map(|said| said.leader)
+    }
+
+    /// The committed target; before the first commit, the wanted one.
+    pub fn target(&self) -> &Target {
+        self.record.target.as_ref().unwrap_or(&self.wanted)
+    }
+}

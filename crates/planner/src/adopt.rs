@@ -1,0 +1,85 @@
+//! Volumes of an earlier cluster of this name. Nothing is founded beside them and nothing of them is touched until a
+//! human decides: delete them, or adopt the data with the annotation (BX). Adopted members are started as
+//! `existing`, never as `new`.
+
+use std::collections::BTreeSet;
+
+use quorate_model::record::{Member, Stage};
+use quorate_model::snapshot::Volume;
+use quorate_model::{ClusterId, Effect, MemberName, Step, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON};
+
+pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
+    if draft.record.attempt > 0 || draft.seen.volumes.is_empty() {
+        return ON;
+    }
+    match chosen(draft) {
+        Some(id) if !stamped(draft, id).is_empty() => {
+            adopt(draft, id);
+            ON
+        }
+        unfit => {
+            // Whatever a human decides, a new cluster shall not reuse these names.
+            let next = draft.next_ordinal();
+            draft.latch(Step::BX, |record| record.next_ordinal = next);
+            let found: BTreeSet<ClusterId> =
+                draft.seen.volumes.values().filter_map(|volume| volume.cluster_id).collect();
+            draft.wait(Waiting::ExistingData {
+                found: found.into_iter().collect(),
+                volumes: draft.seen.volumes.keys().cloned().collect(),
+                unfit,
+            });
+            DONE
+        }
+    }
+}
+
+/// What the annotation says; or, when only the record was lost, the id on the volumes of this very incarnation.
+fn chosen(draft: &Draft<'_>) -> Option<ClusterId> {
+    let own = || {
+        let own = |volume: &&Volume| volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
+        draft.seen.volumes.values().filter(own).find_map(|volume| volume.cluster_id)
+    };
+    draft.seen.adopt.or_else(own)
+}
+
+fn stamped<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a Volume)> {
+    draft
+        .seen
+        .volumes
+        .iter()
+        .filter(|(_, volume)| {
+            volume.cluster_id == Some(id)
+                && volume.member_id.is_some()
+                && volume.token.is_some()
+                && !volume.terminating
+        })
+        .collect()
+}
+
+fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
+    let (next, now, target) = (draft.next_ordinal(), draft.now, draft.seen.wanted.clone());
+    let volumes = stamped(draft, id);
+    draft.latch(Step::BX, |record| {
+        record.attempt = 1;
+        record.cluster_id = Some(id);
+        record.next_ordinal = next;
+        record.target = Some(target);
+        for (name, volume) in volumes {
+            record.token.clone_from(&volume.token);
+            record.members.insert(
+                name.clone(),
+                Member {
+                    stage: Stage::Voter,
+                    id: volume.member_id,
+                    volume: Some(volume.uid.clone()),
+                    since: now,
+                },
+            );
+        }
+    });
+    if !draft.seen.finalizer {
+        draft.propose(Effect::AddFinalizer);
+    }
+}

@@ -1,0 +1,192 @@
+//! Bootstrap: all members at once, as a static bootstrap set, exactly once in the life of a cluster.
+//!
+//! B1 latch attempt, token and names; B2 peer Service and certificates; B3 volumes, and latch their uids; B4 all Pods,
+//! `new`; B5 a quorum reports one cluster id and a leader; B6 latch cluster id and member ids; B7 client Service and
+//! budget; B8 Available. Before B6 no client Service exists, so an attempt can be given up as a whole (BA).
+
+use quorate_model::effect::Boot;
+use quorate_model::quorum::has_quorum;
+use quorate_model::record::{Abandoned, Member, Stage};
+use quorate_model::snapshot::List;
+use quorate_model::target::Medium;
+use quorate_model::{Effect, MemberName, Step, Token, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON, for_all};
+use crate::upkeep;
+
+pub(crate) fn found(draft: &mut Draft<'_>) -> Flow {
+    if draft.record.is_bootstrapped() {
+        return ON;
+    }
+    if draft.record.abandoned.is_none()
+        && let Some(list) = formed(draft)
+    {
+        latch_cluster(draft, list);
+        return ON;
+    }
+    if let Some(why) = draft.record.abandoned.or_else(|| reason_to_abandon(draft)) {
+        draft.latch(Step::BA, |record| record.abandoned = Some(why));
+        if !cleared(draft) {
+            draft.wait(Waiting::Clearing(why.as_str()));
+            return DONE;
+        }
+    }
+    if draft.record.members.is_empty() {
+        if draft.seen.wanted.size == 0 {
+            return DONE;
+        }
+        begin_attempt(draft);
+    }
+    if !draft.seen.finalizer {
+        draft.propose(Effect::AddFinalizer);
+    }
+    let ready_for_pods = upkeep::names_and_certificates(draft) == ON;
+    if volumes(draft) && ready_for_pods {
+        pods(draft);
+    }
+    DONE
+}
+
+/// B5: a quorum of the set answers with one cluster id and a leader, and serves a list of the whole set by consensus.
+fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
+    let list = draft.seen.list(draft.now)?;
+    let seeds = &draft.record.members;
+    let agreeing = seeds
+        .keys()
+        .filter_map(|seed| draft.said(seed))
+        .filter(|said| said.cluster_id == list.cluster_id && said.leader.is_some())
+        .count();
+    let whole = seeds.keys().all(|seed| draft.listed(seed).is_some()) && list.members.len() == seeds.len();
+    (whole && has_quorum(agreeing, seeds.len())).then_some(list)
+}
+
+/// B6.
+fn latch_cluster(draft: &mut Draft<'_>, list: &List) {
+    let ids: Vec<_> =
+        draft.record.members.keys().filter_map(|seed| Some((seed.clone(), draft.listed(seed)?.id))).collect();
+    let now = draft.now;
+    draft.latch(Step::B6, |record| {
+        record.cluster_id = Some(list.cluster_id);
+        record.abandoned = None;
+        for (seed, id) in ids {
+            if let Some(member) = record.members.get_mut(&seed) {
+                (member.id, member.stage, member.since) = (Some(id), Stage::Voter, now);
+            }
+        }
+    });
+}
+
+fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
+    let record = &draft.record;
+    let committed = record.target.as_ref()?;
+    if record.members.is_empty() {
+        return None;
+    }
+    if !committed.shapes_the_same_set(&draft.seen.wanted) {
+        return Some(Abandoned::SpecEdited);
+    }
+    let lost = |(name, member): (&MemberName, &Member)| {
+        let seen = draft.volume(name);
+        member.volume.is_some()
+            && seen.is_none_or(|seen| seen.terminating || Some(&seen.uid) != member.volume.as_ref())
+    };
+    if record.members.iter().any(lost) {
+        return Some(Abandoned::VolumeLost);
+    }
+    let emptied = |seed| draft.pod(seed).is_some_and(|pod| pod.already_bootstrapped && pod.restarts > 0);
+    record.members.keys().any(emptied).then_some(Abandoned::VolumeEmptied)
+}
+
+/// BA: Pods first, then volumes, then the names. `true` once nothing of the attempt is left.
+fn cleared(draft: &mut Draft<'_>) -> bool {
+    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    let stopped = for_all(&seeds, |seed| draft.clear_pod(Step::BA, seed));
+    let gone = stopped && for_all(&seeds, |seed| draft.clear_volume(Step::BA, seed));
+    if gone {
+        draft.latch(Step::BA, |record| {
+            record.members.clear();
+            record.abandoned = None;
+            record.target = None;
+        });
+    }
+    gone
+}
+
+/// B1.
+fn begin_attempt(draft: &mut Draft<'_>) {
+    let wanted = draft.seen.wanted.clone();
+    let uid = draft.seen.uid.clone();
+    let size = wanted.size;
+    draft.latch(Step::B1, |record| {
+        record.attempt += 1;
+        record.token = Some(Token::new(format!("{uid}-{}", record.attempt)));
+        record.target = Some(wanted);
+    });
+    for _ in 0..size {
+        draft.promise_name(Step::B1, Stage::Seed);
+    }
+}
+
+/// B3. `true` once every member has its volume.
+fn volumes(draft: &mut Draft<'_>) -> bool {
+    if draft.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory) {
+        return true;
+    }
+    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for_all(&seeds, |seed| volume(draft, Step::B3, seed))
+}
+
+/// Creates a new member's volume, and latches the uid it got. `true` once latched.
+pub(crate) fn volume(draft: &mut Draft<'_>, step: Step, member: &MemberName) -> bool {
+    if draft.record.members.get(member).is_some_and(|member| member.volume.is_some()) {
+        return true;
+    }
+    match draft.volume(member) {
+        Some(volume) if volume.cluster_uid.as_ref() == Some(&draft.seen.uid) => {
+            draft.latch(step, |record| {
+                if let Some(member) = record.members.get_mut(member) {
+                    member.volume = Some(volume.uid.clone());
+                }
+            });
+            true
+        }
+        Some(_) => {
+            let name = format!("PersistentVolumeClaim {}/{member}", draft.seen.cluster.namespace);
+            draft.wait(Waiting::ForeignObjects(vec![name]));
+            false
+        }
+        None => {
+            draft.propose(Effect::CreateVolume { member: member.clone(), step });
+            false
+        }
+    }
+}
+
+/// B4.
+fn pods(draft: &mut Draft<'_>) {
+    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    let peers: Vec<_> = seeds.iter().map(|seed| (seed.clone(), draft.seen.peer_url(seed))).collect();
+    for seed in &seeds {
+        match draft.pod(seed) {
+            None => {
+                draft.propose(Effect::CreatePod {
+                    member: seed.clone(),
+                    boot: Boot::New,
+                    peers: peers.clone(),
+                });
+            }
+            Some(pod) if pod.finished => {
+                draft.clear_pod(Step::W2, seed);
+            }
+            Some(pod) => match (&pod.trouble, &pod.guard) {
+                (_, Some((verdict, why))) => {
+                    draft.wait(Waiting::PodStuck(seed.clone(), format!("{verdict}: {why}")));
+                }
+                (Some(why), None) => draft.wait(Waiting::PodStuck(seed.clone(), why.clone())),
+                (None, None) if pod.ip.is_none() => draft.wait(Waiting::PodStarting(seed.clone())),
+                (None, None) => {}
+            },
+        }
+    }
+    draft.wait(Waiting::FirstLeader);
+}

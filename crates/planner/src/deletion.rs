@@ -1,0 +1,34 @@
+//! Deletion of the cluster: D1 stop the Pods, D2 volumes by the retention policy, D3 let the object go. Services,
+//! budget and Secrets go with it by their owner reference.
+
+use quorate_model::target::Retention;
+use quorate_model::{Effect, MemberName, Step};
+
+use crate::draft::{DONE, Draft, Flow, ON, for_all};
+
+pub(crate) fn take_leave(draft: &mut Draft<'_>) -> Flow {
+    if !draft.seen.deleting {
+        return ON;
+    }
+    if !draft.seen.finalizer {
+        return DONE;
+    }
+    if stop_all_pods(draft) && clear_volumes(draft) {
+        draft.propose(Effect::RemoveFinalizer);
+    }
+    DONE
+}
+
+fn stop_all_pods(draft: &mut Draft<'_>) -> bool {
+    let pods: Vec<MemberName> = draft.seen.pods.keys().cloned().collect();
+    for_all(&pods, |member| draft.clear_pod(Step::D1, member))
+}
+
+/// A cluster that never had an id never served anybody: there is nothing to retain.
+fn clear_volumes(draft: &mut Draft<'_>) -> bool {
+    if draft.record.is_bootstrapped() && draft.seen.wanted.storage.when_deleted == Retention::Retain {
+        return true;
+    }
+    let volumes: Vec<MemberName> = draft.seen.volumes.keys().cloned().collect();
+    for_all(&volumes, |member| draft.clear_volume(Step::D2, member))
+}

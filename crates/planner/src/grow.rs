@@ -1,0 +1,105 @@
+//! Growth by one. G1 latch the name; G2 volume; G3 MemberAdd as learner; G4 Pod, `existing`, with the list as its
+//! initial cluster; G5 wait until it is started and in sync; G6 promote. Every step looks at what is there, so a crash
+//! after any of them is taken up where it was left. A learner without progress is rolled back.
+
+use quorate_model::effect::{Boot, LEARNER_DEADLINE};
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::target::Medium;
+use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
+
+use crate::bootstrap;
+use crate::draft::{DONE, Draft, Flow, ON};
+use crate::safety;
+
+/// Takes the outstanding growth one step on.
+pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
+    let Some((name, member)) = draft.record.joining().map(|(name, member)| (name.clone(), member.clone()))
+    else {
+        return ON;
+    };
+    if let Some(why) = reason_to_roll_back(draft, &name, member.since) {
+        draft.wait(why);
+        draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
+        return crate::shrink::finish(draft);
+    }
+    let in_memory =
+        draft.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory);
+    if !in_memory && !bootstrap::volume(draft, Step::G2, &name) && member.id.is_some() {
+        return DONE;
+    }
+    match draft.listed(&name) {
+        None => add(draft, &name),
+        Some(_) if draft.pod(&name).is_none() => start(draft, &name),
+        Some(listed) if listed.is_learner => promote(draft, &name, listed.id),
+        Some(_) => draft.wait(Waiting::InSync(name)),
+    }
+    DONE
+}
+
+/// G1, then as far as it goes at once.
+pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
+    // A name is promised only when etcd is going to take the member: names are never reused.
+    if let Err(why) = safety::may_grow(draft.seen, &draft.record, draft.now) {
+        draft.wait(Waiting::Unsafe(why));
+        return DONE;
+    }
+    draft.promise_name(Step::G1, Stage::Joining);
+    finish(draft)
+}
+
+fn reason_to_roll_back(
+    draft: &Draft<'_>,
+    name: &MemberName,
+    since: quorate_model::Instant,
+) -> Option<Waiting> {
+    let target = draft.record.target.as_ref()?;
+    if draft.listed(name).is_some_and(|listed| !listed.is_learner) {
+        return None;
+    }
+    let latched = draft.record.members.get(name).and_then(|member| member.volume.as_ref());
+    if latched.is_some() && draft.volume(name).map(|volume| &volume.uid) != latched {
+        return Some(Waiting::VolumeLost(name.clone()));
+    }
+    if draft.record.voters().count() >= target.size {
+        return Some(Waiting::SafePoint(format!("{name} is no longer wanted")));
+    }
+    (draft.now - since > LEARNER_DEADLINE)
+        .then(|| Waiting::SafePoint(format!("{name} did not get in sync within {LEARNER_DEADLINE}")))
+}
+
+/// G3.
+fn add(draft: &mut Draft<'_>, name: &MemberName) {
+    let Some(via) = draft.via().cloned() else { return };
+    let peer_url = draft.seen.peer_url(name);
+    draft.propose(Effect::AddLearner { member: name.clone(), peer_url, via });
+    draft.wait(Waiting::InSync(name.clone()));
+}
+
+/// G4. etcd compares the initial cluster with the list, entry by entry.
+fn start(draft: &mut Draft<'_>, name: &MemberName) {
+    let Some(list) = draft.seen.list(draft.now) else { return };
+    let peers: Vec<(MemberName, PeerUrl)> = list
+        .members
+        .iter()
+        .map(|listed| {
+            let own = draft.seen.member_of(listed);
+            (own.unwrap_or_else(|| MemberName::new(&*listed.name)), listed.peer_url.clone())
+        })
+        .collect();
+    draft.propose(Effect::CreatePod { member: name.clone(), boot: Boot::Join, peers });
+    draft.wait(Waiting::PodStarting(name.clone()));
+}
+
+/// G5 and G6. Level-triggered: etcd has the last word on whether it is in sync, and is asked again.
+fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId) {
+    if let Some(trouble) = draft.pod(name).and_then(|pod| pod.trouble.clone()) {
+        draft.wait(Waiting::PodStuck(name.clone(), trouble));
+    }
+    draft.wait(Waiting::InSync(name.clone()));
+    let started = draft.said(name).is_some_and(|said| said.leader.is_some() && said.member_id == id);
+    if let Some(via) = draft.via().cloned()
+        && started
+    {
+        draft.propose(Effect::Promote { member: name.clone(), id, via });
+    }
+}

@@ -1,0 +1,85 @@
+//! When nothing, or almost nothing, may be done.
+
+use std::collections::BTreeSet;
+
+use quorate_model::{MemberName, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON};
+use crate::safety;
+
+/// R12: members of two clusters behind one name, or another member than the name says. Nothing is touched.
+pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
+    if safety::is_split(draft.seen, draft.now) {
+        let ids = draft.seen.etcd.answers.keys();
+        let ids = ids.filter_map(|name| Some((name.clone(), draft.said(name)?.cluster_id))).collect();
+        draft.wait(Waiting::SplitBrain(ids));
+        return DONE;
+    }
+    if let Some((member, answers, latched)) = safety::wrong_member(draft.seen, draft.now) {
+        draft.wait(Waiting::WrongMember { member, answers, latched });
+        return DONE;
+    }
+    ON
+}
+
+/// `spec.paused`.
+pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
+    if draft.seen.paused {
+        draft.wait(Waiting::Paused);
+        return DONE;
+    }
+    ON
+}
+
+/// Somebody else's objects have our names. A running cluster is still looked after; a new one is not begun.
+pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
+    if draft.seen.foreign.is_empty() {
+        return ON;
+    }
+    draft.wait(Waiting::ForeignObjects(draft.seen.foreign.iter().cloned().collect()));
+    if draft.record.is_bootstrapped() { ON } else { DONE }
+}
+
+/// R11: without quorum, Pods were restarted on their own volumes; nothing else is done.
+pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
+    for member in sick(draft) {
+        let why = why_sick(draft, &member);
+        draft.wait(Waiting::Sick(member, why));
+    }
+    if draft.via().is_some() {
+        return ON;
+    }
+    let voters: BTreeSet<&MemberName> = safety::voters_by_record(&draft.record).collect();
+    let healthy = voters.iter().filter(|voter| draft.seen.is_healthy(voter, draft.now)).count();
+    let why = draft.seen.etcd.list_failure.clone().unwrap_or_default();
+    let voters = voters.len();
+    draft.wait(Waiting::Quorum { healthy, voters, why });
+    DONE
+}
+
+fn sick(draft: &Draft<'_>) -> Vec<MemberName> {
+    safety::voters_by_record(&draft.record)
+        .filter(|member| draft.via().is_none() || draft.listed(member).is_some())
+        .filter(|member| draft.pod(member).is_some_and(|pod| !pod.terminating && !pod.finished))
+        .filter(|member| !draft.seen.is_healthy(member, draft.now))
+        .cloned()
+        .collect()
+}
+
+/// Why a member with a Pod is not healthy, from the nearest cause to the farthest.
+fn why_sick(draft: &Draft<'_>, member: &MemberName) -> String {
+    let pod = draft.pod(member);
+    if let Some((verdict, message)) = pod.and_then(|pod| pod.guard.as_ref()) {
+        return format!("the guard refuses its volume: {verdict}: {message}");
+    }
+    if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
+        return trouble.clone();
+    }
+    match draft.seen.etcd.answers.get(member).map(|answer| &answer.said) {
+        Some(Err(why)) => why.clone(),
+        Some(Ok(said)) if said.leader.is_none() => "it follows no leader".to_owned(),
+        Some(Ok(said)) if !said.errors.is_empty() => said.errors.join("; "),
+        Some(Ok(_)) => "its last answer is old".to_owned(),
+        None => "it was not reached yet".to_owned(),
+    }
+}

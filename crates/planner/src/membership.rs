@@ -1,0 +1,65 @@
+//! Takes over into the record what etcd's linearizable list says: ids of learners, promotions, members that somebody
+//! else removed, members of ours that a late call left behind. Identity is member id and peer URL, never a position.
+
+use quorate_model::record::{Leaving, Member, Stage};
+use quorate_model::snapshot::Listed;
+use quorate_model::{MemberName, Step, Waiting};
+
+use crate::draft::Draft;
+
+pub(crate) fn settle(draft: &mut Draft<'_>) {
+    let Some(list) = draft.seen.list(draft.now) else { return };
+    for name in draft.record.members.keys().cloned().collect::<Vec<_>>() {
+        match draft.listed(&name) {
+            Some(listed) => settle_listed(draft, &name, listed),
+            None => settle_unlisted(draft, &name),
+        }
+    }
+    for listed in &list.members {
+        if draft.seen.member_of(listed).is_none() {
+            settle_stranger(draft, listed);
+        }
+    }
+}
+
+fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
+    let Some(member) = draft.record.members.get(name).cloned() else { return };
+    if member.id.is_none() {
+        draft.latch(Step::G3, |record| {
+            if let Some(member) = record.members.get_mut(name) {
+                member.id = Some(listed.id);
+            }
+        });
+    }
+    // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
+    let promoted = !listed.is_learner && draft.said(name).is_some_and(|said| !said.is_learner);
+    if member.stage == Stage::Joining && promoted {
+        draft.enter(Step::G6, name, Stage::Voter);
+    }
+}
+
+/// Absent from a list by quorum although it once had an id: it was removed, by us (then it is leaving) or not.
+fn settle_unlisted(draft: &mut Draft<'_>, name: &MemberName) {
+    let Some(member) = draft.record.members.get(name) else { return };
+    match member.stage {
+        Stage::Voter | Stage::Joining if member.id.is_some() => {
+            draft.enter(Step::S3, name, Stage::Leaving(Leaving::Removed));
+        }
+        Stage::Voter | Stage::Joining | Stage::Seed | Stage::Leaving(_) => {}
+    }
+}
+
+fn settle_stranger(draft: &mut Draft<'_>, listed: &Listed) {
+    let Some(ordinal) = draft.ordinal_of(listed) else {
+        draft.wait(Waiting::UnmanagedMember(listed.id, listed.peer_url.clone()));
+        return;
+    };
+    let name = draft.seen.cluster.member(ordinal);
+    let next = draft.next_ordinal();
+    let stage = Stage::Leaving(Leaving::Stray);
+    let member = Member { stage, id: Some(listed.id), volume: None, since: draft.now };
+    draft.latch(Step::S1, |record| {
+        record.next_ordinal = next;
+        record.members.insert(name, member);
+    });
+}

@@ -1,0 +1,69 @@
+//! A lost Pod is made again on the member's own volume (W1), all of them at once where all are lost: that is also how
+//! a hibernated cluster wakes. Finished Pods, and Pods that can not run in their old shape, are cleared away first
+//! (W2). A volume is never made again empty.
+
+use quorate_model::effect::Boot;
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::target::Medium;
+use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
+
+use crate::draft::Draft;
+
+pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
+    let peers = peers(draft);
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for member in members {
+        match draft.pod(&member) {
+            Some(pod) if pod.terminating => draft.wait(Waiting::PodStopping(member)),
+            Some(pod) if pod.finished => {
+                draft.clear_pod(Step::W2, &member);
+            }
+            Some(pod) if pod.trouble.is_some() && is_stale(draft, &member) => {
+                draft.clear_pod(Step::W2, &member);
+            }
+            None if may_still_vote(draft, &member) => resume(draft, &member, &peers),
+            Some(_) | None => {}
+        }
+    }
+}
+
+/// Made of another shape than the committed one.
+pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
+    let revision = draft.record.target.as_ref().map(|target| &target.pod.revision);
+    draft.pod(member).is_some_and(|pod| Some(&pod.revision) != revision)
+}
+
+/// A member that is to leave is still needed for as long as etcd counts it.
+fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
+    match draft.record.members.get(member).map(|member| member.stage) {
+        Some(Stage::Voter) => true,
+        Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none() || draft.listed(member).is_some(),
+        // A joining member's Pod is its own protocol's business (G4); a seed's is bootstrap's.
+        Some(
+            Stage::Leaving(Leaving::RolledBack | Leaving::Lost | Leaving::Stray | Leaving::Removed)
+            | Stage::Joining
+            | Stage::Seed,
+        )
+        | None => false,
+    }
+}
+
+fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, PeerUrl)]) {
+    let in_memory =
+        draft.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory);
+    let latched = draft.record.members.get(member).and_then(|member| member.volume.clone());
+    let volume = draft.volume(member).filter(|volume| Some(&volume.uid) == latched.as_ref());
+    if in_memory || volume.is_none_or(|volume| volume.terminating) {
+        draft.wait(Waiting::VolumeLost(member.clone()));
+        return;
+    }
+    let effect = Effect::CreatePod { member: member.clone(), boot: Boot::Resume, peers: peers.to_vec() };
+    if draft.propose(effect) {
+        draft.wait(Waiting::PodStarting(member.clone()));
+    }
+}
+
+fn peers(draft: &Draft<'_>) -> Vec<(MemberName, PeerUrl)> {
+    let voters = draft.record.members.iter().filter(|(_, member)| member.id.is_some());
+    voters.map(|(name, _)| (name.clone(), draft.seen.peer_url(name))).collect()
+}

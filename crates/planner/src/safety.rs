@@ -1,0 +1,383 @@
+//! What must not be done now, and why. Every effect of every protocol passes [`permits`]; this is the one place where
+//! R1 to R12 are enforced (R13 and R14 are about carrying out and live in the operator).
+//!
+//! The check and the act are not one: between them the world may move. The policy is to never make a known bad
+//! situation worse, and to let etcd's own reconfiguration check and Kubernetes' preconditions refuse the rest.
+
+use std::collections::BTreeSet;
+
+use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::quorum::{has_quorum, quorum};
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::{List, Pod};
+use quorate_model::target::{Medium, Retention};
+use quorate_model::{ClusterId, Effect, Instant, MemberId, MemberName, PeerUrl, Record, Snapshot, Uid};
+
+/// What an effect is judged against.
+#[derive(Clone, Copy, Debug)]
+pub struct Scene<'a> {
+    /// What was seen.
+    pub seen: &'a Snapshot,
+    /// The record as it will stand in status before the first effect (R3).
+    pub record: &'a Record,
+    /// The time.
+    pub now: Instant,
+    /// The effects of the same plan that come before.
+    pub before: &'a [Effect],
+}
+
+type Judged = Result<(), Unsafe>;
+
+/// Whether an effect may be carried out.
+pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
+    // R12. Deleting the cluster is a human's word, and takes all of it.
+    if !scene.seen.deleting && is_split(scene.seen, scene.now) {
+        return Err(Unsafe::SplitBrain);
+    }
+    match effect {
+        Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::ApplyPeerService
+        | Effect::IssueCertificates
+        | Effect::ApplyClientService
+        | Effect::ApplyBudget { .. } => Ok(()),
+        Effect::CreateVolume { member, .. } => may_create_volume(scene, member),
+        Effect::StampVolume { member, volume, .. } | Effect::ExpandVolume { member, volume, .. } => {
+            may_change_volume(scene, member, volume)
+        }
+        Effect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
+        Effect::DeletePod { member, pod, resource_version, .. } => {
+            may_delete_pod(scene, member, pod, resource_version)
+        }
+        Effect::DeleteVolume { member, volume, resource_version, .. } => {
+            may_delete_volume(scene, member, volume, resource_version)
+        }
+        Effect::AddLearner { member, peer_url, via } => may_add(scene, member, peer_url, via),
+        Effect::Promote { member, id, via } => may_promote(scene, member, *id, via),
+        Effect::RemoveMember { member, id, peer_url, via } => {
+            may_remove_now(scene, member, *id, peer_url, via)
+        }
+        Effect::MoveLeadership { to, to_id, .. } => may_lead(scene, to, *to_id),
+    }
+}
+
+/// R12: whether fresh words of members, or the latched id, name more than one cluster.
+pub fn is_split(seen: &Snapshot, now: Instant) -> bool {
+    let answers = seen.etcd.answers.keys().filter_map(|member| Some(seen.said(member, now)?.cluster_id));
+    let listed = seen.list(now).map(|list| list.cluster_id);
+    let ids: BTreeSet<ClusterId> = answers.chain(listed).chain(seen.record.cluster_id).collect();
+    ids.len() > 1
+}
+
+/// R7: a member that answers under the name of another.
+pub fn wrong_member(seen: &Snapshot, now: Instant) -> Option<(MemberName, MemberId, MemberId)> {
+    seen.record.members.iter().find_map(|(name, member)| {
+        let (answers, latched) = (seen.said(name, now)?.member_id, member.id?);
+        (answers != latched).then(|| (name.clone(), answers, latched))
+    })
+}
+
+/// Members that count towards quorum as far as the record knows.
+pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
+    record.members.iter().filter_map(|(name, member)| match member.stage {
+        Stage::Voter | Stage::Leaving(Leaving::Shrink | Leaving::Lost) => Some(name),
+        Stage::Seed
+        | Stage::Joining
+        | Stage::Leaving(Leaving::RolledBack | Leaving::Stray | Leaving::Removed) => None,
+    })
+}
+
+/// R5, R6, R9, R11: whether membership may grow at all.
+pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
+    let list = fresh_list(seen, now)?;
+    let listed_leaving = record.leaving().map(|(name, _)| name).find(|name| seen.listed(name, now).is_some());
+    if let Some(leaving) = listed_leaving {
+        return Err(Unsafe::ChangeOutstanding(leaving.clone()));
+    }
+    if let Some(learner) = list.members.iter().find(|listed| listed.is_learner) {
+        let name = seen.member_of(learner).unwrap_or_else(|| MemberName::new(&*learner.name));
+        return Err(Unsafe::ChangeOutstanding(name));
+    }
+    all_voters_healthy(seen, now, None)
+}
+
+/// R5, R11: whether the cluster stands a member's removal.
+pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {
+    let list = fresh_list(seen, now)?;
+    let listed = seen.listed(member, now).ok_or_else(|| Unsafe::NotThatMember(member.clone()))?;
+    if listed.is_learner {
+        return Ok(());
+    }
+    if let Some((joining, _)) = record.joining().filter(|(name, _)| seen.listed(name, now).is_some()) {
+        return Err(Unsafe::ChangeOutstanding(joining.clone()));
+    }
+    if seen.is_healthy(member, now) {
+        all_voters_healthy(seen, now, Some(member))?;
+    }
+    let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
+    let left = healthy_voters(seen, now).filter(|healthy| healthy != member).count();
+    if has_quorum(left, of) {
+        Ok(())
+    } else {
+        Err(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
+    }
+}
+
+/// R2, R3: only for a promised name, only once.
+fn may_create_volume(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    let recorded = recorded(scene, member)?;
+    let new = match recorded.stage {
+        Stage::Seed => scene.record.cluster_id.is_none() && scene.record.abandoned.is_none(),
+        Stage::Joining => true,
+        Stage::Voter | Stage::Leaving(_) => false,
+    };
+    if new && recorded.volume.is_none() && !scene.seen.volumes.contains_key(member) {
+        Ok(())
+    } else {
+        Err(Unsafe::NotItsVolume(member.clone()))
+    }
+}
+
+fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Judged {
+    let recorded = recorded(scene, member)?;
+    if recorded.volume.as_ref() == Some(volume) { Ok(()) } else { Err(Unsafe::NotItsVolume(member.clone())) }
+}
+
+/// R1, R2, R3.
+fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
+    let recorded = recorded(scene, member)?;
+    if scene.seen.pods.contains_key(member) {
+        return Err(Unsafe::NotSeen(member.clone()));
+    }
+    if scene.record.hibernating {
+        return Err(Unsafe::NotRecorded(member.clone()));
+    }
+    match (boot, recorded.stage) {
+        // R1
+        (Boot::New, Stage::Seed) if scene.record.cluster_id.is_none() && scene.record.abandoned.is_none() => {
+        }
+        (Boot::New, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
+            return Err(Unsafe::NotASeed(member.clone()));
+        }
+        (Boot::Join, Stage::Joining) => {
+            fresh_list(scene.seen, scene.now)?;
+            if scene.seen.listed(member, scene.now).is_none() {
+                return Err(Unsafe::NotThatMember(member.clone()));
+            }
+        }
+        (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
+        (Boot::Join | Boot::Resume, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
+            return Err(Unsafe::NotRecorded(member.clone()));
+        }
+    }
+    its_volume(scene, member, recorded.volume.as_ref())
+}
+
+/// A Pod that serves is deleted only where the others carry on; one that cannot serve, always.
+fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &str) -> Judged {
+    let Some(seen) = scene.seen.pods.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
+    // R3
+    if seen.uid != *pod || seen.resource_version != version {
+        return Err(Unsafe::NotSeen(member.clone()));
+    }
+    if is_free_to_go(scene, member, seen) {
+        return Ok(());
+    }
+    // R5
+    if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
+        return Err(Unsafe::SecondDisruption(member.clone()));
+    }
+    may_disturb(scene, member)
+}
+
+/// Deleting this Pod takes nothing from a running cluster.
+fn is_free_to_go(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
+    let record = scene.record;
+    let unserving = pod.finished || (!pod.ready && (pod.trouble.is_some() || pod.guard.is_some()));
+    let removed =
+        record.members.get(member).is_some_and(|recorded| matches!(recorded.stage, Stage::Leaving(_)))
+            && is_gone_from_list(scene, member).is_ok();
+    scene.seen.deleting || record.hibernating || record.cluster_id.is_none() || unserving || removed
+}
+
+/// R11, and one sick at a time: the other voters are all healthy and, where there are three or more, still a quorum.
+fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    let list = fresh_list(scene.seen, scene.now)?;
+    if let Some((joining, _)) = scene.record.joining() {
+        return Err(Unsafe::ChangeOutstanding(joining.clone()));
+    }
+    all_voters_healthy(scene.seen, scene.now, Some(member))?;
+    let of = list.members.iter().filter(|listed| !listed.is_learner).count();
+    let left = healthy_voters(scene.seen, scene.now).filter(|healthy| healthy != member).count();
+    // One or two voters can not be restarted without a pause; their data stay, and all of them are healthy.
+    if of <= 2 || left >= quorum(of) {
+        Ok(())
+    } else {
+        Err(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
+    }
+}
+
+fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
+    match effect {
+        Effect::RemoveMember { .. } => true,
+        Effect::DeletePod { member, .. } => {
+            scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_go(scene, member, pod))
+        }
+        Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::ApplyPeerService
+        | Effect::IssueCertificates
+        | Effect::CreateVolume { .. }
+        | Effect::StampVolume { .. }
+        | Effect::ExpandVolume { .. }
+        | Effect::CreatePod { .. }
+        | Effect::DeleteVolume { .. }
+        | Effect::AddLearner { .. }
+        | Effect::Promote { .. }
+        | Effect::MoveLeadership { .. }
+        | Effect::ApplyClientService
+        | Effect::ApplyBudget { .. } => false,
+    }
+}
+
+/// R10.
+fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, version: &str) -> Judged {
+    let Some(seen) = scene.seen.volumes.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
+    if seen.uid != *volume || seen.resource_version != version {
+        return Err(Unsafe::NotSeen(member.clone()));
+    }
+    if seen.cluster_uid.as_ref() != Some(&scene.seen.uid) {
+        return Err(Unsafe::NotItsVolume(member.clone()));
+    }
+    if scene.seen.pods.contains_key(member) {
+        return Err(Unsafe::PodNotGone(member.clone()));
+    }
+    // An attempt that never got a cluster id never served anybody.
+    let never_served = scene.record.cluster_id.is_none() && seen.cluster_id.is_none();
+    if scene.seen.deleting {
+        let kept = scene.seen.wanted.storage.when_deleted == Retention::Retain && !never_served;
+        return if kept { Err(Unsafe::DataKept(member.clone())) } else { Ok(()) };
+    }
+    if never_served {
+        let decided = scene.record.abandoned.is_some();
+        return if decided { Ok(()) } else { Err(Unsafe::DataKept(member.clone())) };
+    }
+    match recorded(scene, member)?.stage {
+        Stage::Leaving(_) => is_gone_from_list(scene, member),
+        Stage::Seed | Stage::Joining | Stage::Voter => Err(Unsafe::DataKept(member.clone())),
+    }
+}
+
+/// R5, R6, R7, R9.
+fn may_add(scene: &Scene<'_>, member: &MemberName, peer_url: &PeerUrl, via: &MemberName) -> Judged {
+    let recorded = recorded(scene, member)?;
+    let list = membership_call(scene, member, via)?;
+    may_grow(scene.seen, scene.record, scene.now)?;
+    let joining = recorded.stage == Stage::Joining && recorded.id.is_none();
+    let url_free = list.members.iter().all(|listed| listed.peer_url != *peer_url);
+    if joining && url_free && *peer_url == scene.seen.peer_url(member) {
+        Ok(())
+    } else {
+        Err(Unsafe::NotThatMember(member.clone()))
+    }
+}
+
+fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &MemberName) -> Judged {
+    let recorded = recorded(scene, member)?;
+    let list = membership_call(scene, member, via)?;
+    all_voters_healthy(scene.seen, scene.now, None)?;
+    let learner = list.members.iter().any(|listed| listed.id == id && listed.is_learner);
+    if learner && recorded.stage == Stage::Joining {
+        Ok(())
+    } else {
+        Err(Unsafe::NotThatMember(member.clone()))
+    }
+}
+
+fn may_remove_now(
+    scene: &Scene<'_>,
+    member: &MemberName,
+    id: MemberId,
+    peer_url: &PeerUrl,
+    via: &MemberName,
+) -> Judged {
+    let recorded = recorded(scene, member)?;
+    let list = membership_call(scene, member, via)?;
+    // R7
+    let that = list.members.iter().any(|listed| listed.id == id && listed.peer_url == *peer_url);
+    if !that || !matches!(recorded.stage, Stage::Leaving(_)) {
+        return Err(Unsafe::NotThatMember(member.clone()));
+    }
+    may_remove(scene.seen, scene.record, scene.now, member)
+}
+
+fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
+    fresh_list(scene.seen, scene.now)?;
+    let voter =
+        scene.seen.listed(to, scene.now).is_some_and(|listed| listed.id == to_id && !listed.is_learner);
+    if !voter {
+        return Err(Unsafe::NotThatMember(to.clone()));
+    }
+    if scene.seen.is_healthy(to, scene.now) { Ok(()) } else { Err(Unsafe::VoterUnhealthy(to.clone())) }
+}
+
+/// R5: one membership call a plan. R9: at the member that served the list.
+fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName) -> Result<&'a List, Unsafe> {
+    let list = fresh_list(scene.seen, scene.now)?;
+    if scene.before.iter().any(Effect::changes_membership) {
+        return Err(Unsafe::ChangeOutstanding(member.clone()));
+    }
+    if scene.record.hibernating || scene.seen.deleting || scene.record.cluster_id != Some(list.cluster_id) {
+        return Err(Unsafe::NoQuorum);
+    }
+    if list.via == *via { Ok(list) } else { Err(Unsafe::NoFreshList) }
+}
+
+/// R9, R11: a fresh linearizable list is the proof that a quorum was there just now.
+fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
+    seen.list(now).ok_or(Unsafe::NoFreshList)
+}
+
+/// R10: a list by quorum does not show it, neither its id nor its URL.
+fn is_gone_from_list(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    let list = fresh_list(scene.seen, scene.now)?;
+    let id = scene.record.members.get(member).and_then(|member| member.id);
+    let url = scene.seen.peer_url(member);
+    let listed = list.members.iter().any(|listed| Some(listed.id) == id || listed.peer_url == url);
+    if listed { Err(Unsafe::StillListed(member.clone())) } else { Ok(()) }
+}
+
+fn all_voters_healthy(seen: &Snapshot, now: Instant, except: Option<&MemberName>) -> Judged {
+    let list = fresh_list(seen, now)?;
+    for listed in list.members.iter().filter(|listed| !listed.is_learner) {
+        let name = seen.member_of(listed).unwrap_or_else(|| MemberName::new(&*listed.name));
+        if Some(&name) != except && !seen.is_healthy(&name, now) {
+            return Err(Unsafe::VoterUnhealthy(name));
+        }
+    }
+    Ok(())
+}
+
+fn healthy_voters(seen: &Snapshot, now: Instant) -> impl Iterator<Item = MemberName> {
+    let listed = seen.list(now).into_iter().flat_map(|list| &list.members);
+    listed
+        .filter(|listed| !listed.is_learner)
+        .filter_map(|listed| seen.member_of(listed))
+        .filter(move |name| seen.is_healthy(name, now))
+}
+
+fn recorded<'a>(scene: &Scene<'a>, member: &MemberName) -> Result<&'a quorate_model::record::Member, Unsafe> {
+    scene.record.members.get(member).ok_or_else(|| Unsafe::NotRecorded(member.clone()))
+}
+
+/// R2: the volume seen is the one that was latched (or the data live in memory).
+fn its_volume(scene: &Scene<'_>, member: &MemberName, latched: Option<&Uid>) -> Judged {
+    let target = scene.record.target.as_ref();
+    if target.is_some_and(|target| target.storage.medium == Medium::Memory) {
+        return Ok(());
+    }
+    match scene.seen.volumes.get(member) {
+        Some(volume) if latched == Some(&volume.uid) && !volume.terminating => Ok(()),
+        Some(_) | None => Err(Unsafe::NotItsVolume(member.clone())),
+    }
+}

@@ -1,0 +1,16 @@
+//! Compares the voters etcd has with the target, never with what happens to be running (R4), and goes one step.
+
+use std::cmp::Ordering;
+
+use crate::draft::{Draft, Flow, ON};
+use crate::{grow, shrink};
+
+pub(crate) fn to_size(draft: &mut Draft<'_>) -> Flow {
+    let Some(size) = draft.record.target.as_ref().map(|target| target.size) else { return ON };
+    let voters = draft.record.voters().count();
+    match voters.cmp(&size) {
+        Ordering::Less => grow::begin(draft),
+        Ordering::Greater => shrink::begin(draft),
+        Ordering::Equal => ON,
+    }
+}

@@ -1,0 +1,115 @@
+//! Removal of one member. S1 choose; S2 move leadership away; S3 MemberRemove; S4 delete the Pod; S5 the volume, by
+//! the retention policy. A rollback, a stray member and a lost one go the same way.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::Listed;
+use quorate_model::target::Retention;
+use quorate_model::{Effect, MemberName, Step, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON};
+
+/// Takes every outstanding removal on; a member still in etcd's list holds up all other changes of membership.
+pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
+    let leaving: Vec<(MemberName, Leaving)> = draft
+        .record
+        .members
+        .iter()
+        .filter_map(|(name, member)| match member.stage {
+            Stage::Leaving(why) => Some((name.clone(), why)),
+            Stage::Seed | Stage::Joining | Stage::Voter => None,
+        })
+        .collect();
+    for (name, why) in leaving {
+        match draft.listed(&name) {
+            Some(listed) => {
+                remove(draft, &name, listed);
+                return DONE;
+            }
+            None => clear_away(draft, &name, why),
+        }
+    }
+    ON
+}
+
+/// S1, then as far as it goes at once.
+pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
+    if let Some(victim) = victim(draft) {
+        draft.enter(Step::S1, &victim, Stage::Leaving(Leaving::Shrink));
+    }
+    finish(draft)
+}
+
+/// Moves leadership away from a member, to the healthy voter that applied most. `true` if it does not lead.
+pub(crate) fn does_not_lead(draft: &mut Draft<'_>, step: Step, member: &MemberName) -> bool {
+    if !draft.is_leader(member) {
+        return true;
+    }
+    let heir = draft
+        .record
+        .voters()
+        .filter(|voter| *voter != member && draft.seen.is_healthy(voter, draft.now))
+        .filter_map(|voter| Some((draft.said(voter)?, voter)))
+        .max_by_key(|(said, _)| said.applied)
+        .map(|(said, voter)| (voter.clone(), said.member_id));
+    match heir {
+        Some((to, to_id)) => {
+            draft.propose(Effect::MoveLeadership { from: member.clone(), to, to_id, step });
+            false
+        }
+        // Nobody to lead instead (size one): etcd elects by itself after the removal.
+        None => true,
+    }
+}
+
+/// Unhealthy first, then from the fullest zone, then not the leader, then the highest ordinal.
+fn victim(draft: &Draft<'_>) -> Option<MemberName> {
+    let zone = |member: &MemberName| draft.pod(member).and_then(|pod| pod.zone.clone());
+    let mut zones: BTreeMap<Option<String>, usize> = BTreeMap::new();
+    for voter in draft.record.voters() {
+        *zones.entry(zone(voter)).or_default() += 1;
+    }
+    let rank = |member: &&MemberName| {
+        let healthy = draft.seen.is_healthy(member, draft.now);
+        let crowd = zones.get(&zone(member)).copied().unwrap_or(0);
+        let ordinal = draft.seen.cluster.ordinal(member);
+        (healthy, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
+    };
+    draft.record.voters().min_by_key(rank).cloned()
+}
+
+/// S2 and S3.
+fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
+    if !does_not_lead(draft, Step::S2, name) {
+        return;
+    }
+    let Some(via) = draft.via().cloned() else { return };
+    draft.propose(Effect::RemoveMember {
+        member: name.clone(),
+        id: listed.id,
+        peer_url: listed.peer_url.clone(),
+        via,
+    });
+}
+
+/// S4 and S5; then the record forgets it, though never its name.
+fn clear_away(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
+    if !draft.clear_pod(Step::S4, name) {
+        return;
+    }
+    let retained = match why {
+        Leaving::Shrink | Leaving::Removed => {
+            draft.record.target.as_ref().is_some_and(|target| target.storage.when_scaled == Retention::Retain)
+        }
+        Leaving::RolledBack | Leaving::Lost | Leaving::Stray => false,
+    };
+    if retained || draft.clear_volume(Step::S5, name) {
+        draft.latch(Step::S5, |record| {
+            record.members.remove(name);
+        });
+    } else {
+        draft.wait(Waiting::VolumeGoing(name.clone()));
+    }
+}

@@ -1,0 +1,61 @@
+//! Which version may follow which. etcd upgrades one minor at a time and never silently goes back.
+
+use quorate_model::{Instant, Minor, Snapshot, Target, Version};
+
+/// 3.6 may only follow 3.5.26 or later: older ones bring back members that were removed (etcd-io/etcd#20967).
+const FLOOR_FOR_3_6: Version = Version::new(3, 5, 26);
+/// 3.7 may only follow 3.6.11 or later (etcd's upgrade page for 3.7).
+const FLOOR_FOR_3_7: Version = Version::new(3, 6, 11);
+
+/// Whether the wanted version may follow what the members run. The error says why not, for people.
+pub fn permits(seen: &Snapshot, now: Instant, committed: &Target, wanted: &Target) -> Result<(), String> {
+    if committed.version == wanted.version {
+        return Ok(());
+    }
+    let mut running: Vec<Version> =
+        seen.etcd.answers.keys().filter_map(|member| Some(seen.said(member, now)?.version)).collect();
+    if running.is_empty() {
+        // Nobody says what the data are: take the committed version for what runs.
+        running.push(committed.version);
+    }
+    running.into_iter().try_for_each(|from| step(from, wanted.version))
+}
+
+/// Whether one member may go from one version to another on its data.
+pub fn step(from: Version, to: Version) -> Result<(), String> {
+    let refused = |why: &str| Err(format!("version {to} must not follow {from}: {why}"));
+    if to < from {
+        return refused("a downgrade is not done by editing the version; restore a backup, or go forward");
+    }
+    match (from.line(), to.line()) {
+        (a, b) if a == b => Ok(()),
+        (Minor(a, x), Minor(b, y)) if a == b && y == x + 1 => match (y, from) {
+            (6, from) if from < FLOOR_FOR_3_6 => refused("upgrade to 3.5.26 or later first"),
+            (7, from) if from < FLOOR_FOR_3_7 => refused("upgrade to 3.6.11 or later first"),
+            _ => Ok(()),
+        },
+        (_, _) => refused("etcd is upgraded one minor version at a time"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_go_forward_one_minor_at_a_time_and_only_from_safe_patches() {
+        let v = |text: &str| text.parse::<Version>().unwrap();
+        for (from, to, allowed) in [
+            ("3.6.1", "3.6.16", true),
+            ("3.6.16", "3.6.1", false),
+            ("3.5.35", "3.6.16", true),
+            ("3.5.25", "3.6.16", false),
+            ("3.6.10", "3.7.3", false),
+            ("3.6.11", "3.7.3", true),
+            ("3.5.35", "3.7.3", false),
+            ("3.7.3", "3.6.16", false),
+        ] {
+            assert_eq!(step(v(from), v(to)).is_ok(), allowed, "{from} to {to}");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! What must stand around the members: peer Service and certificates before any Pod (B2), client Service and budget
+//! once the cluster is founded (B7), the identity on every volume, and the size of volumes.
+
+use quorate_model::quorum::quorum;
+use quorate_model::target::Medium;
+use quorate_model::{Effect, MemberName, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON};
+use crate::safety;
+
+/// B2. Members find each other by the peer Service's names, and trust each other by the certificates.
+pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Flow {
+    let (service, certificates) = (draft.seen.peer_service, draft.seen.certificates);
+    if !service {
+        draft.propose(Effect::ApplyPeerService);
+    }
+    if !certificates {
+        draft.propose(Effect::IssueCertificates);
+    }
+    if service && certificates {
+        return ON;
+    }
+    draft.wait(Waiting::Objects);
+    DONE
+}
+
+/// B7, and what keeps volumes in step with the record.
+pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
+    if !draft.seen.client_service {
+        draft.propose(Effect::ApplyClientService);
+    }
+    let min_available = min_available(draft);
+    if draft.seen.budget != Some(min_available) {
+        draft.propose(Effect::ApplyBudget { min_available });
+    }
+    for member in safety::voters_by_record(&draft.record).cloned().collect::<Vec<_>>() {
+        stamp(draft, &member);
+        expand(draft, &member);
+    }
+}
+
+/// All but one voter of the larger of what is and what shall be, and never less than a quorum of it. An integer:
+/// bare Pods have no scale, so percentages would allow no eviction at all.
+fn min_available(draft: &Draft<'_>) -> usize {
+    let target = draft.record.target.as_ref().map_or(0, |target| target.size);
+    let voters = draft.record.voters().count().max(target);
+    quorum(voters).max(voters.saturating_sub(1))
+}
+
+fn stamp(draft: &mut Draft<'_>, member: &MemberName) {
+    let (Some(volume), Some(cluster_id)) = (draft.volume(member), draft.record.cluster_id) else { return };
+    let Some(member_id) = draft.record.members.get(member).and_then(|member| member.id) else { return };
+    let stamped = volume.cluster_id == Some(cluster_id)
+        && volume.member_id == Some(member_id)
+        && volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
+    if !stamped && !volume.terminating {
+        draft.propose(Effect::StampVolume {
+            member: member.clone(),
+            volume: volume.uid.clone(),
+            cluster_id,
+            member_id,
+        });
+    }
+}
+
+fn expand(draft: &mut Draft<'_>, member: &MemberName) {
+    let Some(storage) = draft.record.target.as_ref().map(|target| &target.storage) else { return };
+    let (bytes, medium) = (storage.bytes, storage.medium);
+    if let Some(volume) = draft.volume(member)
+        && medium == Medium::Disk
+        && volume.bytes < bytes
+        && !volume.terminating
+    {
+        draft.propose(Effect::ExpandVolume { member: member.clone(), volume: volume.uid.clone(), bytes });
+    }
+}

@@ -1,0 +1,353 @@
+//! A world in which every effect succeeds at once and nothing else happens: enough to watch protocols run, and to
+//! break one thing at a time. (What happens when effects fail, arrive late or are seen late belongs to other tests.)
+#![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use quorate_model::effect::Boot;
+use quorate_model::names::Uid;
+use quorate_model::quorum::has_quorum;
+use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, Said, Volume};
+use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::{
+    ClusterId, ClusterRef, ClusterUid, Effect, Instant, MemberId, MemberName, Plan, Record, Revision,
+    Snapshot, Span, Target, Token, Version,
+};
+use quorate_planner::plan;
+
+/// The cluster as it would be seen, with what etcd holds behind it.
+pub struct World {
+    pub seen: Snapshot,
+    pub now: Instant,
+    /// What the annotation-free disk knows: which member's data lie on which volume.
+    data: BTreeMap<Uid, (ClusterId, MemberId)>,
+    pub members: Vec<Listed>,
+    pub cluster_id: Option<ClusterId>,
+    pub leader: Option<MemberName>,
+    /// Members that do not answer although their Pod stands.
+    pub silent: BTreeSet<MemberName>,
+    counter: u64,
+}
+
+pub fn target(size: usize) -> Target {
+    Target {
+        size,
+        version: Version::new(3, 6, 16),
+        pod: PodShape {
+            revision: PodRevision("r1".into()),
+            image: "etcd:v3.6.16".into(),
+            image_pull_policy: None,
+            image_pull_secrets: Vec::new(),
+            flags: Vec::new(),
+            labels: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            resources: String::new(),
+        },
+        storage: Storage {
+            medium: Medium::Disk,
+            class: None,
+            access_mode: "ReadWriteOnce".into(),
+            bytes: 1 << 30,
+            limit_bytes: None,
+            when_deleted: Retention::Retain,
+            when_scaled: Retention::Delete,
+        },
+        tls: true,
+    }
+}
+
+pub fn name(text: &str) -> MemberName {
+    MemberName::new(text)
+}
+
+impl World {
+    /// A cluster that was just applied.
+    pub fn new(size: usize) -> Self {
+        Self {
+            seen: Snapshot {
+                cluster: ClusterRef::new("default", "demo"),
+                uid: ClusterUid::new("uid-1"),
+                wanted: target(size),
+                paused: false,
+                deleting: false,
+                finalizer: false,
+                adopt: None,
+                record: Record::default(),
+                pods: BTreeMap::new(),
+                volumes: BTreeMap::new(),
+                foreign: BTreeSet::new(),
+                peer_service: false,
+                client_service: false,
+                budget: None,
+                certificates: false,
+                etcd: Etcd::default(),
+            },
+            now: Instant(1_000_000),
+            data: BTreeMap::new(),
+            members: Vec::new(),
+            cluster_id: None,
+            leader: None,
+            silent: BTreeSet::new(),
+            counter: 0,
+        }
+    }
+
+    /// A cluster that runs with this many voters.
+    pub fn running(size: usize) -> Self {
+        let mut world = Self::new(size);
+        world.settle();
+        world
+    }
+
+    /// Looks, and plans.
+    pub fn plan(&mut self) -> Plan {
+        self.look();
+        plan(&self.seen, self.now)
+    }
+
+    /// Passes until a plan has nothing to do; the story of all plans.
+    pub fn settle(&mut self) -> String {
+        let mut story = String::new();
+        for _ in 0..200 {
+            let plan = self.plan();
+            let idle = plan.effects.is_empty() && plan.record == self.seen.record;
+            tell(&mut story, &plan);
+            if idle {
+                return story;
+            }
+            self.carry_out(plan);
+        }
+        panic!("does not come to rest:\n{story}");
+    }
+
+    /// Writes the record, then carries out every effect.
+    pub fn carry_out(&mut self, plan: Plan) {
+        self.seen.record = plan.record;
+        for effect in plan.effects {
+            self.apply(&effect);
+            self.now = self.now + Span(100);
+        }
+        self.now = self.now + Span(1000);
+    }
+
+    pub fn wish(&mut self, size: usize) {
+        self.seen.wanted.size = size;
+    }
+
+    /// The Pod is gone, its volume stays.
+    pub fn lose_pod(&mut self, member: &str) {
+        self.seen.pods.remove(&name(member));
+    }
+
+    pub fn silence(&mut self, member: &str) {
+        self.silent.insert(name(member));
+    }
+
+    pub fn voters(&self) -> Vec<&str> {
+        self.members.iter().filter(|member| !member.is_learner).map(|member| member.name.as_str()).collect()
+    }
+
+    /// The object was deleted and made again: another uid, an empty status, volumes left behind.
+    pub fn recreate(&mut self, uid: &str) {
+        let fresh = Self::new(self.seen.wanted.size);
+        let volumes = std::mem::take(&mut self.seen.volumes);
+        self.seen = fresh.seen;
+        self.seen.volumes = volumes;
+        self.seen.uid = ClusterUid::new(uid);
+        self.leader = None;
+    }
+
+    /// What is seen of etcd now.
+    pub fn look(&mut self) {
+        let alive: Vec<MemberName> = self
+            .seen
+            .pods
+            .iter()
+            .filter(|(name, pod)| !pod.terminating && pod.trouble.is_none() && !self.silent.contains(name))
+            .map(|(name, _)| name.clone())
+            .collect();
+        let voters = self.members.iter().filter(|member| !member.is_learner).count();
+        let living = self
+            .members
+            .iter()
+            .filter(|member| !member.is_learner && alive.iter().any(|name| self.is(name, member)))
+            .count();
+        let quorum = has_quorum(living, voters);
+        if !quorum {
+            self.leader = None;
+        } else if self.leader.as_ref().is_none_or(|leader| !alive.contains(leader)) {
+            let heir = self
+                .members
+                .iter()
+                .find(|member| !member.is_learner && alive.iter().any(|name| self.is(name, member)));
+            self.leader = heir.map(|member| name(&member.name));
+        }
+        for name in &alive {
+            let at = self.members.iter().position(|member| self.is(name, member));
+            if let Some(at) = at {
+                self.members[at].name = name.as_str().to_owned();
+            }
+        }
+        let leader_id = self
+            .leader
+            .as_ref()
+            .and_then(|leader| self.members.iter().find(|member| self.is(leader, member)));
+        let (leader_id, cluster_id) = (leader_id.map(|member| member.id), self.cluster_id);
+        self.seen.etcd = Etcd::default();
+        for (pod, _) in self.seen.pods.clone() {
+            let member = self.members.iter().find(|member| self.is(&pod, member));
+            let said = match (member, cluster_id) {
+                (Some(member), Some(cluster_id)) if alive.contains(&pod) => Ok(Said {
+                    cluster_id,
+                    member_id: member.id,
+                    leader: leader_id,
+                    is_learner: member.is_learner,
+                    applied: 100,
+                    revision: Revision(7),
+                    version: Version::new(3, 6, 16),
+                    errors: Vec::new(),
+                }),
+                _ => Err("no answer within 2s".to_owned()),
+            };
+            self.seen.etcd.answers.insert(pod, Answer { at: self.now, said });
+        }
+        match (cluster_id, &self.leader) {
+            (Some(cluster_id), Some(leader)) => {
+                self.seen.etcd.list = Some(List {
+                    at: self.now,
+                    cluster_id,
+                    via: leader.clone(),
+                    members: self.members.clone(),
+                });
+            }
+            _ => self.seen.etcd.list_failure = Some("no leader".to_owned()),
+        }
+    }
+
+    fn is(&self, name: &MemberName, member: &Listed) -> bool {
+        self.seen.peer_url(name) == member.peer_url
+    }
+
+    fn fresh(&mut self, prefix: &str) -> Uid {
+        self.counter += 1;
+        Uid::new(format!("{prefix}-{}", self.counter))
+    }
+
+    fn apply(&mut self, effect: &Effect) {
+        match effect {
+            Effect::AddFinalizer => self.seen.finalizer = true,
+            Effect::RemoveFinalizer => self.seen.finalizer = false,
+            Effect::ApplyPeerService => self.seen.peer_service = true,
+            Effect::IssueCertificates => self.seen.certificates = true,
+            Effect::ApplyClientService => self.seen.client_service = true,
+            Effect::ApplyBudget { min_available } => self.seen.budget = Some(*min_available),
+            Effect::CreateVolume { member, .. } => {
+                let uid = self.fresh("volume");
+                let volume = Volume {
+                    uid,
+                    resource_version: "1".into(),
+                    terminating: false,
+                    cluster_uid: Some(self.seen.uid.clone()),
+                    cluster_id: None,
+                    member_id: None,
+                    token: self.seen.record.token.clone(),
+                    bytes: self.seen.wanted.storage.bytes,
+                    trouble: None,
+                };
+                assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
+            }
+            Effect::StampVolume { member, volume, cluster_id, member_id } => {
+                let uid = self.seen.uid.clone();
+                let stamped = self.seen.volumes.get_mut(member).expect("stamped volume exists");
+                assert_eq!(stamped.uid, *volume);
+                (stamped.cluster_id, stamped.member_id) = (Some(*cluster_id), Some(*member_id));
+                stamped.cluster_uid = Some(uid);
+            }
+            Effect::ExpandVolume { member, bytes, .. } => {
+                self.seen.volumes.get_mut(member).expect("expanded volume exists").bytes = *bytes;
+            }
+            Effect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
+            Effect::DeletePod { member, pod, .. } => {
+                assert_eq!(self.seen.pods.remove(member).expect("deleted Pod exists").uid, *pod);
+            }
+            Effect::DeleteVolume { member, volume, .. } => {
+                assert_eq!(self.seen.volumes.remove(member).expect("deleted volume exists").uid, *volume);
+                self.data.remove(volume);
+            }
+            Effect::AddLearner { member, peer_url, .. } => {
+                self.counter += 1;
+                let id = MemberId(0xa000 + self.counter);
+                assert!(!self.members.iter().any(|listed| listed.is_learner), "two learners");
+                let name = String::new();
+                self.members.push(Listed { id, name, peer_url: peer_url.clone(), is_learner: true });
+                assert!(self.seen.record.members.contains_key(member), "not recorded before it was added");
+            }
+            Effect::Promote { id, .. } => {
+                let member = self.members.iter_mut().find(|member| member.id == *id).expect("it is a member");
+                member.is_learner = false;
+            }
+            Effect::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
+            Effect::MoveLeadership { to, .. } => self.leader = Some(to.clone()),
+        }
+    }
+
+    fn start(&mut self, member: &MemberName, boot: Boot, peers: usize) {
+        let uid = self.fresh("pod");
+        if boot == Boot::New && self.members.is_empty() {
+            let names: Vec<MemberName> = self.seen.record.members.keys().cloned().collect();
+            assert_eq!(names.len(), peers);
+            self.counter += 1;
+            self.cluster_id = Some(ClusterId(0xc000 + self.counter));
+            for (index, name) in (0u64..).zip(names) {
+                let peer_url = self.seen.peer_url(&name);
+                let id = MemberId(0xb000 + 16 * self.counter + index);
+                self.members.push(Listed { id, name: name.as_str().to_owned(), peer_url, is_learner: false });
+            }
+        }
+        let pod = Pod {
+            uid,
+            resource_version: "1".into(),
+            terminating: false,
+            finished: false,
+            ready: true,
+            ip: Some("127.1.0.1".into()),
+            node: None,
+            zone: None,
+            revision: self
+                .seen
+                .record
+                .target
+                .as_ref()
+                .map(|target| target.pod.revision.clone())
+                .unwrap_or_default(),
+            boots_new: boot == Boot::New,
+            restarts: 0,
+            already_bootstrapped: false,
+            guard: None,
+            trouble: None,
+        };
+        assert!(self.seen.pods.insert(member.clone(), pod).is_none(), "two Pods of one name");
+    }
+}
+
+/// The plan in words: latched step, effects, what is waited on.
+pub fn tell(story: &mut String, plan: &Plan) {
+    let latches: Vec<String> = plan.latches.iter().map(ToString::to_string).collect();
+    let _ = match latches.as_slice() {
+        [] if plan.effects.is_empty() => writeln!(story, "-- nothing to do"),
+        [] => writeln!(story, "-- pass"),
+        steps => writeln!(story, "{} latched", steps.join(" ")),
+    };
+    for effect in &plan.effects {
+        let _ = writeln!(story, "   {} {effect}", effect.step());
+    }
+    for waiting in &plan.waiting {
+        let _ = writeln!(story, "   .. {waiting}");
+    }
+}
+
+/// The token of the world's cluster.
+pub fn token(world: &World) -> Option<&Token> {
+    world.seen.record.token.as_ref()
+}
