@@ -200,9 +200,10 @@ impl Snapshot {
         PeerUrl::new(format!("{scheme}://{}:2380", self.cluster.dns_name(member)))
     }
 
-    /// The list's entry of one of our members: by id where it is latched, else by peer URL. Never by position (R7).
-    pub fn listed(&self, member: &MemberName, now: Instant) -> Option<&Listed> {
-        let id = self.record.members.get(member).and_then(|member| member.id);
+    /// The list's entry of one of our members: by id where the record has it, else by peer URL. Never by position
+    /// (R7). The record is given, because a plan in the making may already know more than the one that was seen.
+    pub fn listed(&self, record: &Record, member: &MemberName, now: Instant) -> Option<&Listed> {
+        let id = record.members.get(member).and_then(|member| member.id);
         let url = self.peer_url(member);
         self.list(now)?.members.iter().find(|listed| match id {
             Some(id) => listed.id == id,
@@ -210,9 +211,9 @@ impl Snapshot {
         })
     }
 
-    /// The member that has this id or, unstarted, this peer URL.
-    pub fn member_of(&self, listed: &Listed) -> Option<MemberName> {
-        self.record
+    /// The member of the record that has this id or, while it has none, this peer URL.
+    pub fn member_of(&self, record: &Record, listed: &Listed) -> Option<MemberName> {
+        record
             .members
             .iter()
             .find(|(name, member)| match member.id {

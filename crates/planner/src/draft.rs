@@ -141,7 +141,11 @@ impl<'a> Draft<'a> {
     }
 
     pub(crate) fn listed(&self, member: &MemberName) -> Option<&'a Listed> {
-        self.seen.listed(member, self.now)
+        self.seen.listed(&self.record, member, self.now)
+    }
+
+    pub(crate) fn member_of(&self, listed: &Listed) -> Option<MemberName> {
+        self.seen.member_of(&self.record, listed)
     }
 
     /// The member that serves the list, at which membership calls are made (R9).

@@ -82,7 +82,7 @@ fn start(draft: &mut Draft<'_>, name: &MemberName) {
         .members
         .iter()
         .map(|listed| {
-            let own = draft.seen.member_of(listed);
+            let own = draft.member_of(listed);
             (own.unwrap_or_else(|| MemberName::new(&*listed.name)), listed.peer_url.clone())
         })
         .collect();

@@ -50,7 +50,7 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
         return ON;
     }
     let voters: BTreeSet<&MemberName> = safety::voters_by_record(&draft.record).collect();
-    let healthy = voters.iter().filter(|voter| draft.seen.is_healthy(voter, draft.now)).count();
+    let healthy = voters.iter().filter(|voter| draft.said(voter).is_some()).count();
     let why = draft.seen.etcd.list_failure.clone().unwrap_or_default();
     let voters = voters.len();
     draft.wait(Waiting::Quorum { healthy, voters, why });

@@ -16,7 +16,7 @@ pub(crate) fn settle(draft: &mut Draft<'_>) {
         }
     }
     for listed in &list.members {
-        if draft.seen.member_of(listed).is_none() {
+        if draft.member_of(listed).is_none() {
             settle_stranger(draft, listed);
         }
     }
@@ -49,6 +49,8 @@ fn settle_unlisted(draft: &mut Draft<'_>, name: &MemberName) {
     }
 }
 
+/// A member with one of our URLs that the record does not know. We only ever add learners, so a learner is what a call
+/// of ours left behind that landed late: it goes. A voter is one of ours whose record was lost: it counts.
 fn settle_stranger(draft: &mut Draft<'_>, listed: &Listed) {
     let Some(ordinal) = draft.ordinal_of(listed) else {
         draft.wait(Waiting::UnmanagedMember(listed.id, listed.peer_url.clone()));
@@ -56,9 +58,10 @@ fn settle_stranger(draft: &mut Draft<'_>, listed: &Listed) {
     };
     let name = draft.seen.cluster.member(ordinal);
     let next = draft.next_ordinal();
-    let stage = Stage::Leaving(Leaving::Stray);
+    let (step, stage) =
+        if listed.is_learner { (Step::S1, Stage::Leaving(Leaving::Stray)) } else { (Step::BX, Stage::Voter) };
     let member = Member { stage, id: Some(listed.id), volume: None, since: draft.now };
-    draft.latch(Step::S1, |record| {
+    draft.latch(step, |record| {
         record.next_ordinal = next;
         record.members.insert(name, member);
     });

@@ -90,32 +90,34 @@ pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
 /// R5, R6, R9, R11: whether membership may grow at all.
 pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     let list = fresh_list(seen, now)?;
-    let listed_leaving = record.leaving().map(|(name, _)| name).find(|name| seen.listed(name, now).is_some());
+    let listed_leaving =
+        record.leaving().map(|(name, _)| name).find(|name| seen.listed(record, name, now).is_some());
     if let Some(leaving) = listed_leaving {
         return Err(Unsafe::ChangeOutstanding(leaving.clone()));
     }
     if let Some(learner) = list.members.iter().find(|listed| listed.is_learner) {
-        let name = seen.member_of(learner).unwrap_or_else(|| MemberName::new(&*learner.name));
+        let name = seen.member_of(record, learner).unwrap_or_else(|| MemberName::new(&*learner.name));
         return Err(Unsafe::ChangeOutstanding(name));
     }
-    all_voters_healthy(seen, now, None)
+    all_voters_healthy(seen, record, now, None)
 }
 
 /// R5, R11: whether the cluster stands a member's removal.
 pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {
     let list = fresh_list(seen, now)?;
-    let listed = seen.listed(member, now).ok_or_else(|| Unsafe::NotThatMember(member.clone()))?;
+    let listed = seen.listed(record, member, now).ok_or_else(|| Unsafe::NotThatMember(member.clone()))?;
     if listed.is_learner {
         return Ok(());
     }
-    if let Some((joining, _)) = record.joining().filter(|(name, _)| seen.listed(name, now).is_some()) {
+    if let Some((joining, _)) = record.joining().filter(|(name, _)| seen.listed(record, name, now).is_some())
+    {
         return Err(Unsafe::ChangeOutstanding(joining.clone()));
     }
     if seen.is_healthy(member, now) {
-        all_voters_healthy(seen, now, Some(member))?;
+        all_voters_healthy(seen, record, now, Some(member))?;
     }
     let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
-    let left = healthy_voters(seen, now).filter(|healthy| healthy != member).count();
+    let left = healthy_voters(seen, record, now).filter(|healthy| healthy != member).count();
     if has_quorum(left, of) {
         Ok(())
     } else {
@@ -161,7 +163,7 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
         }
         (Boot::Join, Stage::Joining) => {
             fresh_list(scene.seen, scene.now)?;
-            if scene.seen.listed(member, scene.now).is_none() {
+            if scene.seen.listed(scene.record, member, scene.now).is_none() {
                 return Err(Unsafe::NotThatMember(member.clone()));
             }
         }
@@ -206,9 +208,10 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if let Some((joining, _)) = scene.record.joining() {
         return Err(Unsafe::ChangeOutstanding(joining.clone()));
     }
-    all_voters_healthy(scene.seen, scene.now, Some(member))?;
+    all_voters_healthy(scene.seen, scene.record, scene.now, Some(member))?;
     let of = list.members.iter().filter(|listed| !listed.is_learner).count();
-    let left = healthy_voters(scene.seen, scene.now).filter(|healthy| healthy != member).count();
+    let left =
+        healthy_voters(scene.seen, scene.record, scene.now).filter(|healthy| healthy != member).count();
     // One or two voters can not be restarted without a pause; their data stay, and all of them are healthy.
     if of <= 2 || left >= quorum(of) {
         Ok(())
@@ -285,7 +288,7 @@ fn may_add(scene: &Scene<'_>, member: &MemberName, peer_url: &PeerUrl, via: &Mem
 fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &MemberName) -> Judged {
     let recorded = recorded(scene, member)?;
     let list = membership_call(scene, member, via)?;
-    all_voters_healthy(scene.seen, scene.now, None)?;
+    all_voters_healthy(scene.seen, scene.record, scene.now, None)?;
     let learner = list.members.iter().any(|listed| listed.id == id && listed.is_learner);
     if learner && recorded.stage == Stage::Joining {
         Ok(())
@@ -313,8 +316,10 @@ fn may_remove_now(
 
 fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
     fresh_list(scene.seen, scene.now)?;
-    let voter =
-        scene.seen.listed(to, scene.now).is_some_and(|listed| listed.id == to_id && !listed.is_learner);
+    let voter = scene
+        .seen
+        .listed(scene.record, to, scene.now)
+        .is_some_and(|listed| listed.id == to_id && !listed.is_learner);
     if !voter {
         return Err(Unsafe::NotThatMember(to.clone()));
     }
@@ -347,10 +352,10 @@ fn is_gone_from_list(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if listed { Err(Unsafe::StillListed(member.clone())) } else { Ok(()) }
 }
 
-fn all_voters_healthy(seen: &Snapshot, now: Instant, except: Option<&MemberName>) -> Judged {
+fn all_voters_healthy(seen: &Snapshot, record: &Record, now: Instant, except: Option<&MemberName>) -> Judged {
     let list = fresh_list(seen, now)?;
     for listed in list.members.iter().filter(|listed| !listed.is_learner) {
-        let name = seen.member_of(listed).unwrap_or_else(|| MemberName::new(&*listed.name));
+        let name = seen.member_of(record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
         if Some(&name) != except && !seen.is_healthy(&name, now) {
             return Err(Unsafe::VoterUnhealthy(name));
         }
@@ -358,11 +363,15 @@ fn all_voters_healthy(seen: &Snapshot, now: Instant, except: Option<&MemberName>
     Ok(())
 }
 
-fn healthy_voters(seen: &Snapshot, now: Instant) -> impl Iterator<Item = MemberName> {
+fn healthy_voters<'a>(
+    seen: &'a Snapshot,
+    record: &'a Record,
+    now: Instant,
+) -> impl Iterator<Item = MemberName> + 'a {
     let listed = seen.list(now).into_iter().flat_map(|list| &list.members);
     listed
         .filter(|listed| !listed.is_learner)
-        .filter_map(|listed| seen.member_of(listed))
+        .filter_map(move |listed| seen.member_of(record, listed))
         .filter(move |name| seen.is_healthy(name, now))
 }
 

@@ -186,7 +186,7 @@ impl World {
         for name in &alive {
             let at = self.members.iter().position(|member| self.is(name, member));
             if let Some(at) = at {
-                self.members[at].name = name.as_str().to_owned();
+                name.as_str().clone_into(&mut self.members[at].name);
             }
         }
         let leader_id = self

@@ -1,0 +1,450 @@
+//! The hazards of docs/hazards.md that the planner answers, one test each, named by number.
+
+mod world;
+
+use quorate_model::effect::{Boot, LEARNER_DEADLINE, Unsafe};
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::{Answer, Listed};
+use quorate_model::{ClusterId, Effect, MemberId, PeerUrl, Plan, Revision, Version, Waiting};
+use world::{World, name};
+
+fn creates_pod(plan: &Plan, wanted: Boot) -> bool {
+    plan.effects.iter().any(|effect| matches!(effect, Effect::CreatePod { boot, .. } if *boot == wanted))
+}
+
+fn changes_membership(plan: &Plan) -> bool {
+    plan.effects.iter().any(Effect::changes_membership)
+}
+
+fn destroys(plan: &Plan) -> bool {
+    plan.effects.iter().any(|effect| {
+        matches!(effect, Effect::DeletePod { .. } | Effect::DeleteVolume { .. } | Effect::RemoveMember { .. })
+    })
+}
+
+#[test]
+fn h01_an_empty_data_dir_is_never_started_as_new_once_the_cluster_id_is_latched() {
+    let mut world = World::running(3);
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        world.lose_pod(member);
+    }
+    let plan = world.plan();
+    assert!(creates_pod(&plan, Boot::Resume) && !creates_pod(&plan, Boot::New));
+
+    world.seen.volumes.clear();
+    let plan = world.plan();
+    assert!(plan.effects.is_empty(), "no volume is made again empty: {:?}", plan.effects);
+    assert!(plan.waiting.contains(&Waiting::VolumeLost(name("demo-0"))));
+}
+
+#[test]
+fn h03_two_cluster_ids_among_members_stop_everything() {
+    let mut world = World::running(3);
+    world.wish(5);
+    world.lose_pod("demo-2");
+    world.look();
+    let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
+    answer.said.as_mut().unwrap().cluster_id = ClusterId(0xbad);
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(plan.effects.is_empty() && plan.record == world.seen.record);
+    assert!(matches!(plan.waiting.as_slice(), [Waiting::SplitBrain(ids)] if ids.len() == 2));
+}
+
+#[test]
+fn h03_sizes_three_zero_one_zero_three_in_quick_order_keep_one_cluster_id() {
+    let mut world = World::new(0);
+    for size in [1, 0, 3, 0, 1, 3] {
+        world.wish(size);
+        for _ in 0..3 {
+            let plan = world.plan();
+            world.carry_out(plan);
+        }
+    }
+    world.settle();
+    assert_eq!(world.voters().len(), 3);
+    assert_eq!(world.seen.record.cluster_id, world.cluster_id);
+}
+
+#[test]
+fn h04_an_edit_during_bootstrap_never_mixes_two_initial_clusters() {
+    let mut world = World::new(3);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    world.lose_pod("demo-2");
+    (world.cluster_id, world.members) = (None, Vec::new());
+    world.wish(5);
+    let plan = world.plan();
+    assert!(!creates_pod(&plan, Boot::New), "no Pod of the old set joins a new plan");
+    assert_eq!(
+        plan.record.target.unwrap().size,
+        3,
+        "the committed target stands until the attempt is cleared"
+    );
+    world.settle();
+    assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5", "demo-6", "demo-7"]);
+}
+
+#[test]
+fn h04_an_edit_during_growth_waits_for_the_learner() {
+    let mut world = World::running(3);
+    world.wish(4);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    world.wish(1);
+    let plan = world.plan();
+    assert_eq!(plan.record.target.as_ref().unwrap().size, 4);
+    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::SafePoint(_))));
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0"]);
+}
+
+#[test]
+fn h05_a_recreated_cluster_leaves_old_volumes_alone_and_takes_new_names_and_a_new_token() {
+    let mut world = World::running(3);
+    let old = world.seen.record.token.clone();
+    world.recreate("uid-2");
+    world.members.clear();
+    let id = world.cluster_id.take().unwrap();
+    let plan = world.plan();
+    assert!(plan.effects.is_empty());
+    let Some(Waiting::ExistingData { found, volumes, .. }) = plan.waiting.first() else { panic!() };
+    assert_eq!((found.as_slice(), volumes.len()), ([id].as_slice(), 3));
+    assert!(plan.waiting[0].to_string().contains(&format!("operator.etcd.io/adopt={id}")));
+    world.carry_out(plan);
+
+    world.seen.volumes.clear();
+    world.settle();
+    assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"]);
+    assert_ne!(world.seen.record.token, old);
+    assert!(world.seen.record.token.as_ref().unwrap().as_str().contains("uid-2"));
+}
+
+#[test]
+fn h05_adopted_volumes_are_served_as_existing_under_their_old_token() {
+    let mut world = World::running(3);
+    let (id, token) = (world.cluster_id.unwrap(), world.seen.record.token.clone());
+    world.recreate("uid-2");
+    world.seen.adopt = Some(ClusterId(0x123));
+    let plan = world.plan();
+    assert!(plan.effects.is_empty(), "an id that no volume carries adopts nothing");
+    world.carry_out(plan);
+    world.seen.adopt = Some(id);
+    let story = world.settle();
+    assert!(story.contains("existing, on its data") && !story.contains("(new;"), "{story}");
+    assert_eq!(world.seen.record.token, token);
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+    let own = |volume: &quorate_model::snapshot::Volume| volume.cluster_uid.as_ref() == Some(&world.seen.uid);
+    assert!(world.seen.volumes.values().all(own), "adopted volumes are stamped as this cluster's");
+}
+
+#[test]
+fn h06_total_loss_is_reported_and_nothing_is_founded_anew() {
+    let mut world = World::running(3);
+    world.seen.pods.clear();
+    world.seen.volumes.clear();
+    world.members.clear();
+    let plan = world.plan();
+    assert!(plan.effects.is_empty());
+    let texts: Vec<String> = plan.waiting.iter().map(ToString::to_string).collect();
+    assert!(texts.iter().any(|text| text.contains("quorum lost: 0 of 3")), "{texts:?}");
+}
+
+#[test]
+fn h07_nothing_is_added_while_a_voter_is_dead() {
+    let mut world = World::running(3);
+    world.silence("demo-2");
+    world.wish(5);
+    let plan = world.plan();
+    assert!(!changes_membership(&plan));
+    assert!(plan.waiting.contains(&Waiting::Unsafe(Unsafe::VoterUnhealthy(name("demo-2")))));
+    assert_eq!(plan.record.members.len(), 3, "no name is spent on it");
+}
+
+#[test]
+fn h08_members_join_as_learners_and_are_promoted_only_once_they_answer() {
+    let mut world = World::running(3);
+    world.wish(4);
+    let plan = world.plan();
+    assert!(plan.effects.iter().any(|effect| matches!(effect, Effect::AddLearner { .. })));
+    world.carry_out(plan);
+    let plan = world.plan();
+    world.carry_out(plan);
+    world.silence("demo-3");
+    let plan = world.plan();
+    assert!(!changes_membership(&plan), "an unreachable learner stays one");
+}
+
+#[test]
+fn h09_a_learner_without_progress_is_rolled_back_and_growth_goes_on() {
+    let mut world = World::running(3);
+    world.wish(4);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    world.silence("demo-3");
+    world.now = world.now + LEARNER_DEADLINE + quorate_model::Span(1);
+    let plan = world.plan();
+    assert!(matches!(plan.effects.as_slice(), [.., Effect::RemoveMember { .. }]), "{:?}", plan.effects);
+    assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));
+    world.carry_out(plan);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2", "demo-4"]);
+}
+
+#[test]
+fn h10_promotion_is_asked_for_again_on_every_pass() {
+    let mut world = World::running(1);
+    world.wish(2);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    for _ in 0..3 {
+        let plan = world.plan();
+        let promoted = plan.effects.iter().any(|effect| matches!(effect, Effect::Promote { .. }));
+        assert!(promoted, "etcd refused it, so it is asked again");
+    }
+}
+
+#[test]
+fn h11_a_crash_after_member_add_adopts_the_member_by_its_url_and_adds_no_second() {
+    let mut world = World::running(3);
+    world.wish(4);
+    let plan = world.plan();
+    let record_before_reply = plan.record.clone();
+    world.carry_out(plan);
+    world.seen.record = record_before_reply;
+    let plan = world.plan();
+    assert!(!changes_membership(&plan));
+    assert!(plan.record.members[&name("demo-3")].id.is_some(), "recognised by its URL");
+    assert!(creates_pod(&plan, Boot::Join));
+}
+
+#[test]
+fn h13_a_member_is_removed_by_id_and_url_never_by_position() {
+    let mut world = World::running(3);
+    world.members.reverse();
+    world.silence("demo-1");
+    let sick = world.members.iter().find(|member| member.name == "demo-1").unwrap().clone();
+    world.wish(2);
+    let plan = world.plan();
+    let removed: Vec<&Effect> =
+        plan.effects.iter().filter(|effect| matches!(effect, Effect::RemoveMember { .. })).collect();
+    let [Effect::RemoveMember { id, peer_url, .. }] = removed.as_slice() else {
+        panic!("{:?}", plan.effects)
+    };
+    assert_eq!((*id, peer_url), (sick.id, &sick.peer_url), "the sick one goes first");
+}
+
+#[test]
+fn h13_a_member_that_answers_under_anothers_name_stops_everything() {
+    let mut world = World::running(3);
+    world.wish(1);
+    world.look();
+    let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
+    answer.said.as_mut().unwrap().member_id = MemberId(0xbad);
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(plan.effects.is_empty());
+    assert!(matches!(plan.waiting.first(), Some(Waiting::WrongMember { .. })));
+}
+
+#[test]
+fn h14_lost_pods_are_never_read_as_a_wish_to_shrink() {
+    let mut world = World::running(3);
+    world.lose_pod("demo-1");
+    let plan = world.plan();
+    assert_eq!(plan.record.target.as_ref().unwrap().size, 3);
+    assert!(!changes_membership(&plan) && creates_pod(&plan, Boot::Resume));
+}
+
+#[test]
+fn h15_membership_is_not_changed_on_an_old_list() {
+    let mut world = World::running(3);
+    world.wish(1);
+    world.look();
+    world.now = world.now + quorate_model::snapshot::FRESH + quorate_model::Span(1);
+    for answer in world.seen.etcd.answers.values_mut() {
+        answer.at = world.now;
+    }
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(plan.effects.is_empty(), "{:?}", plan.effects);
+    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Quorum { .. })));
+}
+
+#[test]
+fn h17_a_member_that_a_late_call_left_behind_is_removed_before_anything_else() {
+    let mut world = World::running(3);
+    world.wish(4);
+    let ghost = world.seen.peer_url(&name("demo-9"));
+    world.members.push(Listed { id: MemberId(0x9), name: String::new(), peer_url: ghost, is_learner: true });
+    let plan = world.plan();
+    assert!(matches!(
+        plan.effects.iter().find(|effect| effect.changes_membership()),
+        Some(Effect::RemoveMember { id: MemberId(0x9), .. })
+    ));
+    world.carry_out(plan);
+    world.settle();
+    assert!(world.voters().contains(&"demo-10"), "its name is never used again: {:?}", world.voters());
+}
+
+#[test]
+fn h17_a_member_of_somebody_elses_making_is_reported_and_left_alone() {
+    let mut world = World::running(3);
+    let url = PeerUrl::new("https://elsewhere.example:2380");
+    world.members.push(Listed { id: MemberId(0x9), name: "guest".into(), peer_url: url, is_learner: true });
+    world.wish(5);
+    let plan = world.plan();
+    assert!(!changes_membership(&plan));
+    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::UnmanagedMember(MemberId(0x9), _))));
+}
+
+#[test]
+fn h18_a_member_is_a_voter_only_when_its_own_raft_says_so_too() {
+    let mut world = World::running(3);
+    world.wish(4);
+    for _ in 0..3 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    world.look();
+    let said = world.seen.etcd.answers.get_mut(&name("demo-3")).unwrap().said.as_mut().unwrap();
+    said.is_learner = true;
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining);
+}
+
+#[test]
+fn h19_a_name_and_a_volume_are_used_once() {
+    let mut world = World::running(3);
+    world.seen.wanted.storage.when_scaled = quorate_model::target::Retention::Retain;
+    world.wish(1);
+    world.settle();
+    assert_eq!(world.seen.volumes.len(), 3, "volumes are retained");
+    world.wish(3);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-3", "demo-4"]);
+}
+
+#[test]
+fn h19_names_are_not_reused_after_status_was_lost() {
+    let mut world = World::running(3);
+    world.wish(4);
+    world.settle();
+    world.seen.record = quorate_model::Record::default();
+    world.settle();
+    assert_eq!(world.seen.record.cluster_id, world.cluster_id, "its own stamped volumes tell who it is");
+    assert_eq!(world.seen.record.next_ordinal.0, 4);
+    assert_eq!(world.voters().len(), 4);
+}
+
+#[test]
+fn h20_data_of_a_living_member_are_never_deleted() {
+    let mut world = World::running(3);
+    let volume = world.seen.volumes[&name("demo-1")].clone();
+    world.look();
+    let delete = Effect::DeleteVolume {
+        member: name("demo-1"),
+        volume: volume.uid,
+        resource_version: volume.resource_version,
+        step: quorate_model::Step::S5,
+    };
+    let record = world.seen.record.clone();
+    let scene =
+        quorate_planner::safety::Scene { seen: &world.seen, record: &record, now: world.now, before: &[] };
+    assert_eq!(quorate_planner::safety::permits(&scene, &delete), Err(Unsafe::PodNotGone(name("demo-1"))));
+}
+
+#[test]
+fn h22_a_pod_comes_back_on_the_same_volume() {
+    let mut world = World::running(3);
+    let ids: Vec<MemberId> = world.members.iter().map(|member| member.id).collect();
+    world.lose_pod("demo-0");
+    world.settle();
+    assert_eq!(world.members.iter().map(|member| member.id).collect::<Vec<_>>(), ids);
+    assert_eq!(world.seen.volumes.len(), 3);
+
+    world.lose_pod("demo-0");
+    world.seen.volumes.get_mut(&name("demo-0")).unwrap().uid = quorate_model::Uid::new("another");
+    let plan = world.plan();
+    assert!(
+        !creates_pod(&plan, Boot::Resume),
+        "a volume of the same name with another uid is not its volume"
+    );
+}
+
+#[test]
+fn h25_lost_quorum_is_said_aloud_and_only_restarts_follow() {
+    let mut world = World::running(3);
+    world.wish(5);
+    world.silence("demo-0");
+    world.lose_pod("demo-1");
+    let plan = world.plan();
+    assert!(!changes_membership(&plan) && !destroys(&plan));
+    assert!(creates_pod(&plan, Boot::Resume));
+    assert!(
+        plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Quorum { healthy: 1, voters: 3, .. }))
+    );
+}
+
+#[test]
+fn h31_an_error_that_a_member_reports_holds_up_membership() {
+    let mut world = World::running(3);
+    world.wish(4);
+    world.look();
+    let said = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap().said.as_mut().unwrap();
+    said.errors.push("CORRUPT alarm".into());
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(!changes_membership(&plan));
+}
+
+#[test]
+fn h36_versions_are_not_skipped_and_never_go_back() {
+    let mut world = World::running(3);
+    for version in [Version::new(3, 5, 35), Version::new(3, 8, 0)] {
+        world.seen.wanted.version = version;
+        world.seen.wanted.pod.revision.0 = "r2".into();
+        let plan = world.plan();
+        assert!(!destroys(&plan));
+        assert_eq!(plan.record.target.as_ref().unwrap().version, Version::new(3, 6, 16));
+        assert!(matches!(plan.waiting.first(), Some(Waiting::VersionRefused(_))));
+    }
+}
+
+#[test]
+fn h44_a_removed_members_pod_stays_until_a_quorum_has_removed_it() {
+    let mut world = World::running(3);
+    world.wish(2);
+    let plan = world.plan();
+    assert!(plan.effects.iter().any(|effect| matches!(effect, Effect::RemoveMember { .. })));
+    assert!(!plan.effects.iter().any(|effect| matches!(effect, Effect::DeletePod { .. })));
+}
+
+#[test]
+fn a_second_learner_is_never_added() {
+    let mut world = World::running(3);
+    world.wish(5);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    world.silence("demo-3");
+    let plan = world.plan();
+    assert!(!changes_membership(&plan));
+    assert_eq!(plan.record.members.len(), 4);
+}
+
+#[test]
+fn answers_of_long_ago_count_for_nothing() {
+    let mut world = World::running(3);
+    world.look();
+    let stale =
+        Answer { at: quorate_model::Instant(0), said: world.seen.etcd.answers[&name("demo-1")].said.clone() };
+    assert_eq!(stale.said.as_ref().unwrap().revision, Revision(7));
+    world.seen.etcd.answers.insert(name("demo-1"), stale);
+    assert!(!world.seen.is_healthy(&name("demo-1"), world.now));
+}

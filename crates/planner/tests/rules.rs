@@ -1,0 +1,294 @@
+//! The safety rules, one test each: the gate refuses the very effect that would break the rule, and lets it pass when
+//! the fact that makes it dangerous is taken away. Each fails when its check is taken out of `safety.rs`.
+
+mod world;
+
+use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::FRESH;
+use quorate_model::{ClusterId, Effect, MemberId, Record, Span, Step};
+use quorate_planner::safety::{Scene, permits};
+use world::{World, name};
+
+fn judge(world: &World, record: &Record, before: &[Effect], effect: &Effect) -> Result<(), Unsafe> {
+    permits(&Scene { seen: &world.seen, record, now: world.now, before }, effect)
+}
+
+fn verdict(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
+    world.look();
+    judge(world, &world.seen.record.clone(), &[], effect)
+}
+
+fn create(member: &str, boot: Boot) -> Effect {
+    Effect::CreatePod { member: name(member), boot, peers: Vec::new() }
+}
+
+fn delete_pod(world: &World, member: &str) -> Effect {
+    let pod = &world.seen.pods[&name(member)];
+    Effect::DeletePod {
+        member: name(member),
+        pod: pod.uid.clone(),
+        resource_version: pod.resource_version.clone(),
+        step: Step::U5,
+    }
+}
+
+fn delete_volume(world: &World, member: &str) -> Effect {
+    let volume = &world.seen.volumes[&name(member)];
+    Effect::DeleteVolume {
+        member: name(member),
+        volume: volume.uid.clone(),
+        resource_version: volume.resource_version.clone(),
+        step: Step::S5,
+    }
+}
+
+fn remove(world: &World, member: &str) -> Effect {
+    let listed = world.members.iter().find(|listed| listed.name == member).unwrap();
+    Effect::RemoveMember {
+        member: name(member),
+        id: listed.id,
+        peer_url: listed.peer_url.clone(),
+        via: world.leader.clone().unwrap(),
+    }
+}
+
+fn add(world: &World, member: &str) -> Effect {
+    let peer_url = world.seen.peer_url(&name(member));
+    Effect::AddLearner { member: name(member), peer_url, via: world.leader.clone().unwrap() }
+}
+
+fn leaving(world: &mut World, member: &str) {
+    world.seen.record.members.get_mut(&name(member)).unwrap().stage = Stage::Leaving(Leaving::Shrink);
+}
+
+fn joining(world: &mut World, member: &str) {
+    let mut promised = world.seen.record.members[&name("demo-0")].clone();
+    (promised.stage, promised.id, promised.volume) = (Stage::Joining, None, None);
+    world.seen.record.members.insert(name(member), promised);
+}
+
+#[test]
+fn r1_new_is_only_for_the_latched_set_before_the_cluster_id_is_latched() {
+    let mut world = World::new(3);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    world.lose_pod("demo-0");
+    (world.members, world.cluster_id) = (Vec::new(), None);
+    assert_eq!(verdict(&mut world, &create("demo-0", Boot::New)), Ok(()));
+
+    world.seen.record.cluster_id = Some(ClusterId(1));
+    let refused = verdict(&mut world, &create("demo-0", Boot::New));
+    assert_eq!(refused, Err(Unsafe::NotASeed(name("demo-0"))));
+
+    let mut running = World::running(3);
+    running.lose_pod("demo-0");
+    let refused = verdict(&mut running, &create("demo-0", Boot::New));
+    assert_eq!(refused, Err(Unsafe::NotASeed(name("demo-0"))));
+}
+
+#[test]
+fn r2_a_member_is_started_only_under_a_promised_name_on_its_own_volume() {
+    let mut world = World::running(3);
+    assert_eq!(
+        verdict(&mut world, &create("demo-7", Boot::Resume)),
+        Err(Unsafe::NotRecorded(name("demo-7")))
+    );
+    world.lose_pod("demo-1");
+    assert_eq!(verdict(&mut world, &create("demo-1", Boot::Resume)), Ok(()));
+    let volume = world.seen.volumes[&name("demo-0")].clone();
+    world.seen.volumes.insert(name("demo-1"), volume);
+    assert_eq!(
+        verdict(&mut world, &create("demo-1", Boot::Resume)),
+        Err(Unsafe::NotItsVolume(name("demo-1")))
+    );
+}
+
+#[test]
+fn r3_a_deletion_is_of_the_object_that_was_seen_and_of_no_later_one() {
+    let mut world = World::running(3);
+    let delete = delete_pod(&world, "demo-1");
+    assert_eq!(verdict(&mut world, &delete), Ok(()));
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().uid = quorate_model::Uid::new("later");
+    assert_eq!(verdict(&mut world, &delete), Err(Unsafe::NotSeen(name("demo-1"))));
+
+    let delete = delete_pod(&world, "demo-1");
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().resource_version = "2".into();
+    assert_eq!(verdict(&mut world, &delete), Err(Unsafe::NotSeen(name("demo-1"))));
+}
+
+#[test]
+fn r4_observed_size_is_never_desired_size() {
+    let mut world = World::running(5);
+    for member in ["demo-1", "demo-3"] {
+        world.lose_pod(member);
+    }
+    let plan = world.plan();
+    assert_eq!(plan.record.target.as_ref().unwrap().size, 5);
+    assert!(!plan.effects.iter().any(Effect::changes_membership));
+    assert_eq!(plan.effects.len(), 2, "both Pods come back: {:?}", plan.effects);
+}
+
+#[test]
+fn r5_a_plan_changes_membership_once_and_disturbs_one_member() {
+    let mut world = World::running(5);
+    leaving(&mut world, "demo-4");
+    leaving(&mut world, "demo-3");
+    world.look();
+    let record = world.seen.record.clone();
+    let (first, second) = (remove(&world, "demo-4"), remove(&world, "demo-3"));
+    assert_eq!(judge(&world, &record, &[], &second), Ok(()));
+    assert_eq!(judge(&world, &record, &[first], &second), Err(Unsafe::ChangeOutstanding(name("demo-3"))));
+    let world = {
+        let mut world = World::running(5);
+        world.look();
+        world
+    };
+    let record = world.seen.record.clone();
+    let (first, second) = (delete_pod(&world, "demo-1"), delete_pod(&world, "demo-2"));
+    assert_eq!(judge(&world, &record, &[], &second), Ok(()));
+    assert_eq!(judge(&world, &record, &[first], &second), Err(Unsafe::SecondDisruption(name("demo-2"))));
+}
+
+#[test]
+fn r5_one_learner_at_a_time() {
+    let mut world = World::running(3);
+    joining(&mut world, "demo-3");
+    let effect = add(&world, "demo-3");
+    assert_eq!(verdict(&mut world, &effect), Ok(()));
+    let mut learner = world.members[0].clone();
+    (learner.id, learner.is_learner) = (MemberId(9), true);
+    learner.peer_url = world.seen.peer_url(&name("demo-8"));
+    world.members.push(learner);
+    assert!(matches!(verdict(&mut world, &effect), Err(Unsafe::ChangeOutstanding(_))));
+}
+
+#[test]
+fn r6_a_dead_member_is_removed_before_its_replacement_is_added() {
+    let mut world = World::running(3);
+    joining(&mut world, "demo-3");
+    world.silence("demo-2");
+    let effect = add(&world, "demo-3");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
+    world.silent.clear();
+    leaving(&mut world, "demo-2");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::ChangeOutstanding(name("demo-2"))));
+}
+
+#[test]
+fn r7_a_member_is_who_its_id_and_url_say() {
+    let mut world = World::running(3);
+    leaving(&mut world, "demo-2");
+    let effect = remove(&world, "demo-2");
+    assert_eq!(verdict(&mut world, &effect), Ok(()));
+    let Effect::RemoveMember { member, peer_url, via, .. } = effect else { unreachable!() };
+    let id = world.members[0].id;
+    let swapped = Effect::RemoveMember { member, id, peer_url, via };
+    assert_eq!(verdict(&mut world, &swapped), Err(Unsafe::NotThatMember(name("demo-2"))));
+}
+
+#[test]
+fn r9_membership_changes_on_a_fresh_list_at_the_member_that_served_it() {
+    let mut world = World::running(3);
+    leaving(&mut world, "demo-2");
+    let effect = remove(&world, "demo-2");
+    world.look();
+    let Effect::RemoveMember { member, id, peer_url, .. } = effect.clone() else { unreachable!() };
+    let elsewhere = Effect::RemoveMember { member, id, peer_url, via: name("demo-1") };
+    assert_eq!(verdict(&mut world, &elsewhere), Err(Unsafe::NoFreshList));
+
+    world.look();
+    world.now = world.now + FRESH + Span(1);
+    let record = world.seen.record.clone();
+    assert_eq!(judge(&world, &record, &[], &effect), Err(Unsafe::NoFreshList));
+}
+
+#[test]
+fn r10_data_go_only_when_a_quorum_shows_the_member_gone_and_its_pod_is_gone() {
+    let mut world = World::running(3);
+    let effect = delete_volume(&world, "demo-2");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::PodNotGone(name("demo-2"))));
+    world.lose_pod("demo-2");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::DataKept(name("demo-2"))));
+    leaving(&mut world, "demo-2");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::StillListed(name("demo-2"))));
+    let removed = world.members.pop().unwrap();
+    assert_eq!(removed.name, "demo-2");
+    assert_eq!(verdict(&mut world, &effect), Ok(()));
+    world.silence("demo-0");
+    world.silence("demo-1");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::NoFreshList));
+}
+
+#[test]
+fn r10_retained_data_outlive_the_cluster() {
+    let mut world = World::running(1);
+    world.lose_pod("demo-0");
+    world.seen.deleting = true;
+    let effect = delete_volume(&world, "demo-0");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::DataKept(name("demo-0"))));
+    world.seen.wanted.storage.when_deleted = quorate_model::target::Retention::Delete;
+    assert_eq!(verdict(&mut world, &effect), Ok(()));
+    world.seen.volumes.get_mut(&name("demo-0")).unwrap().cluster_uid = None;
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::NotItsVolume(name("demo-0"))));
+}
+
+#[test]
+fn r11_without_quorum_nothing_but_restarts() {
+    let mut world = World::running(3);
+    leaving(&mut world, "demo-2");
+    let (removal, deletion) = (remove(&world, "demo-2"), delete_pod(&world, "demo-0"));
+    world.silence("demo-1");
+    world.lose_pod("demo-2");
+    assert_eq!(verdict(&mut world, &create("demo-2", Boot::Resume)), Ok(()));
+    assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NoFreshList));
+    assert_eq!(verdict(&mut world, &deletion), Err(Unsafe::NoFreshList));
+}
+
+#[test]
+fn r11_what_is_left_after_a_removal_must_be_a_quorum() {
+    let mut world = World::running(4);
+    leaving(&mut world, "demo-3");
+    world.silence("demo-3");
+    world.look();
+    let effect = remove(&world, "demo-3");
+    assert_eq!(verdict(&mut world, &effect), Ok(()), "the sick one may go");
+    // Two of four answer, and etcd's word is from just before.
+    world.look();
+    world.silence("demo-2");
+    let list = world.seen.etcd.list.clone();
+    world.look();
+    world.seen.etcd.list = list;
+    for answer in world.seen.etcd.answers.values_mut() {
+        if let Ok(said) = &mut answer.said {
+            said.leader = Some(MemberId(1));
+        }
+    }
+    let record = world.seen.record.clone();
+    assert_eq!(judge(&world, &record, &[], &effect), Ok(()), "two of three are a quorum");
+    world.seen.etcd.answers.remove(&name("demo-1"));
+    assert_eq!(
+        judge(&world, &record, &[], &effect),
+        Err(Unsafe::WouldLoseQuorum { member: name("demo-3"), left: 1, of: 3 })
+    );
+}
+
+#[test]
+fn r11_a_serving_member_is_not_disturbed_while_another_is_sick() {
+    let mut world = World::running(5);
+    let effect = delete_pod(&world, "demo-1");
+    world.silence("demo-2");
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
+}
+
+#[test]
+fn r12_two_cluster_ids_stop_every_effect() {
+    let mut world = World::running(3);
+    world.lose_pod("demo-2");
+    let effect = create("demo-2", Boot::Resume);
+    assert_eq!(verdict(&mut world, &effect), Ok(()));
+    world.seen.record.cluster_id = Some(ClusterId(1));
+    assert_eq!(verdict(&mut world, &effect), Err(Unsafe::SplitBrain));
+}
