@@ -1,1 +1,68 @@
-fn main() {}
+//! The commands of this repository. `cargo xtask` alone lists them.
+
+mod bench;
+mod children;
+mod crds;
+mod go;
+mod playground;
+mod repo;
+mod test;
+mod tools;
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{CommandFactory, Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(bin_name = "cargo xtask", about = "The commands of this repository", disable_help_subcommand = true)]
+pub(crate) struct Xtask {
+    #[command(subcommand)]
+    command: Option<Task>,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Set up what is missing and start the playground; arguments go to `quorate playground`
+    #[command(disable_help_flag = true)]
+    Playground {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
+    },
+    /// Set up what is missing and run every tier of tests that CI runs, or one
+    Test {
+        #[arg(value_enum)]
+        tier: Option<test::Tier>,
+    },
+    /// Build etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7 into target/tools/bin
+    Tools,
+    /// Write the generated CRDs to config/crd
+    Crds,
+    /// Measure, each figure beside its baseline
+    Bench {
+        /// `create [--runs N] [--tls on|off|both]`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    match run(Xtask::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(task: Option<Task>) -> Result<()> {
+    match task {
+        None => Ok(Xtask::command().print_help()?),
+        Some(Task::Playground { args }) => playground::run(&args),
+        Some(Task::Test { tier }) => test::run(tier),
+        Some(Task::Tools) => tools::run(),
+        Some(Task::Crds) => crds::write(),
+        Some(Task::Bench { args }) => bench::run(&args),
+    }
+}

@@ -49,51 +49,21 @@ pub const DEFAULT_IMAGE_REGISTRY: &str = "gcr.io/etcd-development/etcd";
         status_replicas_path = ".status.currentReplicas",
         label_selector_path = ".status.selector"
     ),
-    printcolumn(
-        name = "Size",
-        type_ = "integer",
-        json_path = ".spec.size",
-        description = "Members asked for"
-    ),
-    printcolumn(
-        name = "Ready",
-        type_ = "integer",
-        json_path = ".status.readyReplicas",
-        description = "Members that serve"
-    ),
-    printcolumn(
-        name = "Version",
-        type_ = "string",
-        json_path = ".status.currentVersion",
-        description = "The etcd version that runs"
-    ),
-    printcolumn(
-        name = "Leader",
-        type_ = "string",
-        json_path = ".status.members[?(@.isLeader==true)].name",
-        description = "The member that leads"
-    ),
-    printcolumn(
-        name = "Phase",
-        type_ = "string",
-        json_path = ".status.phase",
-        description = "What the cluster does now"
-    ),
-    printcolumn(
-        name = "Target",
-        type_ = "string",
-        json_path = ".status.targetVersion",
-        description = "The etcd version committed to",
-        priority = 1
-    ),
-    printcolumn(
-        name = "Cluster-ID",
-        type_ = "string",
-        json_path = ".status.clusterID",
-        description = "The id that etcd gave the cluster",
-        priority = 1
-    ),
-    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+    printcolumn = r#"{ "name": "Size", "type": "integer", "jsonPath": ".spec.size",
+        "description": "Members asked for" }"#,
+    printcolumn = r#"{ "name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas",
+        "description": "Members that serve" }"#,
+    printcolumn = r#"{ "name": "Version", "type": "string", "jsonPath": ".status.currentVersion",
+        "description": "The etcd version that runs" }"#,
+    printcolumn = r#"{ "name": "Leader", "type": "string", "jsonPath": ".status.members[?(@.isLeader==true)].name",
+        "description": "The member that leads" }"#,
+    printcolumn = r#"{ "name": "Phase", "type": "string", "jsonPath": ".status.phase",
+        "description": "What the cluster does now" }"#,
+    printcolumn = r#"{ "name": "Target", "type": "string", "jsonPath": ".status.targetVersion", "priority": 1,
+        "description": "The etcd version committed to" }"#,
+    printcolumn = r#"{ "name": "Cluster-ID", "type": "string", "jsonPath": ".status.clusterID", "priority": 1,
+        "description": "The id that etcd gave the cluster" }"#,
+    printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
 )]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-validations" = rules::spec()))]
@@ -113,7 +83,7 @@ pub struct EtcdClusterSpec {
     #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
         rule(r"self.matches('^v?(0|[1-9][0-9]{0,3})([.](0|[1-9][0-9]{0,3})){2}$')",
             "version must be a full etcd release such as 3.6.16 or v3.6.16"),
-        rule(r"!self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+$') || self.matches('^v?3[.]([5-9]|[1-9][0-9]+)[.]')",
+        rule(r"!self.matches('^v?([012]|3[.][0-4]|[4-9]|[1-9][0-9]+)[.]')",
             "version must be of etcd 3.5 or a later 3.x line"),
     ]))]
     pub version: String,
@@ -137,8 +107,9 @@ pub struct EtcdClusterSpec {
     ]))]
     pub image_registry: Option<String>,
 
-    /// When the kubelet pulls the image. Absent: Kubernetes decides by the tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// When the kubelet pulls the image: Always, IfNotPresent or Never. Absent: Kubernetes decides by the tag.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PullPolicy")]
     pub image_pull_policy: Option<PullPolicy>,
 
     /// Secrets of this namespace with credentials for the image registry.

@@ -100,6 +100,8 @@ reasons! {
     Waking,
     /// Pods that were lost are being started on their own volumes.
     Restarting,
+    /// Members are being brought to the shape that the spec asks for, one after another.
+    RollingOut,
     /// A bootstrap attempt was given up and is being cleared away; a new one follows.
     AttemptAbandoned,
     /// The object is being deleted.

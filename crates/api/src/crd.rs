@@ -16,16 +16,19 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 
 /// The resource definitions as one YAML stream: what `quorate crds` prints and what stands under `config/crd`.
 pub fn crds_yaml() -> String {
-    let document = |crd: &CustomResourceDefinition| {
-        serde_yaml_ng::to_string(crd).expect("a resource definition has text keys only, so it is YAML")
-    };
-    crds().iter().map(|crd| format!("---\n{}", document(crd))).collect()
+    let mut stream = String::new();
+    for crd in crds() {
+        stream.push_str("---\n");
+        stream.push_str(&serde_yaml_ng::to_string(&crd).expect("its keys are text, so it is YAML"));
+    }
+    stream
 }
 
 fn etcd_clusters() -> CustomResourceDefinition {
     let mut crd = EtcdCluster::crd();
     for version in &mut crd.spec.versions {
-        let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut()) else {
+        let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut())
+        else {
             continue;
         };
         tidy(schema);
@@ -38,10 +41,12 @@ fn etcd_clusters() -> CustomResourceDefinition {
     crd
 }
 
-/// Takes out what the generator writes and Kubernetes does not need: titles, formats it does not know, and `nullable`,
-/// without which it drops a null instead of storing it.
+/// Takes out what the generator writes and Kubernetes does not need: titles, formats it does not know, the zero below
+/// unsigned numbers (bounds are rules with a message), and `nullable`, without which it drops a null instead of storing
+/// it.
 fn tidy(schema: &mut JSONSchemaProps) {
     schema.title = None;
+    schema.minimum = None;
     schema.nullable = None;
     schema.format = match schema.format.as_deref() {
         Some("uint8" | "uint16" | "int32") => Some("int32".to_owned()),

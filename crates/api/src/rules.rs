@@ -180,11 +180,10 @@ pub(crate) fn resources() -> Vec<Rule> {
 /// A quantity, as text or as a number.
 pub(crate) fn quantity(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "anyOf": [{ "type": "integer" }, { "type": "string" }],
         "x-kubernetes-int-or-string": true,
         "maxLength": 32,
         "x-kubernetes-validations": [rule(
-            "isQuantity(string(self)) && quantity(string(self)).sign() >= 0",
+            "isQuantity(string(self)) && quantity(string(self)).compareTo(quantity('0')) >= 0",
             "must be a quantity such as 512Mi, 8Gi or 0.5, and not negative",
         )],
     })

@@ -23,6 +23,7 @@ pub struct EtcdClusterStatus {
 
     /// What the cluster does now, in one word. The conditions say more.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Phase")]
     pub phase: Option<Phase>,
 
     /// The id that etcd gave the cluster, in hexadecimal. Latched once, for ever: from then on no member is ever
@@ -142,6 +143,7 @@ pub struct BootstrapStatus {
 
     /// Why the attempt was given up, while its Pods and volumes are being cleared away. Latched.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AbandonedReason")]
     pub abandoned: Option<AbandonedReason>,
 }
 

@@ -1,5 +1,6 @@
 //! The client for one member.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use quorate_model::{MemberId, PeerUrl, Revision};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-use crate::endpoint::Dialler;
+use crate::dial::{Dialler, Line};
 use crate::reply::header;
 use crate::wire::cluster_client::ClusterClient;
 use crate::wire::kv_client::KVClient;
@@ -17,16 +18,15 @@ use crate::{Alarm, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, Memb
 
 /// A client for exactly one member. Every call has a deadline and is sent at most once: repeating is the caller's
 /// business, after looking again (R8). Clones share the connection, which is made on the first call.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct MemberClient {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
     dialler: Dialler,
     deadline: Duration,
-    channel: Mutex<Channel>,
+    line: Mutex<Line>,
 }
 
 /// How much a read may rest on.
@@ -41,9 +41,9 @@ pub enum Read {
 impl MemberClient {
     /// A client for this endpoint. Does not connect yet. Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, deadlines: Deadlines) -> Result<Self, BadEndpoint> {
-        let dialler = endpoint.dialler(deadlines)?;
-        let channel = Mutex::new(dialler.channel());
-        Ok(Self { shared: Arc::new(Shared { dialler, deadline: deadlines.call, channel }) })
+        let dialler = Dialler::new(endpoint, deadlines)?;
+        let line = Mutex::new(dialler.line());
+        Ok(Self { shared: Arc::new(Shared { dialler, deadline: deadlines.call, line }) })
     }
 
     /// The member about itself, without a quorum.
@@ -122,17 +122,50 @@ impl MemberClient {
         &self,
         send: impl AsyncFnOnce(Channel) -> Result<Response<T>, Status>,
     ) -> Result<T, CallError> {
-        let channel = self.channel().clone();
+        let Line { channel, verdict } = self.line().clone();
         if let Ok(reply) = tokio::time::timeout(self.shared.deadline, send(channel)).await {
-            return Ok(reply?.into_inner());
+            return reply.map(Response::into_inner).map_err(|status| match verdict.turned_down() {
+                Some(reason) => CallError::Unreachable(reason),
+                None => status.into(),
+            });
         }
         // The address may have gone without a farewell (a lost node); on the old connection every further call would
         // wait in vain.
-        *self.channel() = self.shared.dialler.channel();
+        *self.line() = self.shared.dialler.line();
         Err(CallError::Unknown(format!("no answer within {:?}", self.shared.deadline)))
     }
 
-    fn channel(&self) -> MutexGuard<'_, Channel> {
-        self.shared.channel.lock().unwrap_or_else(PoisonError::into_inner)
+    fn line(&self) -> MutexGuard<'_, Line> {
+        self.shared.line.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for MemberClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("MemberClient")
+            .field("address", &self.shared.dialler.address())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn every_call_can_be_spawned() {
+        fn spawnable<T: Send>(_: &T) {}
+        let endpoint = Endpoint::plain("127.0.0.1:1".parse().unwrap());
+        let client = MemberClient::new(&endpoint, Deadlines::default()).unwrap();
+        let url = PeerUrl::new("http://127.0.0.1:2380");
+        spawnable(&client.status());
+        spawnable(&client.member_list(true));
+        spawnable(&client.member_add_learner(&url));
+        spawnable(&client.member_promote(MemberId(1)));
+        spawnable(&client.member_remove(MemberId(1)));
+        spawnable(&client.move_leader(MemberId(1)));
+        spawnable(&client.alarms());
+        spawnable(&client.get("key", Read::Linearizable));
+        spawnable(&client.put("key", "value"));
     }
 }

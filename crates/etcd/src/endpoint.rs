@@ -4,12 +4,6 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use tonic::transport::{Certificate, Channel, ClientTlsConfig, Identity};
-
-use crate::error::describe;
-
 /// One member's client port: an IP address, so that no name service stands between us and a sick member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
@@ -61,35 +55,6 @@ impl Endpoint {
     /// A member that speaks TLS.
     pub fn tls(address: SocketAddr, tls: Tls) -> Self {
         Self { address, tls: Some(tls) }
-    }
-
-    pub(crate) fn dialler(&self, deadlines: Deadlines) -> Result<Dialler, BadEndpoint> {
-        let scheme = if self.tls.is_some() { "https" } else { "http" };
-        let endpoint = tonic::transport::Endpoint::from_shared(format!("{scheme}://{}", self.address))
-            .expect("a socket address makes a valid URI")
-            .connect_timeout(deadlines.connect)
-            .tcp_nodelay(true);
-        let Some(tls) = &self.tls else { return Ok(Dialler(endpoint)) };
-        if CertificateDer::pem_slice_iter(&tls.ca).find_map(Result::ok).is_none() {
-            return Err(BadEndpoint::NoCa);
-        }
-        let config = ClientTlsConfig::new()
-            .domain_name(&tls.server_name)
-            .ca_certificate(Certificate::from_pem(&tls.ca))
-            .identity(Identity::from_pem(&tls.cert, &tls.key))
-            .timeout(deadlines.connect);
-        endpoint.tls_config(config).map(Dialler).map_err(|error| BadEndpoint::Tls(describe(&error)))
-    }
-}
-
-/// An endpoint that is known to be well formed.
-#[derive(Clone, Debug)]
-pub(crate) struct Dialler(tonic::transport::Endpoint);
-
-impl Dialler {
-    /// A channel that connects on its first call.
-    pub(crate) fn channel(&self) -> Channel {
-        self.0.connect_lazy()
     }
 }
 

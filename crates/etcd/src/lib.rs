@@ -11,6 +11,7 @@
 //! It never decides, never retries, never balances over members: who is asked is part of the question.
 
 mod client;
+mod dial;
 mod endpoint;
 mod error;
 mod reply;

@@ -2,32 +2,53 @@
 
 use std::time::{Duration, Instant};
 
-use quorate_etcd::testkit::{Cluster, MINORS, Setup, eventually};
+use quorate_etcd::testkit::{Cluster, Setup, eventually};
 use quorate_etcd::{Alarm, AlarmKind, CallError, Deadlines, Endpoint, MemberClient, Read, Refusal};
 use quorate_model::{MemberId, Minor, PeerUrl};
 
-/// Runs the behaviour on one etcd version after the other: parallel tests are enough load for a small machine.
-macro_rules! on_every_minor {
-    ($($name:ident => $behaviour:ident;)*) => {
-        $(
+macro_rules! behaviours {
+    ($version:ident, $minor:expr) => {
+        mod $version {
+            use quorate_model::Minor;
+
+            const MINOR: Minor = $minor;
+
             #[tokio::test]
-            async fn $name() {
-                for minor in MINORS {
-                    $behaviour(minor).await;
-                }
+            async fn a_member_tells_its_status_and_its_list() {
+                super::status_and_list(MINOR).await;
             }
-        )*
+
+            #[tokio::test]
+            async fn a_learner_is_added_promoted_and_removed_and_every_refusal_is_told() {
+                super::learner_life(MINOR).await;
+            }
+
+            #[tokio::test]
+            async fn h45_a_hung_member_costs_no_more_than_the_deadline_and_the_outcome_is_unknown() {
+                super::hung_member(MINOR).await;
+            }
+
+            #[tokio::test]
+            async fn only_the_leader_hands_over_and_only_to_a_voter() {
+                super::leadership(MINOR).await;
+            }
+
+            #[tokio::test]
+            async fn without_a_quorum_the_serializable_reads_still_answer() {
+                super::no_quorum(MINOR).await;
+            }
+
+            #[tokio::test]
+            async fn a_full_database_is_told_as_an_alarm_and_as_a_refusal() {
+                super::full_database(MINOR).await;
+            }
+        }
     };
 }
 
-on_every_minor! {
-    a_member_tells_its_status_and_its_list => status_and_list;
-    a_learner_is_added_promoted_and_removed_and_every_refusal_is_told => learner_life;
-    h45_a_hung_member_costs_no_more_than_the_deadline_and_the_outcome_is_unknown => hung_member;
-    only_the_leader_hands_over_and_only_to_a_voter => leadership;
-    without_a_quorum_the_serializable_reads_still_answer => no_quorum;
-    a_full_database_is_told_as_an_alarm_and_as_a_refusal => full_database;
-}
+behaviours!(etcd_3_5, Minor(3, 5));
+behaviours!(etcd_3_6, Minor(3, 6));
+behaviours!(etcd_3_7, Minor(3, 7));
 
 async fn status_and_list(minor: Minor) {
     let cluster = Cluster::start(Setup::new(minor, 3)).await;

@@ -1,0 +1,28 @@
+//! Translation between the domain's words and Kubernetes' objects, both ways, and nothing else: no client, no clock, no
+//! randomness, no decisions.
+//!
+//! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
+//! To Kubernetes: [`request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
+//! [`budget`] and [`certificate`]; and [`status`] (Snapshot and Plan to what people read).
+
+pub mod budget;
+pub mod certificate;
+pub mod flags;
+pub mod kind;
+pub mod labels;
+pub mod observe;
+pub mod pod;
+mod quantity;
+pub mod record;
+pub mod request;
+pub mod service;
+mod shape;
+pub mod status;
+pub mod target;
+pub mod volume;
+
+pub use kind::Kind;
+pub use observe::{Seen, Sight, snapshot};
+pub use request::{Act, Context, Request, Write, request};
+pub use status::{EventText, Situation, events, invalid_status, status};
+pub use target::{Defaults, Invalid, resolve};

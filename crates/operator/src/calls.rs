@@ -1,11 +1,7 @@
-//! The layer under the Kubernetes client: counts every request, whoever sends it.
+//! Under the Kubernetes client: counts every request, whoever sends it.
 
-use std::task::{Context, Poll};
-
-use futures::future::BoxFuture;
-use http::{Method, Request, Response};
+use http::{Method, Request};
 use kube::client::Body;
-use tower::{Layer, Service};
 
 use crate::metrics::Metrics;
 
@@ -13,60 +9,27 @@ use crate::metrics::Metrics;
 /// ours to decide.
 pub fn counted(client: kube::Client, metrics: &Metrics) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
-    kube::Client::new(Counted { metrics: metrics.clone() }.layer(client), namespace)
-}
-
-#[derive(Clone)]
-struct Counted {
-    metrics: Metrics,
-}
-
-#[derive(Clone)]
-struct Counting<S> {
-    metrics: Metrics,
-    inner: S,
-}
-
-impl<S> Layer<S> for Counted {
-    type Service = Counting<S>;
-
-    fn layer(&self, inner: S) -> Counting<S> {
-        Counting { metrics: self.metrics.clone(), inner }
-    }
-}
-
-impl<S, B> Service<Request<Body>> for Counting<S>
-where
-    S: Service<Request<Body>, Response = Response<B>>,
-    S::Future: Send + 'static,
-    B: 'static,
-    S::Error: 'static,
-{
-    type Response = S::Response;
-    type Error = S::Error;
-    type Future = BoxFuture<'static, Result<Response<B>, S::Error>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    let metrics = metrics.clone();
+    let counting = tower::service_fn(move |request: Request<Body>| {
+        let (client, metrics) = (client.clone(), metrics.clone());
         let verb = verb(request.method(), request.uri().path(), request.uri().query());
-        let kind = resource(request.uri().path()).to_owned();
-        let metrics = self.metrics.clone();
-        let reply = self.inner.call(request);
-        Box::pin(async move {
-            let reply = reply.await;
-            let code = reply.as_ref().map_or_else(|_| "lost".to_owned(), |reply| reply.status().as_str().to_owned());
-            metrics.api_request(verb, &kind, &code);
+        let resource = resource(request.uri().path());
+        async move {
+            let reply = client.send(request).await;
+            match &reply {
+                Ok(reply) => metrics.api_request(verb, &resource, reply.status().as_str()),
+                Err(_) => metrics.api_request(verb, &resource, "lost"),
+            }
             reply
-        })
-    }
+        }
+    });
+    kube::Client::new(counting, namespace)
 }
 
 /// As Kubernetes' audit log names it.
 fn verb(method: &Method, path: &str, query: Option<&str>) -> &'static str {
-    let watches = query.is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"));
+    let watches =
+        query.is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"));
     match method.as_str() {
         "GET" if watches => "watch",
         "GET" if names_an_object(path) => "get",
@@ -127,7 +90,11 @@ mod tests {
             (Method::GET, "/version".to_owned(), None, "list", "none"),
         ];
         for (method, path, query, done, kind) in table {
-            assert_eq!((verb(&method, &path, query), resource(&path).as_str()), (done, kind), "{method} {path}");
+            assert_eq!(
+                (verb(&method, &path, query), resource(&path).as_str()),
+                (done, kind),
+                "{method} {path}"
+            );
         }
     }
 }

@@ -55,9 +55,9 @@ pub struct NotACrashPoint(String);
 
 /// Every crash point, at its first occurrence.
 pub fn crash_points() -> impl Iterator<Item = CrashPoint> {
-    STEPS.into_iter().flat_map(|step| {
-        [Side::Before, Side::After].map(|side| CrashPoint { side, step, occurrence: 1 })
-    })
+    STEPS
+        .into_iter()
+        .flat_map(|step| [Side::Before, Side::After].map(|side| CrashPoint { side, step, occurrence: 1 }))
 }
 
 impl AbortAt {
@@ -81,7 +81,8 @@ impl Hook for NoCrash {
 impl Hook for AbortAt {
     fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
         if self.is_it(side, step) {
-            tracing::error!(point = %self.point, "aborting, as QUORATE_CRASH_AT asks");
+            // Not through the log, which may be buffered or filtered.
+            eprintln!("crash point {}: aborting, as QUORATE_CRASH_AT asks", self.point);
             std::process::abort();
         }
         futures::future::ready(()).boxed()
@@ -120,7 +121,7 @@ fn parse(text: &str) -> Option<CrashPoint> {
 }
 
 /// Every step.
-const STEPS: [Step; 36] = [
+const STEPS: [Step; 37] = [
     Step::B1,
     Step::B2,
     Step::B3,
@@ -129,6 +130,7 @@ const STEPS: [Step; 36] = [
     Step::B6,
     Step::B7,
     Step::B8,
+    Step::T1,
     Step::BA,
     Step::BX,
     Step::G1,

@@ -170,8 +170,13 @@ impl Elector {
         }
         let released = async {
             let lease = self.api.get(NAME).await?;
-            let ours = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref()) == Some(&self.identity);
-            if ours { self.write(&term::released(&lease, timestamp(self.clock.now()))).await.map(drop) } else { Ok(()) }
+            let ours =
+                lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref()) == Some(&self.identity);
+            if ours {
+                self.write(&term::released(&lease, timestamp(self.clock.now()))).await.map(drop)
+            } else {
+                Ok(())
+            }
         };
         match tokio::time::timeout(WRITE_DEADLINE, released).await {
             Ok(Ok(())) => tracing::info!("lease released"),

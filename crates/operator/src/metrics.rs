@@ -116,8 +116,16 @@ impl Metrics {
         to.register("reconciles", "Passes over clusters", self.passes.clone());
         to.register("reconcile_seconds", "How long a pass took", self.pass_seconds.clone());
         to.register("effects", "Effects carried out, by protocol step", self.effects.clone());
-        to.register("unsafe_refusals", "Steps a safety rule forbade when a plan was made", self.refusals.clone());
-        to.register("dropped_writes", "Writes not sent because leadership was not certain", self.dropped.clone());
+        to.register(
+            "unsafe_refusals",
+            "Steps a safety rule forbade when a plan was made",
+            self.refusals.clone(),
+        );
+        to.register(
+            "dropped_writes",
+            "Writes not sent because leadership was not certain",
+            self.dropped.clone(),
+        );
         to.register("events", "Kubernetes events published", self.events.clone());
         to.register("cluster_members", "Members in etcd's list", self.members.clone());
         to.register("cluster_wanted", "Members the spec asks for", self.wanted.clone());
@@ -176,7 +184,8 @@ impl Metrics {
     /// A cluster that is gone has no figures.
     pub(crate) fn forget(&self, cluster: &ClusterRef) {
         let labels = labels(cluster);
-        let families = [&self.members, &self.wanted, &self.ready, &self.healthy, &self.leader, &self.available];
+        let families =
+            [&self.members, &self.wanted, &self.ready, &self.healthy, &self.leader, &self.available];
         for family in families {
             family.remove(&labels);
         }
@@ -203,7 +212,11 @@ mod tests {
             text
         };
         metrics.cluster(&demo, Figures { members: 3, available: true, ..Figures::default() });
-        assert!(shown().contains(r#"quorate_cluster_members{namespace="default",name="demo"} 3"#), "{}", shown());
+        assert!(
+            shown().contains(r#"quorate_cluster_members{namespace="default",name="demo"} 3"#),
+            "{}",
+            shown()
+        );
         metrics.forget(&demo);
         assert!(!shown().contains("demo"));
     }

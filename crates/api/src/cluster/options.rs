@@ -20,6 +20,7 @@ pub struct EtcdOptions {
     /// How etcd forgets old revisions by itself: "periodic" (those older than a time; the default) or "revision" (all
     /// but the latest so many). It takes effect together with `autoCompactionRetention`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "AutoCompactionMode")]
     pub auto_compaction_mode: Option<AutoCompactionMode>,
 
     /// What auto-compaction keeps. In mode periodic a time such as 30m or 8h (a bare number means hours), in mode

@@ -69,7 +69,7 @@ pub enum Medium {
 }
 
 /// How a volume may be mounted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AccessMode {
     /// By the Pods of one node.
     #[default]

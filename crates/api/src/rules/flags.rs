@@ -14,7 +14,8 @@ const CERTIFICATES: &str = "cert-file|key-file|ca-file|trusted-ca-file|auto-tls|
                             peer-.*|experimental-peer-.*";
 
 /// Flags with which etcd loses data, or is no member of a cluster.
-const HARMFUL: &str = "force-new-cluster|unsafe-.*|enable-v2.*|experimental-enable-v2.*|proxy|proxy-.*|version|help";
+const HARMFUL: &str =
+    "force-new-cluster|unsafe-.*|enable-v2.*|experimental-enable-v2.*|proxy|proxy-.*|version|help";
 
 /// The typed fields and the flags that they stand for.
 const TYPED: [(&str, &str); 6] = [

@@ -22,7 +22,8 @@ pub struct MemberStatus {
     pub phase_since: MicroTime,
 
     /// Why it goes, in phase Leaving. Latched.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "LeavingReason")]
     pub leaving: Option<LeavingReason>,
 
     /// The uid of its volume: a volume of that name with another uid is not its volume. Latched.
@@ -30,7 +31,8 @@ pub struct MemberStatus {
     pub volume_uid: Option<String>,
 
     /// What etcd's member list says it is; absent while it is not in the list.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Role")]
     pub role: Option<Role>,
 
     /// It leads the cluster.
@@ -86,6 +88,8 @@ pub enum LeavingReason {
     Lost,
     /// A member of ours that was forgotten: a delayed call landed late.
     Stray,
+    /// Somebody else removed it from etcd.
+    Removed,
 }
 
 /// What a member is in etcd's list.

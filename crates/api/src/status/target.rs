@@ -38,7 +38,8 @@ pub struct PodTarget {
     pub image: String,
 
     /// When the image is pulled.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "PullPolicy")]
     pub image_pull_policy: Option<PullPolicy>,
 
     /// The Secrets with registry credentials.

@@ -8,11 +8,7 @@ use tonic::Status;
 
 /// Why there was no connection to send the call on; `None` if there may have been one.
 pub(crate) fn never_connected(status: &Status) -> Option<String> {
-    let chain = || chain(status);
-    if let Some(refused) = chain().find_map(refused_by_server) {
-        return Some(refused);
-    }
-    chain().find(|error| error.is::<tonic::ConnectError>()).map(describe)
+    chain(status).find(|error| error.is::<tonic::ConnectError>()).map(describe)
 }
 
 /// What became of a call whose reply does not say.
@@ -41,15 +37,6 @@ fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn 
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
         inner.map_or_else(|| error.source(), |inner| Some(inner))
     })
-}
-
-/// In TLS 1.3 the client believes itself connected before the server has judged its certificate: the refusal arrives as
-/// an alert in place of the first reply, and no request was read.
-fn refused_by_server<'a>(error: &'a (dyn Error + 'static)) -> Option<String> {
-    match error.downcast_ref::<rustls::Error>() {
-        Some(alert @ rustls::Error::AlertReceived(_)) => Some(tls(alert)),
-        _ => None,
-    }
 }
 
 fn tls(error: &rustls::Error) -> String {

@@ -1,0 +1,69 @@
+//! The verdict as it travels: JSON in the termination message.
+
+use quorate_model::GuardVerdict;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::data::Data;
+use super::identity::Identity;
+
+/// What the guard says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Report {
+    /// In one word.
+    #[serde(serialize_with = "verdict_name", deserialize_with = "verdict_named")]
+    pub verdict: GuardVerdict,
+    /// In words.
+    pub message: String,
+    /// What it rests on.
+    #[serde(default)]
+    pub facts: Facts,
+}
+
+/// What was found on the volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Facts {
+    /// Whom the volume was stamped for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stamped_for: Option<String>,
+    /// Whether there are data.
+    pub data: bool,
+    /// The cluster the data belong to, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+    /// The member the data belong to, in hexadecimal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member_id: Option<String>,
+    /// The size of the database.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub db_bytes: Option<u64>,
+    /// The space left.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub free_bytes: Option<u64>,
+}
+
+impl Report {
+    /// On one line.
+    pub fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("plain strings and numbers")
+    }
+}
+
+impl Facts {
+    pub(super) fn note(&mut self, stamp: Option<&Identity>, data: &Data) {
+        self.stamped_for = stamp.map(ToString::to_string);
+        self.data = !data.is_absent();
+        self.cluster_id = data.origin().map(|origin| origin.cluster_id.to_string());
+        self.member_id = data.origin().map(|origin| origin.member_id.to_string());
+        self.db_bytes = data.db_bytes();
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape serde asks for")]
+fn verdict_name<S: Serializer>(verdict: &GuardVerdict, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(verdict.as_str())
+}
+
+fn verdict_named<'de, D: Deserializer<'de>>(deserializer: D) -> Result<GuardVerdict, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+}

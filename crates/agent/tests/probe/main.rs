@@ -1,0 +1,263 @@
+//! The probe beside real etcd processes, asked as a kubelet asks.
+
+mod fake_member;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use quorate_agent::probe::{self, EndpointUrl, ProbeArgs};
+use quorate_etcd::testkit::{Cluster, MINORS, Member, Setup, eventually, own_address};
+use quorate_etcd::{CallError, Refusal};
+use quorate_model::Minor;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+
+/// A running probe; stops with the value.
+struct Probe {
+    address: SocketAddr,
+    task: JoinHandle<()>,
+}
+
+impl Probe {
+    async fn beside(member: &Member) -> Self {
+        Self::with(args(member)).await
+    }
+
+    async fn with(args: ProbeArgs) -> Self {
+        let address = args.listen;
+        let task = tokio::spawn(async move {
+            probe::run(args).await;
+        });
+        eventually("the probe listens", async || TcpStream::connect(address).await).await;
+        Self { address, task }
+    }
+
+    /// The status and the text of a GET.
+    async fn get(&self, path: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.address).await.unwrap();
+        let request = format!("GET {path} HTTP/1.1\r\nHost: probe\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).await.unwrap();
+        let (head, text) = reply.split_once("\r\n\r\n").expect("an HTTP reply");
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), text.trim().to_owned())
+    }
+
+    async fn becomes(&self, path: &str, status: u16) -> String {
+        eventually(&format!("{path} is {status}"), async || match self.get(path).await {
+            (seen, text) if seen == status => Ok(text),
+            other => Err(other),
+        })
+        .await
+    }
+}
+
+impl Drop for Probe {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn args(member: &Member) -> ProbeArgs {
+    let endpoint = member.endpoint();
+    ProbeArgs {
+        listen: SocketAddr::new(own_address(), 9980),
+        endpoint: EndpointUrl { tls: endpoint.tls.is_some(), address: endpoint.address },
+        server_name: endpoint.tls.map(|tls| tls.server_name),
+        cert: None,
+        key: None,
+        cacert: None,
+        liveness_grace: Duration::from_mins(1),
+    }
+}
+
+#[tokio::test]
+async fn a_member_is_ready_soon_after_it_serves_and_a_request_is_held_meanwhile() {
+    let mut cluster = Cluster::start(Setup::new(Minor(3, 6), 1)).await;
+    cluster.members[0].kill();
+    let probe = Probe::beside(&cluster.members[0]).await;
+
+    let begun = Instant::now();
+    assert_eq!(probe.get("/readyz").await, (503, "unreachable: connection refused".to_owned()));
+    let held = begun.elapsed();
+    assert!((700..1000).contains(&held.as_millis()), "held for the default 800 ms: {held:?}");
+    let begun = Instant::now();
+    assert_eq!(probe.get("/startedz?wait=300").await.0, 503);
+    assert!((200..500).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+    let begun = Instant::now();
+    assert_eq!(probe.get("/readyz?wait=60000").await.0, 503);
+    assert!((1900..2300).contains(&begun.elapsed().as_millis()), "no longer than 2 s: {:?}", begun.elapsed());
+    // A process that is gone is the kubelet's to restart: it does not hang.
+    assert_eq!(probe.get("/healthz").await.0, 200);
+
+    cluster.members[0].start();
+    let client = cluster.members[0].client();
+    let serving = async {
+        eventually("the member serves", async || client.status().await).await;
+        Instant::now()
+    };
+    let ready = async {
+        probe.becomes("/readyz?wait=2000", 200).await;
+        Instant::now()
+    };
+    let (serving, ready) = tokio::join!(serving, ready);
+    assert!(ready < serving + Duration::from_millis(500), "{:?}", ready - serving);
+}
+
+#[tokio::test]
+async fn h18_a_learner_is_started_but_not_ready_until_it_votes() {
+    for minor in MINORS {
+        let mut cluster = Cluster::start(Setup::new(minor, 1)).await;
+        let spare = cluster.spare(1);
+        let id = cluster.add_learner(&spare).await;
+        cluster.join(spare);
+        let probe = Probe::beside(&cluster.members[1]).await;
+        probe.becomes("/startedz", 200).await;
+        assert_eq!(probe.get("/readyz?wait=200").await, (503, "the member is a learner".to_owned()));
+        assert_eq!(probe.get("/healthz").await.0, 200);
+
+        let client = cluster.members[0].client();
+        eventually("the learner is promoted", async || match client.member_promote(id).await {
+            Err(CallError::Refused(Refusal::LearnerNotReady, why)) => Err(why),
+            other => Ok(other),
+        })
+        .await
+        .unwrap();
+        probe.becomes("/readyz", 200).await;
+    }
+}
+
+#[tokio::test]
+async fn a_member_without_a_quorum_stays_ready_and_healthy() {
+    for minor in MINORS {
+        let mut cluster = Cluster::start(Setup::new(minor, 3)).await;
+        let probe = Probe::beside(&cluster.members[0]).await;
+        cluster.members[1].kill();
+        cluster.members[2].kill();
+        let client = cluster.members[0].client();
+        eventually("the leader is missed", async || match client.status().await {
+            Ok(status) if status.leader.is_none() => Ok(()),
+            other => Err(other),
+        })
+        .await;
+        for path in ["/readyz", "/startedz", "/healthz", "/livez"] {
+            assert_eq!(probe.get(path).await, (200, "ok".to_owned()), "{path} on etcd {minor}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn h40_a_hung_member_is_not_ready_at_once_and_not_healthy_after_the_grace_time() {
+    let mut cluster = Cluster::start(Setup::new(Minor(3, 7), 1)).await;
+    let grace = ProbeArgs { liveness_grace: Duration::from_secs(3), ..args(&cluster.members[0]) };
+    let probe = Probe::with(grace).await;
+    probe.becomes("/readyz", 200).await;
+
+    cluster.members[0].pause();
+    let hung_at = Instant::now();
+    let (status, why) = probe.get("/readyz").await;
+    assert_eq!(status, 503, "{why}");
+    assert!(hung_at.elapsed() < Duration::from_secs(1), "a kubelet has its answer: {:?}", hung_at.elapsed());
+    assert!(why.contains("no answer within 800ms"), "{why}");
+    assert_eq!(probe.get("/healthz").await.0, 200, "slow is not hung");
+    let why = probe.becomes("/healthz", 503).await;
+    assert!(why.starts_with("hung: no answer for "), "{why}");
+    assert!(hung_at.elapsed() > Duration::from_secs(3), "{:?}", hung_at.elapsed());
+
+    cluster.members[0].resume();
+    probe.becomes("/healthz", 200).await;
+    probe.becomes("/readyz", 200).await;
+
+    // Killed and slow to come back: a new process is not judged by the silence of the old one.
+    cluster.members[0].kill();
+    probe.becomes("/readyz", 503).await;
+    assert_eq!(probe.get("/livez").await.0, 200);
+}
+
+#[tokio::test]
+async fn renewed_certificates_are_taken_from_disk_without_a_restart() {
+    let cluster = Cluster::start(Setup { tls: true, ..Setup::new(Minor(3, 6), 1) }).await;
+    let dir = cluster.dir().join("mounted");
+    let file = |name: &str| -> PathBuf { dir.join(name) };
+    let tls = cluster.members[0].endpoint().tls.unwrap();
+    let probe = Probe::with(ProbeArgs {
+        cert: Some(file("tls.crt")),
+        key: Some(file("tls.key")),
+        cacert: Some(file("ca.crt")),
+        ..args(&cluster.members[0])
+    })
+    .await;
+    let (status, why) = probe.get("/readyz?wait=200").await;
+    assert!(status == 503 && why.contains("cannot read") && why.contains("ca.crt"), "{why}");
+
+    fs::create_dir(&dir).unwrap();
+    let foreign = quorate_etcd::testkit::Pki::new(&cluster.dir().join("foreign"));
+    fs::write(file("ca.crt"), fs::read(foreign.ca_file()).unwrap()).unwrap();
+    fs::write(file("tls.crt"), &tls.cert).unwrap();
+    fs::write(file("tls.key"), &tls.key).unwrap();
+    let why = probe.get("/readyz?wait=200").await.1;
+    assert_eq!(why, "unreachable: certificate signed by unknown authority");
+
+    fs::write(file("ca.crt"), &tls.ca).unwrap();
+    probe.becomes("/readyz", 200).await;
+    let renewed = cluster.pki().leaf("renewed", &[]);
+    fs::copy(renewed.cert, file("tls.crt")).unwrap();
+    fs::copy(renewed.key, file("tls.key")).unwrap();
+    probe.becomes("/readyz", 200).await;
+    fs::write(file("tls.crt"), "rubbish").unwrap();
+    assert_eq!(probe.get("/readyz?wait=200").await.0, 503);
+}
+
+#[tokio::test]
+async fn many_requests_at_once_share_one_look() {
+    let member = fake_member::start().await;
+    let probe = Probe::with(ProbeArgs {
+        listen: SocketAddr::new(own_address(), 9980),
+        endpoint: format!("http://{}", member.address).parse().unwrap(),
+        server_name: None,
+        cert: None,
+        key: None,
+        cacert: None,
+        liveness_grace: Duration::from_mins(1),
+    })
+    .await;
+    let mut requests = tokio::task::JoinSet::new();
+    let probe = std::sync::Arc::new(probe);
+    for _ in 0..50 {
+        let probe = probe.clone();
+        requests.spawn(async move { probe.get("/readyz").await });
+    }
+    for reply in requests.join_all().await {
+        assert_eq!(reply, (200, "ok".to_owned()));
+    }
+    // One for the first, and one or two for all who came while it was under way.
+    let looks = member.statuses();
+    assert!(looks <= 4, "{looks} looks for 50 requests");
+}
+
+#[tokio::test]
+async fn a_probe_that_cannot_work_says_so_and_ends() {
+    let member: EndpointUrl = "https://127.0.0.1:2379".parse().unwrap();
+    assert_eq!((member.tls, member.address), (true, "127.0.0.1:2379".parse().unwrap()));
+    assert!("demo-0.demo:2379".parse::<EndpointUrl>().unwrap_err().contains("http://"));
+    assert!("http://demo-0.demo:2379".parse::<EndpointUrl>().unwrap_err().contains("not an IP address"));
+
+    let taken = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let without_files = ProbeArgs {
+        listen: taken.local_addr().unwrap(),
+        endpoint: member,
+        server_name: None,
+        cert: None,
+        key: None,
+        cacert: None,
+        liveness_grace: Duration::from_mins(1),
+    };
+    let taken_port = ProbeArgs { endpoint: "http://127.0.0.1:1".parse().unwrap(), ..without_files.clone() };
+    for hopeless in [without_files, taken_port] {
+        let ended = tokio::time::timeout(Duration::from_secs(5), probe::run(hopeless)).await;
+        assert_eq!(ended.unwrap(), std::process::ExitCode::FAILURE);
+    }
+}

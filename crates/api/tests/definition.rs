@@ -1,0 +1,153 @@
+//! The resource definition as it is printed, and the objects that pass through its types.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use quorate_api::cluster::{MAX_NAME_LENGTH, MAX_SIZE, Medium, Retention, TlsProvider};
+use quorate_api::{ConditionType, EtcdCluster, EtcdClusterStatus, Reason, crds, crds_yaml};
+use serde_json::json;
+
+const PRINTED: &str = include_str!("../../../config/crd/operator.etcd.io_etcdclusters.yaml");
+const SAMPLE: &str = include_str!("../../../config/samples/etcdcluster.yaml");
+const ETCD_IO_SAMPLE: &str = include_str!("../../../config/samples/etcdcluster-etcd-io.yaml");
+
+fn schema() -> JSONSchemaProps {
+    let version = crds().remove(0).spec.versions.remove(0);
+    version.schema.unwrap().open_api_v3_schema.unwrap()
+}
+
+/// Calls `look` on every schema below `schema`, with its path.
+fn walk(schema: &JSONSchemaProps, path: &str, look: &mut dyn FnMut(&str, &JSONSchemaProps)) {
+    look(path, schema);
+    for (name, property) in schema.properties.iter().flatten() {
+        walk(property, &format!("{path}.{name}"), look);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &schema.items {
+        walk(items, &format!("{path}[]"), look);
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &schema.additional_properties {
+        walk(values, &format!("{path}{{}}"), look);
+    }
+}
+
+#[test]
+fn the_definition_under_config_is_the_one_in_the_code() {
+    assert!(
+        PRINTED == crds_yaml(),
+        "config/crd/operator.etcd.io_etcdclusters.yaml is stale; run `cargo xtask crds` and look at the difference"
+    );
+}
+
+#[test]
+fn every_field_says_what_it_is() {
+    walk(&schema(), "", &mut |path, field| {
+        let inner = path.ends_with("[]") || path.ends_with("{}");
+        assert!(inner || path.is_empty() || field.description.is_some(), "{path} has no description");
+    });
+}
+
+#[test]
+fn everything_in_the_spec_is_bounded_so_that_rules_stay_cheap() {
+    walk(&schema().properties.unwrap()["spec"], "spec", &mut |path, field| {
+        let kind = field.type_.as_deref();
+        if kind == Some("array") {
+            assert!(field.max_items.is_some(), "{path} has no maxItems");
+        }
+        if field.additional_properties.is_some() {
+            assert!(field.max_properties.is_some(), "{path} has no maxProperties");
+        }
+        if kind == Some("string") || field.x_kubernetes_int_or_string == Some(true) {
+            assert!(field.max_length.is_some() || field.enum_.is_some(), "{path} has no maxLength");
+        }
+    });
+}
+
+#[test]
+fn every_rule_has_a_message_of_one_line() {
+    walk(&schema(), "", &mut |path, field| {
+        for rule in field.x_kubernetes_validations.iter().flatten() {
+            let message = rule.message.as_deref().unwrap_or_default();
+            assert!(
+                !message.is_empty() && !message.contains('\n') && !message.contains("  "),
+                "{path}: {message:?}"
+            );
+        }
+    });
+}
+
+#[test]
+fn nothing_in_status_is_required_or_defaulted() {
+    assert_eq!(serde_json::from_value::<EtcdClusterStatus>(json!({})).unwrap(), EtcdClusterStatus::default());
+    let status = &schema().properties.unwrap()["status"];
+    assert_eq!(status.required, None);
+    walk(status, "status", &mut |path, field| assert_eq!(field.default, None, "{path}"));
+}
+
+#[test]
+fn what_a_spec_leaves_out_is_what_the_definition_defaults() {
+    let cluster: EtcdCluster = serde_json::from_value(json!({
+        "metadata": { "name": "demo" },
+        "spec": { "size": 3, "version": "3.6.16" },
+    }))
+    .unwrap();
+    let storage = &cluster.spec.storage_spec;
+    assert_eq!(storage.medium, Medium::Disk);
+    assert_eq!(storage.volume_size_request.0, "1Gi");
+    assert_eq!(storage.retention.when_deleted, Retention::Retain);
+    assert_eq!(storage.retention.when_scaled, Retention::Delete);
+    assert_eq!(cluster.spec.tls.provider, TlsProvider::Auto);
+
+    let fields = schema().properties.unwrap().remove("spec").unwrap().properties.unwrap();
+    let defaulted = |field: &str| serde_json::to_value(fields[field].default.as_ref().unwrap()).unwrap();
+    assert_eq!(defaulted("storageSpec"), serde_json::to_value(storage).unwrap());
+    assert_eq!(defaulted("tls"), serde_json::to_value(&cluster.spec.tls).unwrap());
+}
+
+#[test]
+fn the_samples_read_into_the_types_and_lose_nothing() {
+    for sample in [SAMPLE, ETCD_IO_SAMPLE] {
+        let written: serde_json::Value = serde_yaml_ng::from_str(sample).unwrap();
+        let cluster: EtcdCluster = serde_json::from_value(written.clone()).unwrap();
+        let read = serde_json::to_value(&cluster).unwrap();
+        for (field, value) in written["spec"].as_object().unwrap() {
+            let mut merged = read["spec"][field].clone();
+            merge(&mut merged, value);
+            assert_eq!(merged, read["spec"][field], "{field}");
+        }
+    }
+}
+
+fn merge(into: &mut serde_json::Value, from: &serde_json::Value) {
+    match (into, from) {
+        (serde_json::Value::Object(into), serde_json::Value::Object(from)) => {
+            for (key, value) in from {
+                merge(into.entry(key.clone()).or_insert(serde_json::Value::Null), value);
+            }
+        }
+        (into, from) => *into = from.clone(),
+    }
+}
+
+#[test]
+fn the_constants_say_what_the_rules_say() {
+    let printed = crds_yaml();
+    assert!(printed.contains(&format!("rule: self <= {MAX_SIZE}\n")));
+    assert!(printed.contains(&format!("rule: size(self.metadata.name) <= {MAX_NAME_LENGTH}\n")));
+    let longest = format!("{}-{}", "a".repeat(MAX_NAME_LENGTH), u32::MAX);
+    assert_eq!(longest.len(), 63, "a member's name is a DNS label");
+}
+
+#[test]
+fn condition_types_and_reasons_are_words_that_kubernetes_takes_and_are_unique() {
+    let words: Vec<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+    let types: Vec<&str> = ConditionType::ALL.iter().map(|kind| kind.as_str()).collect();
+    for list in [&words, &types] {
+        assert_eq!(list.iter().collect::<BTreeSet<_>>().len(), list.len());
+        for word in list {
+            assert!(word.starts_with(|c: char| c.is_ascii_uppercase()), "{word}");
+            assert!(word.chars().all(|c| c.is_ascii_alphanumeric()), "{word}");
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Bad input is refused with a message that says what to do, good input passes: `validation.yaml`, case by case.
+
+use quorate_api::{EtcdCluster, crds};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[path = "validation/judge.rs"]
+mod judge;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    #[serde(rename = "case")]
+    title: String,
+    #[serde(default = "demo")]
+    name: String,
+    #[serde(default)]
+    spec: Value,
+    founded: Option<Value>,
+    unfounded: Option<Value>,
+    #[serde(default)]
+    refused: Vec<String>,
+}
+
+fn demo() -> String {
+    "demo".to_owned()
+}
+
+impl Case {
+    /// The object before and after.
+    fn objects(&self) -> (Option<Value>, Value) {
+        let founded = json!({ "clusterID": "8e9e05c52164694d" });
+        match (&self.founded, &self.unfounded) {
+            (Some(before), _) => {
+                (Some(self.object(before, founded.clone())), self.object(&self.spec, founded))
+            }
+            (None, Some(before)) => {
+                (Some(self.object(before, json!({}))), self.object(&self.spec, json!({})))
+            }
+            (None, None) => (None, self.object(&self.spec, Value::Null)),
+        }
+    }
+
+    fn object(&self, patch: &Value, status: Value) -> Value {
+        let mut spec = json!({ "size": 3, "version": "3.6.16" });
+        judge::merge(&mut spec, patch);
+        let mut object = json!({
+            "apiVersion": "operator.etcd.io/v1alpha1",
+            "kind": "EtcdCluster",
+            "metadata": { "name": self.name },
+            "spec": spec,
+        });
+        if !status.is_null() {
+            object["status"] = status;
+        }
+        object
+    }
+}
+
+fn schema() -> Value {
+    let schema = crds().remove(0).spec.versions.remove(0).schema.unwrap().open_api_v3_schema.unwrap();
+    serde_json::to_value(schema).unwrap()
+}
+
+#[test]
+fn every_bad_input_gets_its_message_and_every_good_one_passes() {
+    let schema = schema();
+    let cases: Vec<Case> = serde_yaml_ng::from_str(include_str!("validation.yaml")).unwrap();
+    let mut failures = Vec::new();
+    for case in &cases {
+        let (before, after) = case.objects();
+        let refusals = judge::refusals(&schema, before.as_ref(), &after);
+        let mut unexpected = refusals.clone();
+        for wanted in &case.refused {
+            match unexpected.iter().position(|refusal| refusal.contains(wanted.as_str())) {
+                Some(found) => drop(unexpected.remove(found)),
+                None => {
+                    failures.push(format!("{}: not refused with {wanted:?} but {refusals:?}", case.title));
+                }
+            }
+        }
+        if !unexpected.is_empty() {
+            failures.push(format!("{}: refused with {unexpected:?}", case.title));
+        }
+    }
+    assert!(failures.is_empty(), "{} of {} cases:\n{}", failures.len(), cases.len(), failures.join("\n"));
+}
+
+#[test]
+fn the_samples_are_accepted() {
+    for sample in [
+        include_str!("../../../config/samples/etcdcluster.yaml"),
+        include_str!("../../../config/samples/etcdcluster-etcd-io.yaml"),
+    ] {
+        let object: Value = serde_yaml_ng::from_str(sample).unwrap();
+        assert_eq!(judge::refusals(&schema(), None, &object), Vec::<String>::new());
+    }
+}
+
+#[test]
+fn every_fact_in_status_survives_the_definition_and_the_types() {
+    let object = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1",
+        "kind": "EtcdCluster",
+        "metadata": { "name": "demo" },
+        "spec": { "size": 3, "version": "3.6.16" },
+        "status": {
+            "observedGeneration": 7,
+            "phase": "Scaling",
+            "clusterID": "8e9e05c52164694d",
+            "clusterToken": "4be1cbb2-5b0f-4d6c-8f77-0a8e3ac1e2b1-1",
+            "currentReplicas": 3,
+            "readyReplicas": 2,
+            "memberCount": 3,
+            "leaderID": "91bc3c398fb3c146",
+            "currentVersion": "3.6.15",
+            "targetVersion": "3.6.16",
+            "selector": "operator.etcd.io/cluster=demo",
+            "bootstrap": { "attempt": 2, "abandoned": "VolumeEmptied" },
+            "target": {
+                "size": 3,
+                "version": "3.6.16",
+                "tls": true,
+                "pod": {
+                    "revision": "5f2a19b33eb1",
+                    "image": "gcr.io/etcd-development/etcd:v3.6.16",
+                    "imagePullPolicy": "IfNotPresent",
+                    "imagePullSecrets": ["registry"],
+                    "flags": ["--snapshot-count=5000"],
+                    "labels": { "team": "storage" },
+                    "annotations": { "example.org/note": "x" },
+                    "resources": "{\"limits\":{\"memory\":\"2Gi\"}}",
+                },
+                "storage": {
+                    "medium": "",
+                    "class": "fast",
+                    "accessMode": "ReadWriteOncePod",
+                    "bytes": 8_589_934_592_u64,
+                    "limitBytes": 9_223_372_036_854_775_807_u64,
+                    "whenDeleted": "Retain",
+                    "whenScaled": "Delete",
+                },
+            },
+            "nextOrdinal": u32::MAX,
+            "hibernating": true,
+            "members": [{
+                "name": "demo-4",
+                "id": "91bc3c398fb3c146",
+                "phase": "Leaving",
+                "phaseSince": "2026-10-03T12:00:00.123000Z",
+                "leaving": "RolledBack",
+                "volumeUID": "0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e",
+                "role": "learner",
+                "isLeader": false,
+                "healthy": false,
+                "version": "3.6.16",
+                "nodeName": "n1",
+                "pvcName": "demo-4",
+                "reason": "does not answer",
+                "since": "2026-10-03T12:00:00Z",
+            }],
+            "conditions": [{
+                "type": "Available",
+                "status": "True",
+                "reason": "QuorumReached",
+                "message": "3 of 3 voters answer",
+                "lastTransitionTime": "2026-10-03T12:00:00Z",
+                "observedGeneration": 7,
+            }],
+        },
+    });
+    assert_eq!(judge::refusals(&schema(), None, &object), Vec::<String>::new());
+    let read: EtcdCluster = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap()["status"], object["status"]);
+}

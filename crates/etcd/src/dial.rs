@@ -1,0 +1,126 @@
+//! Making connections. Our own connector, because tonic's keeps two things to itself: what a server says when it turns
+//! our certificate down, and that its time-out ends before the TLS handshake.
+
+mod heard;
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper_util::rt::TokioIo;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tonic::transport::{Channel, Uri};
+
+use crate::{BadEndpoint, Deadlines, Endpoint, Tls};
+use heard::Heard;
+pub(crate) use heard::Verdict;
+
+/// An endpoint that is known to be well formed.
+#[derive(Clone)]
+pub(crate) struct Dialler {
+    address: SocketAddr,
+    timeout: Duration,
+    tls: Option<(TlsConnector, ServerName<'static>)>,
+}
+
+/// A channel that connects on its first call, and what the server said about our certificate.
+#[derive(Clone)]
+pub(crate) struct Line {
+    pub(crate) channel: Channel,
+    pub(crate) verdict: Verdict,
+}
+
+/// Why no connection came about.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DialError {
+    /// No TCP connection.
+    #[error("cannot connect")]
+    Connect(#[source] io::Error),
+    /// No TLS on top of it.
+    #[error("TLS handshake failed")]
+    Handshake(#[source] io::Error),
+    /// The server hung up during the handshake.
+    #[error("the server hung up on the TLS handshake; perhaps it does not speak TLS")]
+    HungUp,
+    /// Neither in time.
+    #[error("no connection within {0:?}")]
+    TimedOut(Duration),
+    /// It is no gRPC server.
+    #[error("the server does not speak HTTP/2")]
+    NotHttp2,
+}
+
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+impl Dialler {
+    pub(crate) fn new(endpoint: &Endpoint, deadlines: Deadlines) -> Result<Self, BadEndpoint> {
+        let tls = endpoint.tls.as_ref().map(connector).transpose()?;
+        Ok(Self { address: endpoint.address, timeout: deadlines.connect, tls })
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    pub(crate) fn line(&self) -> Line {
+        // Plain http for tonic, whose own TLS stays out of it; the origin is what requests carry.
+        let uri =
+            |scheme| Uri::try_from(format!("{scheme}://{}", self.address)).expect("an address makes a URI");
+        let origin = uri(if self.tls.is_some() { "https" } else { "http" });
+        let endpoint = Channel::builder(uri("http")).origin(origin);
+        let verdict = Verdict::default();
+        let (dialler, heard_by) = (self.clone(), verdict.clone());
+        let connect = tower::service_fn(move |_: Uri| {
+            let (dialler, heard_by) = (dialler.clone(), heard_by.clone());
+            async move { dialler.connect(heard_by).await.map(TokioIo::new) }
+        });
+        Line { channel: endpoint.connect_with_connector_lazy(connect), verdict }
+    }
+
+    async fn connect(&self, verdict: Verdict) -> Result<Box<dyn Stream>, DialError> {
+        verdict.forget();
+        let connection = tokio::time::timeout(self.timeout, async {
+            let tcp = TcpStream::connect(self.address).await.map_err(DialError::Connect)?;
+            tcp.set_nodelay(true).map_err(DialError::Connect)?;
+            let Some((connector, name)) = &self.tls else { return Ok(Box::new(tcp) as Box<dyn Stream>) };
+            let tls = connector.connect(name.clone(), tcp).await.map_err(|error| match error.kind() {
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => DialError::HungUp,
+                _ => DialError::Handshake(error),
+            })?;
+            if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
+                return Err(DialError::NotHttp2);
+            }
+            Ok(Box::new(Heard::new(tls, verdict)) as Box<dyn Stream>)
+        });
+        connection.await.map_err(|_| DialError::TimedOut(self.timeout))?
+    }
+}
+
+fn connector(tls: &Tls) -> Result<(TlsConnector, ServerName<'static>), BadEndpoint> {
+    let bad = |error: &dyn std::error::Error| BadEndpoint::Tls(error.to_string());
+    let name = ServerName::try_from(tls.server_name.clone()).map_err(|error| bad(&error))?;
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(CertificateDer::pem_slice_iter(&tls.ca).filter_map(Result::ok));
+    if roots.is_empty() {
+        return Err(BadEndpoint::NoCa);
+    }
+    let chain: Vec<_> =
+        CertificateDer::pem_slice_iter(&tls.cert).collect::<Result<_, _>>().map_err(|error| bad(&error))?;
+    let key = PrivateKeyDer::from_pem_slice(&tls.key).map_err(|error| bad(&error))?;
+    let mut config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("ring knows the default versions")
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)
+        .map_err(|error| bad(&error))?;
+    config.alpn_protocols = vec![b"h2".to_vec()];
+    Ok((TlsConnector::from(Arc::new(config)), name))
+}

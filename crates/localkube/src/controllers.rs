@@ -1,0 +1,69 @@
+//! The built-in controllers that matter, each a pure function from what the store holds to what is to be done.
+//!
+//! [`run`] does it at every change. A simulator steps through them itself: a [`ControlPlane`] pass by pass, or
+//! [`Controller::step`] and [`Action::apply`] one by one.
+
+mod action;
+pub mod disruption;
+mod endpoints;
+mod expiry;
+mod founding;
+mod garbage;
+mod namespaces;
+mod plane;
+mod scheduler;
+mod selectors;
+mod view;
+mod volumes;
+
+use jiff::Timestamp;
+
+pub use action::Action;
+pub use founding::found;
+pub use plane::{ControlPlane, admit_eviction, run};
+pub use view::{Kind, View, kinds};
+
+/// A controller of the control plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Controller {
+    /// Phases and deletion of namespaces.
+    Namespaces,
+    /// Owner references.
+    Garbage,
+    /// Claims and volumes.
+    Volumes,
+    /// Pods without a node.
+    Scheduler,
+    /// Endpoints and EndpointSlices.
+    Endpoints,
+    /// PodDisruptionBudgets.
+    Disruption,
+    /// Old events.
+    Expiry,
+}
+
+impl Controller {
+    /// All of them, in the order in which they are asked.
+    pub const ALL: [Self; 7] = [
+        Self::Namespaces,
+        Self::Garbage,
+        Self::Volumes,
+        Self::Scheduler,
+        Self::Endpoints,
+        Self::Disruption,
+        Self::Expiry,
+    ];
+
+    /// What this controller wants done about what it sees.
+    pub fn step(self, view: &View, now: Timestamp) -> Vec<Action> {
+        match self {
+            Self::Namespaces => namespaces::step(view),
+            Self::Garbage => garbage::step(view),
+            Self::Volumes => volumes::step(view),
+            Self::Scheduler => scheduler::step(view, now),
+            Self::Endpoints => endpoints::step(view),
+            Self::Disruption => disruption::step(view, now),
+            Self::Expiry => expiry::step(view, now),
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Events are kept for an hour after they were last seen.
+
+use jiff::Timestamp;
+
+use super::action::Action;
+use super::view::{View, kinds};
+use crate::events::is_over;
+
+/// Deletes the events whose time is over.
+pub fn step(view: &View, now: Timestamp) -> Vec<Action> {
+    view.all(kinds::EVENTS)
+        .filter(|event| is_over(event, now))
+        .map(|event| Action::delete(kinds::EVENTS, event))
+        .collect()
+}

@@ -1,0 +1,45 @@
+//! Namespaces: active from the start, and on deletion emptied, then let go.
+
+use serde_json::{Value, json};
+
+use super::action::Action;
+use super::view::{View, kinds};
+use crate::fields::{deleting, has_finalizer, items, name, namespace, text};
+use crate::resources::ResourceKey;
+use crate::store::Propagation;
+
+/// Brings each namespace's phase up to date, and empties those that are going.
+pub fn step(view: &View) -> Vec<Action> {
+    view.all(kinds::NAMESPACES).flat_map(|namespace| tend(view, namespace)).collect()
+}
+
+fn tend(view: &View, namespace: &Value) -> Vec<Action> {
+    let phase = if deleting(namespace) { "Terminating" } else { "Active" };
+    if text(namespace, "/status/phase") != phase {
+        let mut changed = namespace.clone();
+        changed["status"]["phase"] = json!(phase);
+        return vec![Action::UpdateStatus(kinds::NAMESPACES.into(), changed)];
+    }
+    if !deleting(namespace) {
+        return Vec::new();
+    }
+    let left: Vec<_> = contents(view, name(namespace)).collect();
+    if left.is_empty() && items(namespace, "/spec/finalizers").iter().any(|one| one == "kubernetes") {
+        let mut released = namespace.clone();
+        drop(released["spec"].as_object_mut().and_then(|spec| spec.remove("finalizers")));
+        return vec![Action::Update(kinds::NAMESPACES.into(), released)];
+    }
+    left.into_iter()
+        .filter(|(_, object)| !deleting(object))
+        .map(|(resource, object)| {
+            // A deletion that was to orphan keeps its word even here.
+            let orphan = has_finalizer(object, "orphan");
+            let propagation = if orphan { Propagation::Orphan } else { Propagation::Background };
+            Action::delete_as(resource.clone(), object, propagation)
+        })
+        .collect()
+}
+
+fn contents<'a>(view: &'a View, inside: &'a str) -> impl Iterator<Item = (&'a ResourceKey, &'a Value)> {
+    view.everything().filter(move |(_, object)| namespace(object) == inside)
+}

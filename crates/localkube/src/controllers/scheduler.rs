@@ -1,0 +1,185 @@
+//! Places Pods on nodes: what rules a node out (`filter`), what speaks for one (`score`), and what is told when
+//! none is left. A claim that waits for its first consumer is first given its node, and the Pod is placed when
+//! the claim is bound. There is no preemption.
+
+mod affinity;
+mod capacity;
+mod filter;
+mod score;
+mod storage;
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::action::Action;
+use super::view::{View, kinds};
+use crate::events::Note;
+use crate::fields::{annotation, condition, deleting, integer, items, name, namespace, set_condition, text};
+use storage::Claims;
+
+const COMPONENT: &str = "default-scheduler";
+const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Decides on every Pod that has no node yet, the most important and then the oldest first.
+pub fn step(view: &View, now: Timestamp) -> Vec<Action> {
+    let mut board = Board::of(view);
+    let mut actions = Vec::new();
+    for pod in waiting(view) {
+        match place(&board, pod) {
+            Ok(node) => {
+                actions.extend(put(&board, pod, &node));
+                board.assume(pod, &node);
+            }
+            Err(reason) => actions.extend(report(pod, &reason, now)),
+        }
+    }
+    actions
+}
+
+/// The nodes and which Pods stand on them, those that were just decided on included.
+struct Board<'a> {
+    view: &'a View,
+    nodes: Vec<&'a Value>,
+    placed: BTreeMap<String, Vec<&'a Value>>,
+}
+
+impl<'a> Board<'a> {
+    fn of(view: &'a View) -> Self {
+        let nodes: Vec<&Value> = view.all(kinds::NODES).collect();
+        let mut board = Self { view, nodes, placed: BTreeMap::new() };
+        for pod in view.all(kinds::PODS).filter(|pod| !is_over(pod)) {
+            // A Pod whose claim was given a node is as good as there.
+            let node = match text(pod, "/spec/nodeName") {
+                "" => storage::promised_node(view, pod).unwrap_or_default(),
+                node => node,
+            };
+            if !node.is_empty() {
+                board.assume(pod, node);
+            }
+        }
+        board
+    }
+
+    fn assume(&mut self, pod: &'a Value, node: &str) {
+        let there = self.placed.entry(node.to_owned()).or_default();
+        if !there.iter().any(|other| std::ptr::eq(*other, pod)) {
+            there.push(pod);
+        }
+    }
+
+    /// The Pods on a node other than the one that is being placed.
+    fn others<'b>(&'b self, node: &Value, pod: &'b Value) -> impl Iterator<Item = &'a Value> + use<'a, 'b> {
+        let there = self.placed.get(name(node)).map(Vec::as_slice).unwrap_or_default();
+        there.iter().copied().filter(move |other| !std::ptr::eq(*other, pod))
+    }
+}
+
+fn waiting(view: &View) -> Vec<&Value> {
+    let scheduler = |pod: &Value| text(pod, "/spec/schedulerName").to_owned();
+    let mut pods: Vec<&Value> = view
+        .all(kinds::PODS)
+        .filter(|pod| text(pod, "/spec/nodeName").is_empty() && !deleting(pod) && !is_over(pod))
+        .filter(|pod| matches!(scheduler(pod).as_str(), "" | COMPONENT))
+        .filter(|pod| items(pod, "/spec/schedulingGates").is_empty())
+        .collect();
+    pods.sort_by_key(|pod| {
+        let priority = integer(pod, "/spec/priority").unwrap_or_default();
+        (-priority, text(pod, "/metadata/creationTimestamp"), namespace(pod), name(pod))
+    });
+    pods
+}
+
+fn is_over(pod: &Value) -> bool {
+    matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
+}
+
+/// The best node for a Pod, or why there is none, in the scheduler's own words.
+fn place(board: &Board<'_>, pod: &Value) -> Result<String, String> {
+    if board.nodes.is_empty() {
+        return Err("no nodes available to schedule pods".to_owned());
+    }
+    let total = board.nodes.len();
+    let claims = Claims::of(board.view, pod).map_err(|reason| {
+        format!(
+            "0/{total} nodes are available: {reason}. preemption: 0/{total} nodes are available: \
+             {total} Preemption is not helpful for scheduling."
+        )
+    })?;
+    let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
+    let mut helpless = 0;
+    let mut fitting = Vec::new();
+    for node in &board.nodes {
+        let objections = filter::objections(board, pod, node, &claims);
+        if objections.is_empty() {
+            fitting.push(*node);
+        }
+        helpless += usize::from(objections.iter().any(|objection| objection.for_good));
+        for objection in objections {
+            *reasons.entry(objection.text).or_default() += 1;
+        }
+    }
+    // A promise stands while it can be kept: a volume may already be on its way there.
+    if let Some(promised) =
+        storage::promised_node(board.view, pod).filter(|node| fitting.iter().any(|one| name(one) == *node))
+    {
+        return Ok(promised.to_owned());
+    }
+    // Ties go to the name that comes first, so that the same state always gives the same placement.
+    fitting.sort_by_key(|node| (std::cmp::Reverse(score::score(board, pod, node)), name(node)));
+    fitting.first().map(|node| name(node).to_owned()).ok_or_else(|| unavailable(total, &reasons, helpless))
+}
+
+fn unavailable(total: usize, reasons: &BTreeMap<String, usize>, helpless: usize) -> String {
+    let mut texts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    texts.sort();
+    let preemption: Vec<String> = [
+        (total - helpless, "No preemption victims found for incoming pod"),
+        (helpless, "Preemption is not helpful for scheduling"),
+    ]
+    .into_iter()
+    .filter(|(count, _)| *count > 0)
+    .map(|(count, reason)| format!("{count} {reason}"))
+    .collect();
+    format!(
+        "0/{total} nodes are available: {}. preemption: 0/{total} nodes are available: {}.",
+        texts.join(", "),
+        preemption.join(", ")
+    )
+}
+
+/// Binds the Pod, or first gives its unbound claims their node.
+fn put(board: &Board<'_>, pod: &Value, node: &str) -> Vec<Action> {
+    let unbound: Vec<&Value> = storage::unbound(board.view, pod).collect();
+    if unbound.is_empty() {
+        let message = format!("Successfully assigned {}/{} to {node}", namespace(pod), name(pod));
+        let note = Note::normal(pod, "Scheduled", message, COMPONENT);
+        return vec![Action::Bind { pod: pod.clone(), node: node.to_owned() }, Action::Record(note)];
+    }
+    unbound
+        .into_iter()
+        .filter(|claim| annotation(claim, SELECTED_NODE) != Some(node))
+        .map(|claim| {
+            let mut claim = claim.clone();
+            let metadata = &mut claim["metadata"];
+            if !metadata["annotations"].is_object() {
+                metadata["annotations"] = json!({});
+            }
+            metadata["annotations"][SELECTED_NODE] = json!(node);
+            Action::Update(kinds::CLAIMS.into(), claim)
+        })
+        .collect()
+}
+
+/// Says why a Pod has no node, once for each reason.
+fn report(pod: &Value, reason: &str, now: Timestamp) -> Vec<Action> {
+    let told = items(pod, "/status/conditions").iter().find(|one| one["type"] == "PodScheduled");
+    if condition(pod, "PodScheduled") == "False" && told.is_some_and(|told| told["message"] == reason) {
+        return Vec::new();
+    }
+    let mut status = pod.clone();
+    set_condition(&mut status, "PodScheduled", "False", "Unschedulable", reason, now);
+    let note = Note::warning(pod, "FailedScheduling", reason, COMPONENT);
+    vec![Action::UpdateStatus(kinds::PODS.into(), status), Action::Record(note)]
+}

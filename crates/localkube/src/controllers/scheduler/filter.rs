@@ -1,0 +1,79 @@
+//! What rules a node out, in the order and the words of the real scheduler.
+
+use serde_json::Value;
+
+use super::super::selectors::node_matches;
+use super::storage::Claims;
+use super::{Board, affinity, capacity};
+use crate::fields::{condition, entries, flag, items, label, text};
+
+/// One reason against a node.
+pub(super) struct Objection {
+    pub text: String,
+    /// Whether it would stand even if every other Pod went away.
+    pub for_good: bool,
+}
+
+/// The first filter that objects decides, save for capacity, which lists all that is short.
+pub(super) fn objections(
+    board: &Board<'_>,
+    pod: &Value,
+    node: &Value,
+    claims: &Claims<'_>,
+) -> Vec<Objection> {
+    let for_good = |text: &str| vec![Objection { text: text.to_owned(), for_good: true }];
+    if flag(node, "/spec/unschedulable")
+        && !tolerates(pod, "node.kubernetes.io/unschedulable", "", "NoSchedule")
+    {
+        return for_good("node(s) were unschedulable");
+    }
+    if let Some((key, value)) = untolerated(pod, node) {
+        return for_good(&format!("node(s) had untolerated taint {{{key}: {value}}}"));
+    }
+    if !selected(pod, node) {
+        return for_good("node(s) didn't match Pod's node affinity/selector");
+    }
+    let short = capacity::shortages(board, pod, node);
+    if !short.is_empty() {
+        return short;
+    }
+    if !claims.reach(node) {
+        return for_good("node(s) had volume node affinity conflict");
+    }
+    affinity::objection(board, pod, node).into_iter().collect()
+}
+
+fn selected(pod: &Value, node: &Value) -> bool {
+    let required = pod.pointer("/spec/affinity/nodeAffinity/requiredDuringSchedulingIgnoredDuringExecution");
+    entries(pod, "/spec/nodeSelector").all(|(key, value)| label(node, key) == value.as_str())
+        && required.is_none_or(|required| required.is_null() || node_matches(required, node))
+}
+
+/// The first taint that keeps the Pod away. A node that is not ready is tainted by Kubernetes' node controller;
+/// here its Ready condition itself counts as the taint.
+fn untolerated(pod: &Value, node: &Value) -> Option<(String, String)> {
+    let lost = match condition(node, "Ready") {
+        "True" => None,
+        "Unknown" => Some("node.kubernetes.io/unreachable"),
+        _ => Some("node.kubernetes.io/not-ready"),
+    };
+    let taints = items(node, "/spec/taints")
+        .iter()
+        .filter(|taint| matches!(text(taint, "/effect"), "NoSchedule" | "NoExecute"))
+        .map(|taint| (text(taint, "/key"), text(taint, "/value"), text(taint, "/effect")))
+        .chain(lost.map(|key| (key, "", "NoSchedule")));
+    taints
+        .filter(|(key, value, effect)| !tolerates(pod, key, value, effect))
+        .map(|(key, value, _)| (key.to_owned(), value.to_owned()))
+        .next()
+}
+
+fn tolerates(pod: &Value, key: &str, value: &str, effect: &str) -> bool {
+    items(pod, "/spec/tolerations").iter().any(|toleration| {
+        let (its_key, its_effect) = (text(toleration, "/key"), text(toleration, "/effect"));
+        let exists = text(toleration, "/operator") == "Exists";
+        (its_effect.is_empty() || its_effect == effect)
+            && (its_key == key || (its_key.is_empty() && exists))
+            && (exists || text(toleration, "/value") == value)
+    })
+}

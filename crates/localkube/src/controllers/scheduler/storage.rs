@@ -1,0 +1,78 @@
+//! The claims of a Pod as the scheduler sees them: which nodes their volumes allow, and which still need a node.
+
+use serde_json::Value;
+
+use super::super::selectors::node_matches;
+use super::super::view::{View, kinds};
+use super::super::volumes;
+use super::SELECTED_NODE;
+use crate::fields::{annotation, deleting, items, namespace, text};
+
+/// The node affinities of the volumes a Pod is bound to.
+pub(super) struct Claims<'a>(Vec<&'a Value>);
+
+impl<'a> Claims<'a> {
+    /// Reads the claims of a Pod; what makes it unschedulable anywhere is an error in the scheduler's words.
+    pub fn of(view: &'a View, pod: &Value) -> Result<Self, String> {
+        let mut affinities = Vec::new();
+        for wanted in claim_names(pod) {
+            let Some(claim) = view.get(kinds::CLAIMS, namespace(pod), wanted) else {
+                return Err(format!("persistentvolumeclaim \"{wanted}\" not found"));
+            };
+            if deleting(claim) {
+                return Err(format!("persistentvolumeclaim \"{wanted}\" is being deleted"));
+            }
+            let volume = text(claim, "/spec/volumeName");
+            if volume.is_empty() {
+                if waits_for_consumer(view, claim) {
+                    continue;
+                }
+                return Err("pod has unbound immediate PersistentVolumeClaims".to_owned());
+            }
+            let Some(bound) = view.get(kinds::VOLUMES, "", volume) else {
+                return Err(format!(
+                    "persistentvolumeclaim \"{wanted}\" bound to non-existent persistentvolume \"{volume}\""
+                ));
+            };
+            affinities.extend(bound.pointer("/spec/nodeAffinity/required"));
+        }
+        Ok(Self(affinities))
+    }
+
+    /// Whether every volume can be used on a node.
+    pub fn reach(&self, node: &Value) -> bool {
+        self.0.iter().all(|affinity| affinity.is_null() || node_matches(affinity, node))
+    }
+}
+
+/// The claims that wait for this Pod to be given a node.
+pub(super) fn unbound<'a>(view: &'a View, pod: &'a Value) -> impl Iterator<Item = &'a Value> {
+    claim_names(pod)
+        .filter_map(|wanted| view.get(kinds::CLAIMS, namespace(pod), wanted))
+        .filter(|claim| text(claim, "/spec/volumeName").is_empty() || text(claim, "/status/phase") != "Bound")
+}
+
+/// The node that was already chosen for a Pod through one of its claims.
+pub(super) fn promised_node<'a>(view: &'a View, pod: &Value) -> Option<&'a str> {
+    claim_names(pod).find_map(|wanted| {
+        let node = annotation(view.get(kinds::CLAIMS, namespace(pod), wanted)?, SELECTED_NODE)?;
+        view.get(kinds::NODES, "", node).map(|_| node)
+    })
+}
+
+/// The names of the claims a Pod mounts.
+fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
+    items(pod, "/spec/volumes")
+        .iter()
+        .map(|volume| text(volume, "/persistentVolumeClaim/claimName"))
+        .filter(|name| !name.is_empty())
+}
+
+fn waits_for_consumer(view: &View, claim: &Value) -> bool {
+    // A claim that names no class is about to be given the default one.
+    let class = match claim.pointer("/spec/storageClassName").and_then(Value::as_str) {
+        Some(class) => view.get(kinds::CLASSES, "", class),
+        None => volumes::default_class(view),
+    };
+    class.is_some_and(|class| text(class, "/volumeBindingMode") == "WaitForFirstConsumer")
+}

@@ -1,0 +1,38 @@
+//! The finalizers that keep a claim while a Pod uses it, and a volume while a claim is bound to it.
+
+use serde_json::{Value, json};
+
+use super::super::action::Action;
+use super::super::view::{View, kinds};
+use crate::fields::{deleting, drop_finalizer, has_finalizer, items, name, namespace, text};
+
+/// The finalizer of claims.
+const CLAIM: &str = "kubernetes.io/pvc-protection";
+/// The finalizer of volumes.
+pub(super) const VOLUME: &str = "kubernetes.io/pv-protection";
+
+/// Sets the finalizer on a claim that lives, takes it from one that is going and that no Pod uses.
+pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {
+    let mut changed = claim.clone();
+    match (deleting(claim), has_finalizer(claim, CLAIM)) {
+        (false, false) => match changed["metadata"]["finalizers"].as_array_mut() {
+            Some(finalizers) => finalizers.push(json!(CLAIM)),
+            None => changed["metadata"]["finalizers"] = json!([CLAIM]),
+        },
+        (true, true) if !in_use(view, claim) => drop_finalizer(&mut changed, CLAIM),
+        (true, _) | (false, true) => return Vec::new(),
+    }
+    vec![Action::Update(kinds::CLAIMS.into(), changed)]
+}
+
+/// A Pod that has a node and has not ended uses its claims.
+fn in_use(view: &View, claim: &Value) -> bool {
+    view.of_namespace(kinds::PODS, namespace(claim))
+        .filter(|pod| !text(pod, "/spec/nodeName").is_empty())
+        .filter(|pod| !matches!(text(pod, "/status/phase"), "Succeeded" | "Failed"))
+        .any(|pod| {
+            items(pod, "/spec/volumes")
+                .iter()
+                .any(|volume| text(volume, "/persistentVolumeClaim/claimName") == name(claim))
+        })
+}

@@ -1,0 +1,44 @@
+//! What becomes of a volume: its phase, and its end when its claim is gone.
+
+use serde_json::{Value, json};
+
+use super::super::action::Action;
+use super::super::view::{View, kinds};
+use super::protection;
+use crate::fields::{deleting, drop_finalizer, has_finalizer, text, uid};
+
+/// Brings a volume's phase up to date, and deletes it after its claim where its policy says so.
+pub(super) fn volume(view: &View, volume: &Value) -> Vec<Action> {
+    let phase = phase(view, volume);
+    let free = phase != "Bound";
+    if deleting(volume) {
+        if !(free && has_finalizer(volume, protection::VOLUME)) {
+            return Vec::new();
+        }
+        let mut unprotected = volume.clone();
+        drop_finalizer(&mut unprotected, protection::VOLUME);
+        return vec![Action::Update(kinds::VOLUMES.into(), unprotected)];
+    }
+    if text(volume, "/status/phase") != phase {
+        let mut changed = volume.clone();
+        changed["status"]["phase"] = json!(phase);
+        return vec![Action::UpdateStatus(kinds::VOLUMES.into(), changed)];
+    }
+    if phase == "Released" && text(volume, "/spec/persistentVolumeReclaimPolicy") == "Delete" {
+        return vec![Action::delete(kinds::VOLUMES, volume)];
+    }
+    Vec::new()
+}
+
+fn phase(view: &View, volume: &Value) -> &'static str {
+    let [namespace, name, owner] =
+        ["namespace", "name", "uid"].map(|field| text(volume, &format!("/spec/claimRef/{field}")));
+    // A reference without a uid is a reservation for a claim to come.
+    if name.is_empty() || owner.is_empty() {
+        return "Available";
+    }
+    match view.get(kinds::CLAIMS, namespace, name) {
+        Some(claim) if uid(claim) == owner => "Bound",
+        Some(_) | None => "Released",
+    }
+}

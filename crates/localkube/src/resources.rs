@@ -1,0 +1,349 @@
+//! What kinds are served: the built-in ones that the operator, the tests and kubectl need, and those that custom
+//! resource definitions bring.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::fields::{flag, integer, items, text};
+use crate::schema::Schema;
+
+/// A kind, as it stands in a URL.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ResourceKey {
+    /// The API group, empty for the core.
+    pub group: String,
+    /// The plural.
+    pub plural: String,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    /// Its kind.
+    pub resource: ResourceKey,
+    /// Its namespace, empty for kinds that have none.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// All that is known of a kind.
+#[derive(Clone, Debug)]
+pub struct ResourceInfo {
+    /// The API group, empty for the core.
+    pub group: String,
+    /// The version it is served in.
+    pub version: String,
+    /// `Pod`
+    pub kind: String,
+    /// `pods`
+    pub plural: String,
+    /// `pod`
+    pub singular: String,
+    /// `po`
+    pub short_names: Vec<String>,
+    /// `all`
+    pub categories: Vec<String>,
+    /// Whether its objects stand in namespaces.
+    pub namespaced: bool,
+    /// `status`, `scale`, `eviction`, ...
+    pub subresources: Vec<String>,
+    /// Columns of a custom resource.
+    pub columns: Vec<PrinterColumn>,
+    /// The schema of a custom resource, as defined.
+    pub schema: Option<Value>,
+    /// The same, ready to validate with.
+    pub compiled: Option<Arc<Schema>>,
+    /// Where the scale subresource reads and writes.
+    pub scale: Option<ScalePaths>,
+}
+
+/// A column of `kubectl get`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PrinterColumn {
+    /// Its heading.
+    pub name: String,
+    /// `integer`, `string`, `date`, ...
+    pub kind: String,
+    /// A format, where given.
+    pub format: Option<String>,
+    /// What it shows.
+    pub description: Option<String>,
+    /// 0 is always shown, more with `-o wide`.
+    pub priority: i32,
+    /// Where it reads.
+    pub json_path: String,
+}
+
+/// Where a custom resource keeps what the scale subresource shows, as JSON pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScalePaths {
+    /// The wish.
+    pub spec_replicas: String,
+    /// What there is.
+    pub status_replicas: String,
+    /// The selector of the Pods.
+    pub selector: Option<String>,
+}
+
+/// Every kind that is served.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    kinds: BTreeMap<ResourceKey, Arc<ResourceInfo>>,
+}
+
+impl ResourceKey {
+    /// The kind with this plural in this group.
+    pub fn new(group: impl Into<String>, plural: impl Into<String>) -> Self {
+        Self { group: group.into(), plural: plural.into() }
+    }
+}
+
+impl ObjectKey {
+    /// One object; the namespace is empty for kinds that have none.
+    pub fn new(resource: ResourceKey, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { resource, namespace: namespace.into(), name: name.into() }
+    }
+
+    /// Where the real server would keep it.
+    pub(crate) fn registry_path(&self) -> String {
+        let group = if self.resource.group.is_empty() { "" } else { "/" };
+        let namespace = if self.namespace.is_empty() { "" } else { "/" };
+        format!(
+            "/registry{group}{}/{}{namespace}{}/{}",
+            self.resource.group, self.resource.plural, self.namespace, self.name
+        )
+    }
+}
+
+impl ResourceInfo {
+    /// `etcdclusters.operator.etcd.io`, or `pods`.
+    pub fn qualified(&self) -> String {
+        if self.group.is_empty() { self.plural.clone() } else { format!("{}.{}", self.plural, self.group) }
+    }
+
+    /// `apps/v1`, or `v1`.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// Its key.
+    pub fn key(&self) -> ResourceKey {
+        ResourceKey::new(self.group.clone(), self.plural.clone())
+    }
+
+    /// `EtcdCluster.operator.etcd.io`, or `Pod`.
+    pub fn qualified_kind(&self) -> String {
+        if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
+    }
+
+    /// Whether its objects define kinds.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.plural == "customresourcedefinitions" && self.group == "apiextensions.k8s.io"
+    }
+
+    /// Whether `metadata.generation` counts the changes of what is wished for.
+    pub(crate) fn counts_generations(&self) -> bool {
+        let counted = ["pods", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
+        self.schema.is_some() || counted.contains(&self.plural.as_str())
+    }
+
+    /// Whether a replacement has to name the version it replaces.
+    pub(crate) fn must_name_version(&self) -> bool {
+        let careful = ["leases", "poddisruptionbudgets", "customresourcedefinitions"];
+        self.schema.is_some() || careful.contains(&self.plural.as_str())
+    }
+
+    /// Whether a replacement of what is not there creates it.
+    pub(crate) fn is_created_by_replacing(&self) -> bool {
+        ["leases", "endpoints", "events", "services"].contains(&self.plural.as_str())
+    }
+
+    /// Whether it has this subresource.
+    pub fn has(&self, subresource: &str) -> bool {
+        self.subresources.iter().any(|own| own == subresource)
+    }
+
+    /// The kind that a definition brings, or what is wrong with the definition.
+    pub fn from_definition(definition: &Value) -> Result<Self, String> {
+        let names = &definition["spec"]["names"];
+        let texts = |value: &Value| -> Vec<String> {
+            items(value, "").iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        };
+        let version = items(definition, "/spec/versions")
+            .iter()
+            .find(|version| flag(version, "/served"))
+            .ok_or("spec.versions: Required value: must have a served version")?;
+        let schema = version.pointer("/schema/openAPIV3Schema").cloned();
+        let compiled = schema.as_ref().map(Schema::compile).transpose()?.map(Arc::new);
+        let mut subresources = Vec::new();
+        if version.pointer("/subresources/status").is_some() {
+            subresources.push("status".to_owned());
+        }
+        let pointer = |path: &str| path.replace('.', "/");
+        let scale = version.pointer("/subresources/scale").map(|scale| ScalePaths {
+            spec_replicas: pointer(text(scale, "/specReplicasPath")),
+            status_replicas: pointer(text(scale, "/statusReplicasPath")),
+            selector: scale.get("labelSelectorPath").and_then(Value::as_str).map(pointer),
+        });
+        if scale.is_some() {
+            subresources.push("scale".to_owned());
+        }
+        let columns = items(version, "/additionalPrinterColumns").iter().map(PrinterColumn::read).collect();
+        Ok(Self {
+            group: text(definition, "/spec/group").to_owned(),
+            version: text(version, "/name").to_owned(),
+            kind: text(names, "/kind").to_owned(),
+            plural: text(names, "/plural").to_owned(),
+            singular: text(names, "/singular").to_owned(),
+            short_names: texts(&names["shortNames"]),
+            categories: texts(&names["categories"]),
+            namespaced: text(definition, "/spec/scope") == "Namespaced",
+            subresources,
+            columns,
+            schema,
+            compiled,
+            scale,
+        })
+    }
+}
+
+impl PrinterColumn {
+    fn read(column: &Value) -> Self {
+        let optional = |key: &str| column.get(key).and_then(Value::as_str).map(str::to_owned);
+        Self {
+            name: text(column, "/name").to_owned(),
+            kind: text(column, "/type").to_owned(),
+            format: optional("format"),
+            description: optional("description"),
+            priority: integer(column, "/priority")
+                .and_then(|priority| i32::try_from(priority).ok())
+                .unwrap_or(0),
+            json_path: text(column, "/jsonPath").to_owned(),
+        }
+    }
+}
+
+impl Resources {
+    /// The kinds that are there from the start.
+    pub fn builtin() -> Self {
+        let kinds = BUILT_IN.iter().map(|row| {
+            let info = row.info();
+            (info.key(), Arc::new(info))
+        });
+        Self { kinds: kinds.collect() }
+    }
+
+    /// A kind by its key.
+    pub fn get(&self, key: &ResourceKey) -> Option<Arc<ResourceInfo>> {
+        self.kinds.get(key).cloned()
+    }
+
+    /// A kind by group, version and plural, as a URL names it. Events have two groups and one storage.
+    pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
+        self.get(&ResourceKey::new(group, plural)).filter(|info| info.version == version)
+    }
+
+    /// Every kind.
+    pub fn all(&self) -> impl Iterator<Item = &Arc<ResourceInfo>> {
+        self.kinds.values()
+    }
+
+    /// Serves a kind, in place of what had its name.
+    pub fn add(&mut self, info: ResourceInfo) {
+        self.kinds.insert(info.key(), Arc::new(info));
+    }
+
+    /// Serves a kind no longer.
+    pub fn remove(&mut self, key: &ResourceKey) {
+        self.kinds.remove(key);
+    }
+}
+
+struct Row {
+    group: &'static str,
+    kind: &'static str,
+    plural: &'static str,
+    short: &'static [&'static str],
+    namespaced: bool,
+    subresources: &'static [&'static str],
+    categories: &'static [&'static str],
+}
+
+const fn row(group: &'static str, kind: &'static str, plural: &'static str) -> Row {
+    Row { group, kind, plural, short: &[], namespaced: true, subresources: &[], categories: &[] }
+}
+
+const fn cluster_wide(row: Row) -> Row {
+    Row { namespaced: false, ..row }
+}
+
+const ALL: &[&str] = &["all"];
+
+const BUILT_IN: &[Row] = &[
+    Row {
+        short: &["po"],
+        subresources: &["status", "log", "eviction", "binding"],
+        categories: ALL,
+        ..row("", "Pod", "pods")
+    },
+    Row { short: &["svc"], subresources: &["status"], categories: ALL, ..row("", "Service", "services") },
+    Row { short: &["ep"], ..row("", "Endpoints", "endpoints") },
+    Row { short: &["cm"], ..row("", "ConfigMap", "configmaps") },
+    row("", "Secret", "secrets"),
+    Row { short: &["sa"], ..row("", "ServiceAccount", "serviceaccounts") },
+    Row { short: &["ev"], ..row("", "Event", "events") },
+    Row {
+        short: &["pvc"],
+        subresources: &["status"],
+        ..row("", "PersistentVolumeClaim", "persistentvolumeclaims")
+    },
+    cluster_wide(Row {
+        short: &["pv"],
+        subresources: &["status"],
+        ..row("", "PersistentVolume", "persistentvolumes")
+    }),
+    cluster_wide(Row { short: &["no"], subresources: &["status"], ..row("", "Node", "nodes") }),
+    cluster_wide(Row {
+        short: &["ns"],
+        subresources: &["status", "finalize"],
+        ..row("", "Namespace", "namespaces")
+    }),
+    row("coordination.k8s.io", "Lease", "leases"),
+    Row {
+        short: &["pdb"],
+        subresources: &["status"],
+        ..row("policy", "PodDisruptionBudget", "poddisruptionbudgets")
+    },
+    cluster_wide(Row { short: &["sc"], ..row("storage.k8s.io", "StorageClass", "storageclasses") }),
+    row("discovery.k8s.io", "EndpointSlice", "endpointslices"),
+    Row { short: &["ev"], ..row("events.k8s.io", "Event", "events") },
+    cluster_wide(Row {
+        short: &["crd", "crds"],
+        subresources: &["status"],
+        ..row("apiextensions.k8s.io", "CustomResourceDefinition", "customresourcedefinitions")
+    }),
+];
+
+impl Row {
+    fn info(&self) -> ResourceInfo {
+        let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect();
+        ResourceInfo {
+            group: self.group.to_owned(),
+            version: "v1".to_owned(),
+            kind: self.kind.to_owned(),
+            plural: self.plural.to_owned(),
+            singular: self.kind.to_lowercase(),
+            short_names: owned(self.short),
+            categories: owned(self.categories),
+            namespaced: self.namespaced,
+            subresources: owned(self.subresources),
+            columns: Vec::new(),
+            schema: None,
+            compiled: None,
+            scale: None,
+        }
+    }
+}

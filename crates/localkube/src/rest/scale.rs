@@ -1,0 +1,67 @@
+//! The scale subresource of custom resources: one number, wherever the definition says it stands.
+
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use super::path::Place;
+use super::{Reply, Request, document};
+use crate::errors::ApiError;
+use crate::fields::{integer, text};
+use crate::patch;
+use crate::resources::{ObjectKey, ScalePaths};
+use crate::service::Shared;
+use crate::store::Part;
+
+pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
+    let paths = at.info.scale.clone().ok_or_else(ApiError::no_such_path)?;
+    let object = match request.method {
+        Method::GET => shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?,
+        Method::PUT | Method::PATCH => {
+            let body = request.json()?;
+            let kind = (request.method == Method::PATCH).then(|| request.patch_kind(at)).transpose()?;
+            shared.store.modify(key, Part::Main, request.query.dry_run(), |old| {
+                let shown = show(&paths, old);
+                let wanted = match kind {
+                    Some(kind) => patch::apply(kind, &shown, &body)
+                        .map_err(|error| ApiError::bad_request(error.to_string()))?,
+                    None => body,
+                };
+                let version = text(&wanted, "/metadata/resourceVersion");
+                if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
+                    return Err(ApiError::modified(&at.info, &key.name));
+                }
+                let replicas = integer(&wanted, "/spec/replicas").unwrap_or(0);
+                let mut new = old.clone();
+                set(&mut new, &paths.spec_replicas, json!(replicas));
+                Ok(new)
+            })?
+        }
+        _ => return Err(ApiError::method_not_allowed()),
+    };
+    Ok(document(StatusCode::OK, &show(&paths, &object)))
+}
+
+fn show(paths: &ScalePaths, object: &Value) -> Value {
+    let metadata = &object["metadata"];
+    let mut status = json!({"replicas": integer(object, &paths.status_replicas).unwrap_or(0)});
+    if let Some(selector) = &paths.selector {
+        status["selector"] = json!(text(object, selector));
+    }
+    json!({
+        "kind": "Scale", "apiVersion": "autoscaling/v1",
+        "metadata": {
+            "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
+            "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
+        },
+        "spec": {"replicas": integer(object, &paths.spec_replicas).unwrap_or(0)},
+        "status": status,
+    })
+}
+
+fn set(object: &mut Value, pointer: &str, value: Value) {
+    let mut place = object;
+    for part in pointer.trim_start_matches('/').split('/') {
+        place = &mut place[part];
+    }
+    *place = value;
+}

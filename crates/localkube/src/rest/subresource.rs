@@ -1,0 +1,103 @@
+//! What stands below an object: status, scale, and of Pods binding, eviction and logs.
+
+use http::{Method, Response, StatusCode};
+use serde_json::{Value, json};
+
+use super::path::Place;
+use super::{Reply, Request, change, document, list, scale};
+use crate::body::Body;
+use crate::controllers;
+use crate::errors::ApiError;
+use crate::fields::{integer, text, uid};
+use crate::logs::LogRequest;
+use crate::resources::ObjectKey;
+use crate::service::Shared;
+use crate::store::{DeleteOptions, Part};
+
+pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, name: &str, subresource: &str) -> Reply {
+    if !at.info.has(subresource) {
+        return Err(ApiError::no_such_path());
+    }
+    let key = at.key(name)?;
+    match subresource {
+        "status" => match request.method {
+            Method::GET => {
+                let object = shared.store.get(&key).ok_or_else(|| ApiError::not_found(&at.info, name))?;
+                Ok(list::one(shared, request, at, StatusCode::OK, &object))
+            }
+            Method::PUT | Method::PATCH => {
+                let changed = change(shared, request, at, &key, Part::Status)?;
+                Ok(list::one(shared, request, at, StatusCode::OK, &changed))
+            }
+            _ => Err(ApiError::method_not_allowed()),
+        },
+        "scale" => scale::serve(shared, request, at, &key),
+        "binding" => bind(shared, request, at, &key),
+        "eviction" => evict(shared, request, at, &key),
+        "finalize" => {
+            let body = request.json()?;
+            let changed = shared.store.update(&key, Part::Main, body, request.query.dry_run())?;
+            Ok(document(StatusCode::OK, &changed))
+        }
+        "log" => log(shared, request, at, &key),
+        _ => Err(ApiError::no_such_path()),
+    }
+}
+
+fn bind(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
+    if request.method != Method::POST {
+        return Err(ApiError::method_not_allowed());
+    }
+    let node = text(&request.json()?, "/target/name").to_owned();
+    shared.bind(at.info.as_ref(), key, &node)?;
+    Ok(document(StatusCode::CREATED, &success()))
+}
+
+fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
+    if request.method != Method::POST {
+        return Err(ApiError::method_not_allowed());
+    }
+    let body = request.json()?;
+    let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
+    controllers::admit_eviction(&shared.store, &pod)?;
+    let options = DeleteOptions {
+        uid: Some(uid(&pod).to_owned()),
+        grace_period: integer(&body, "/deleteOptions/gracePeriodSeconds"),
+        dry_run: request.query.dry_run(),
+        ..DeleteOptions::default()
+    };
+    shared.store.delete(key, &options)?;
+    Ok(document(StatusCode::CREATED, &success()))
+}
+
+fn log(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
+    let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
+    let containers = crate::fields::items(&pod, "/spec/containers");
+    let container = match (request.query.get("container"), containers) {
+        (Some(container), _) => container.to_owned(),
+        (None, [only]) => text(only, "/name").to_owned(),
+        (None, several) => {
+            let names: Vec<&str> = several.iter().map(|container| text(container, "/name")).collect();
+            return Err(ApiError::bad_request(format!(
+                "a container name must be specified for pod {}, choose one of: [{}]",
+                key.name,
+                names.join(" ")
+            )));
+        }
+    };
+    let wanted = LogRequest {
+        namespace: key.namespace.clone(),
+        pod: key.name.clone(),
+        container,
+        follow: request.query.flag("follow"),
+        previous: request.query.flag("previous"),
+        tail: request.query.number("tailLines"),
+        timestamps: request.query.flag("timestamps"),
+    };
+    let lines = shared.logs(&wanted)?;
+    Ok(Response::new(Body::stream(lines)))
+}
+
+fn success() -> Value {
+    json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201})
+}

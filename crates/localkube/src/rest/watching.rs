@@ -1,0 +1,193 @@
+//! Watches: the changes of a kind from a version on, as lines, with bookmarks.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::stream;
+use http::{Response, StatusCode, header};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::list::{include, metadata_only, wants_metadata, wants_table};
+use super::path::Place;
+use super::query::Selector;
+use super::{Reply, Request};
+use crate::body::Body;
+use crate::errors::ApiError;
+use crate::fields::{name, namespace};
+use crate::resources::{ResourceInfo, ResourceKey};
+use crate::service::Shared;
+use crate::store::{Change, ChangeKind, Store};
+use crate::tables::{self, Include};
+
+/// How long a watch goes on unless asked; the real server's lower bound.
+const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+/// How often a quiet watch is told how far it is.
+const BOOKMARK_EVERY: Duration = Duration::from_secs(30);
+
+struct Watch {
+    store: Store,
+    info: std::sync::Arc<ResourceInfo>,
+    resource: ResourceKey,
+    namespace: Option<String>,
+    name: Option<String>,
+    selector: Selector,
+    changed: watch::Receiver<u64>,
+    shape: Shape,
+    version: u64,
+    bookmarks: bool,
+    until: Instant,
+    first: Vec<Value>,
+    done: bool,
+}
+
+enum Shape {
+    Object,
+    Metadata,
+    Table { include: Include, headers: bool },
+}
+
+pub(super) fn watch(shared: &Shared, request: &Request, at: &Place, name: Option<&str>) -> Reply {
+    if request.query.flag("sendInitialEvents") {
+        return Err(ApiError {
+            code: 422,
+            reason: "Invalid",
+            message: "sendInitialEvents: Forbidden: streaming lists are not served here; list, then watch"
+                .to_owned(),
+            details: json!({}),
+        });
+    }
+    let store = shared.store.clone();
+    let selector = request.query.selector()?;
+    let changed = store.subscribe();
+    let (version, first) = match request.query.get("resourceVersion") {
+        None | Some("0") => {
+            let (objects, version) = store.list(&at.storage, at.namespace.as_deref());
+            (version, objects)
+        }
+        Some(version) => {
+            let wrong = |_| ApiError::bad_request(format!("invalid resource version: {version:?}"));
+            (version.parse().map_err(wrong)?, Vec::new())
+        }
+    };
+    let shape = if wants_table(request) {
+        Shape::Table { include: include(request), headers: true }
+    } else if wants_metadata(request) {
+        Shape::Metadata
+    } else {
+        Shape::Object
+    };
+    let timeout = request.query.number("timeoutSeconds").map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let watch = Watch {
+        store,
+        info: at.info.clone(),
+        resource: at.storage.clone(),
+        namespace: at.namespace.clone(),
+        name: name.map(str::to_owned),
+        selector,
+        changed,
+        shape,
+        version,
+        bookmarks: request.query.flag("allowWatchBookmarks"),
+        until: Instant::now() + timeout,
+        first,
+        done: false,
+    };
+    let lines = stream::unfold(watch, |mut watch| async move {
+        let lines = watch.next().await?;
+        Some((lines, watch))
+    });
+    let mut response = Response::new(Body::stream(lines));
+    *response.status_mut() = StatusCode::OK;
+    let json = header::HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    Ok(response)
+}
+
+impl Watch {
+    /// The next lines; nothing when the watch is over.
+    async fn next(&mut self) -> Option<Bytes> {
+        if self.done {
+            return None;
+        }
+        let first = std::mem::take(&mut self.first);
+        let mut lines: Vec<Value> = Vec::new();
+        let meant: Vec<&Value> = first.iter().filter(|object| self.is_meant(object)).collect();
+        for object in meant {
+            lines.push(self.event("ADDED", object));
+        }
+        while lines.is_empty() {
+            self.changed.mark_unchanged();
+            match self.store.changes(&self.resource, self.version) {
+                Ok((changes, reached)) => {
+                    self.version = self.version.max(reached);
+                    for change in changes {
+                        lines.extend(self.told(&change));
+                    }
+                }
+                Err(error) => {
+                    self.done = true;
+                    lines.push(json!({"type": "ERROR", "object": error.status()}));
+                }
+            }
+            if lines.is_empty() && !self.wait(&mut lines).await {
+                return None;
+            }
+        }
+        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        Some(text.into())
+    }
+
+    /// Waits for a change or the time of a bookmark. `false` when the watch is over.
+    async fn wait(&mut self, lines: &mut Vec<Value>) -> bool {
+        let bookmark = Instant::now() + BOOKMARK_EVERY;
+        tokio::select! {
+            changed = self.changed.changed() => changed.is_ok(),
+            () = tokio::time::sleep_until(self.until) => false,
+            () = tokio::time::sleep_until(bookmark) => {
+                if self.bookmarks && matches!(self.shape, Shape::Object | Shape::Metadata) {
+                    let object = json!({
+                        "kind": self.info.kind, "apiVersion": self.info.api_version(),
+                        "metadata": {"resourceVersion": self.version.to_string(), "creationTimestamp": null},
+                    });
+                    lines.push(json!({"type": "BOOKMARK", "object": object}));
+                }
+                true
+            }
+        }
+    }
+
+    /// A change as this watch sees it: what begins to match comes, what no longer matches goes.
+    fn told(&mut self, change: &Change) -> Option<Value> {
+        let now = self.is_meant(&change.object);
+        let before = change.before.as_ref().is_some_and(|before| self.is_meant(before));
+        let kind = match (change.kind, before, now) {
+            (ChangeKind::Deleted, true, _) | (ChangeKind::Modified, true, false) => "DELETED",
+            (ChangeKind::Added, _, true) | (ChangeKind::Modified, false, true) => "ADDED",
+            (ChangeKind::Modified, true, true) => "MODIFIED",
+            (ChangeKind::Added | ChangeKind::Modified | ChangeKind::Deleted, _, _) => return None,
+        };
+        Some(self.event(kind, &change.object))
+    }
+
+    fn is_meant(&self, object: &Value) -> bool {
+        self.namespace.as_deref().is_none_or(|wanted| wanted == namespace(object))
+            && self.name.as_deref().is_none_or(|wanted| wanted == name(object))
+            && self.selector.matches(object)
+    }
+
+    fn event(&mut self, kind: &str, object: &Value) -> Value {
+        let object = match &mut self.shape {
+            Shape::Object => object.clone(),
+            Shape::Metadata => metadata_only(object),
+            Shape::Table { include, headers } => {
+                let meta = json!({"resourceVersion": object["metadata"]["resourceVersion"]});
+                let with_headers = std::mem::take(headers);
+                let rows = std::slice::from_ref(object);
+                tables::render(&self.info, rows, &meta, *include, with_headers, self.store.now())
+            }
+        };
+        json!({"type": kind, "object": object})
+    }
+}

@@ -1,0 +1,80 @@
+//! Structural schemas of custom resources: what is unknown is pruned, what is absent gets its default, what is wrong is
+//! refused with the real server's words, and the CEL rules are evaluated.
+
+mod correlate;
+mod lists;
+mod prune;
+mod range;
+mod rule;
+mod rules;
+mod validate;
+mod values;
+
+use serde_json::Value;
+
+use crate::errors::Cause;
+use rules::CompiledRules;
+
+/// A schema, ready to use.
+#[derive(Debug)]
+pub struct Schema {
+    raw: Value,
+    rules: CompiledRules,
+}
+
+impl Schema {
+    /// Reads a schema; the error is for whoever wrote it.
+    pub fn compile(raw: &Value) -> Result<Self, String> {
+        Ok(Self { raw: raw.clone(), rules: CompiledRules::compile(raw)? })
+    }
+
+    /// Takes unknown fields out; their paths.
+    pub fn prune(&self, object: &mut Value) -> Vec<String> {
+        let mut unknown = Vec::new();
+        prune::prune(&self.raw, object, "", &mut unknown);
+        unknown
+    }
+
+    /// Fills defaults in.
+    pub fn default(&self, object: &mut Value) {
+        prune::fill(&self.raw, object);
+    }
+
+    /// What is wrong with an object; `old` is what it replaces, for rules about change.
+    pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = self.validate_form(object, old);
+        self.validate_rules(object, old, &mut causes);
+        causes
+    }
+
+    /// Types, ranges and the like.
+    pub(crate) fn validate_form(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        validate::validate(&self.raw, object, old, "", &mut causes);
+        causes
+    }
+
+    /// Lists and rules. The rules are only asked when the form of the object lets them be.
+    pub(crate) fn validate_rules(&self, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
+        let mut twice = Vec::new();
+        lists::validate(&self.raw, object, "", &mut twice);
+        if let Some(old) = old.filter(|_| !twice.is_empty()) {
+            let mut before = Vec::new();
+            lists::validate(&self.raw, old, "", &mut before);
+            if !before.is_empty() {
+                twice.clear();
+            }
+        }
+        causes.extend(twice);
+        if !causes.iter().any(Cause::hides_rules) {
+            self.rules.check(object, old, causes);
+        } else if !self.rules.is_empty() {
+            causes.push(Cause::invalid(
+                "<nil>",
+                &Value::Null,
+                "some validation rules were not checked because the object was invalid; correct the existing errors \
+                 to complete validation",
+            ));
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! One CEL rule: what it asks, and how its refusal reads.
+
+use std::sync::Arc;
+
+use kube_cel::KubeCelExt as _;
+use kube_cel::cel::objects::{OptionalValue, Value as Cel};
+use kube_cel::cel::{Context, Program};
+use serde_json::Value;
+
+use super::values::to_cel;
+use crate::errors::Cause;
+
+#[derive(Debug)]
+pub(super) struct Rule {
+    program: Program,
+    text: String,
+    message: Option<String>,
+    message_program: Option<Program>,
+    field_path: Option<String>,
+    reason: Option<String>,
+    about_change: bool,
+    also_on_create: bool,
+}
+
+impl Rule {
+    pub(super) fn compile(validation: &Value) -> Result<Self, String> {
+        let text = validation["rule"].as_str().unwrap_or_default().to_owned();
+        let compile = |text: &str| {
+            Program::compile(text)
+                .map_err(|error| format!("x-kubernetes-validations: rule {text:?}: {error}"))
+        };
+        let program = compile(&text)?;
+        let message_program = validation["messageExpression"].as_str().map(compile).transpose()?;
+        let optional = |key: &str| validation[key].as_str().map(str::to_owned);
+        let about_change = program.references().variables().contains(&"oldSelf");
+        Ok(Self {
+            program,
+            text,
+            message: optional("message"),
+            message_program,
+            field_path: optional("fieldPath"),
+            reason: optional("reason"),
+            about_change,
+            also_on_create: validation["optionalOldSelf"] == true,
+        })
+    }
+
+    pub(super) fn check(
+        &self,
+        schema: &Value,
+        path: &str,
+        value: &Value,
+        old: Option<&Value>,
+        causes: &mut Vec<Cause>,
+    ) {
+        if self.about_change && old.is_none() && !self.also_on_create {
+            return;
+        }
+        // What was wrong before and did not change is let through, so that other fields can be repaired.
+        if !self.about_change && old == Some(value) {
+            return;
+        }
+        let context = self.context(schema, value, old);
+        let why = match self.program.execute(&context) {
+            Ok(Cel::Bool(true)) => return,
+            Ok(Cel::Bool(false)) => self.message(&context),
+            Ok(other) => {
+                format!("rule evaluated to {} instead of a boolean: {}", other.type_of(), self.text.trim())
+            }
+            Err(error) => format!("{error} evaluating rule: {}", self.text.trim()),
+        };
+        let field = match &self.field_path {
+            Some(below) => format!("{path}{below}").trim_start_matches('.').to_owned(),
+            None if path.is_empty() => "<nil>".to_owned(),
+            None => path.to_owned(),
+        };
+        causes.push(match self.reason.as_deref() {
+            Some("FieldValueForbidden") => Cause::forbidden(field, why),
+            Some("FieldValueRequired") => Cause::required_because(field, why),
+            Some("FieldValueDuplicate") => Cause::duplicate(field, value),
+            Some(_) | None => Cause::invalid(field, value, why),
+        });
+    }
+
+    fn context(&self, schema: &Value, value: &Value, old: Option<&Value>) -> Context<'static> {
+        let mut context = Context::default().with_all();
+        context.add_variable_from_value("self", to_cel(schema, value));
+        let old = old.map(|old| to_cel(schema, old));
+        if self.also_on_create {
+            let old = old.map_or_else(OptionalValue::none, OptionalValue::of);
+            context.add_variable_from_value("oldSelf", Cel::Opaque(Arc::new(old)));
+        } else if let Some(old) = old {
+            context.add_variable_from_value("oldSelf", old);
+        }
+        context
+    }
+
+    fn message(&self, context: &Context<'_>) -> String {
+        let computed = self.message_program.as_ref().and_then(|program| match program.execute(context) {
+            Ok(Cel::String(text)) => Some(text.trim().to_owned()).filter(|text| !text.is_empty()),
+            Ok(_) | Err(_) => None,
+        });
+        let given = || self.message.as_deref().map(|message| message.trim().to_owned());
+        computed.or_else(given).unwrap_or_else(|| format!("failed rule: {}", self.text.trim()))
+    }
+}

@@ -1,0 +1,148 @@
+//! The API as a tower service: in process for a client library, or behind any HTTP server.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::stream::BoxStream;
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+
+use crate::body::Body;
+use crate::controllers;
+use crate::errors::ApiError;
+use crate::logs::{LogRequest, LogSource};
+use crate::resources::{ObjectKey, ResourceInfo};
+use crate::rest::{self, query_of};
+use crate::store::{Clock, Part, RestoreError, Store};
+
+/// An in-memory Kubernetes. Clones share it.
+#[derive(Clone)]
+pub struct LocalKube {
+    shared: Arc<Shared>,
+}
+
+/// The API of a [`LocalKube`], to be called.
+#[derive(Clone)]
+pub struct ApiService {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) store: Store,
+    logs: OnceLock<Arc<dyn LogSource>>,
+}
+
+impl LocalKube {
+    /// An empty one. Its controllers do nothing until [`LocalKube::run_controllers`] runs.
+    pub fn new(clock: Clock) -> Self {
+        let shared = Shared { store: Store::new(clock), logs: OnceLock::new() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The store behind the API.
+    pub fn store(&self) -> &Store {
+        &self.shared.store
+    }
+
+    /// Its API.
+    pub fn service(&self) -> ApiService {
+        ApiService { shared: self.shared.clone() }
+    }
+
+    /// Says who has the logs of containers; the first who says so.
+    pub fn set_log_source(&self, source: Arc<dyn LogSource>) {
+        let _ = self.shared.logs.set(source);
+    }
+
+    /// The whole state, to be kept in a file.
+    pub fn snapshot(&self) -> Value {
+        self.shared.store.snapshot()
+    }
+
+    /// Puts a state back that [`LocalKube::snapshot`] gave.
+    pub fn restore(&self, state: &Value) -> Result<(), RestoreError> {
+        self.shared.store.restore(state)
+    }
+
+    /// Lets the built-in controllers do their work, at every change, for as long as this future is polled.
+    pub async fn run_controllers(&self) {
+        controllers::run(&self.shared.store).await;
+    }
+}
+
+impl Shared {
+    /// Places a Pod on a node.
+    pub(crate) fn bind(&self, info: &ResourceInfo, key: &ObjectKey, node: &str) -> Result<(), ApiError> {
+        self.store.bind(info, key, node)
+    }
+
+    pub(crate) fn logs(&self, request: &LogRequest) -> Result<BoxStream<'static, Bytes>, ApiError> {
+        let Some(source) = self.logs.get() else {
+            return Err(ApiError::bad_request("nobody runs containers here, so there are no logs"));
+        };
+        source.open(request).map_err(ApiError::bad_request)
+    }
+}
+
+impl Store {
+    /// Places a Pod on a node, once.
+    pub fn bind(&self, info: &ResourceInfo, key: &ObjectKey, node: &str) -> Result<(), ApiError> {
+        self.place(info, key, node)?;
+        let condition = json!({
+            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now(),
+        });
+        self.modify(key, Part::Status, false, |pod| {
+            let mut pod = pod.clone();
+            let mut conditions = crate::fields::items(&pod, "/status/conditions").to_vec();
+            conditions.retain(|one| one["type"] != "PodScheduled");
+            conditions.push(condition);
+            pod["status"]["conditions"] = json!(conditions);
+            Ok(pod)
+        })?;
+        Ok(())
+    }
+}
+
+impl<B> tower::Service<Request<B>> for ApiService
+where
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: std::fmt::Display,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, Infallible>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let shared = self.shared.clone();
+        Box::pin(async move {
+            let (parts, body) = request.into_parts();
+            let body = match body.collect().await {
+                Ok(body) => body.to_bytes().to_vec(),
+                Err(error) => {
+                    let mut response =
+                        Response::new(Body::whole(format!("the body did not arrive: {error}")));
+                    *response.status_mut() = StatusCode::BAD_REQUEST;
+                    return Ok(response);
+                }
+            };
+            let request = rest::Request {
+                method: parts.method,
+                path: parts.uri.path().to_owned(),
+                query: query_of(&parts.uri),
+                headers: parts.headers,
+                body,
+            };
+            Ok(rest::answer(&shared, request).await)
+        })
+    }
+}

@@ -1,0 +1,218 @@
+//! The objects, and every change to them in order. One lock, no waiting: a call sees and leaves a whole state.
+
+mod admission;
+mod definitions;
+mod deletion;
+mod history;
+mod metadata;
+mod write;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::errors::ApiError;
+use crate::fields::{name, namespace};
+use crate::resources::{ObjectKey, ResourceInfo, ResourceKey, Resources};
+pub use deletion::{DeleteOptions, Deleted, Propagation};
+pub use history::{Change, ChangeKind};
+pub use write::Part;
+
+/// The store. Clones share it.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Mutex<Inner>>,
+    version: Arc<watch::Sender<u64>>,
+    clock: Clock,
+}
+
+/// Where the time comes from: the machine's clock, or a test's.
+pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+pub(crate) struct Inner {
+    version: u64,
+    objects: BTreeMap<ResourceKey, BTreeMap<(String, String), Value>>,
+    resources: Resources,
+    history: history::History,
+    writes: BTreeMap<String, u64>,
+}
+
+impl Store {
+    /// An empty store that serves the built-in kinds and holds the namespaces every cluster has.
+    pub fn new(clock: Clock) -> Self {
+        let inner = Inner {
+            version: 1,
+            objects: BTreeMap::new(),
+            resources: Resources::builtin(),
+            history: history::History::default(),
+            writes: BTreeMap::new(),
+        };
+        let store =
+            Self { inner: Arc::new(Mutex::new(inner)), version: Arc::new(watch::Sender::new(1)), clock };
+        for name in ["default", "kube-system", "kube-node-lease", "kube-public"] {
+            let object = json!({"metadata": {"name": name}});
+            let created = store.create(&ResourceKey::new("", "namespaces"), "", object, false);
+            debug_assert!(created.is_ok());
+        }
+        store
+    }
+
+    /// The time, as this store has it.
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// One object.
+    pub fn get(&self, key: &ObjectKey) -> Option<Value> {
+        self.lock().get(key).cloned()
+    }
+
+    /// All objects of a kind, of one namespace or of all, and the version of this state.
+    pub fn list(&self, resource: &ResourceKey, namespace: Option<&str>) -> (Vec<Value>, u64) {
+        let inner = self.lock();
+        let objects = inner.objects.get(resource).into_iter().flatten();
+        let wanted = objects.filter(|((own, _), _)| namespace.is_none_or(|wanted| wanted == own));
+        (wanted.map(|(_, object)| object.clone()).collect(), inner.version)
+    }
+
+    /// Every object there is, with its kind.
+    pub fn everything(&self) -> Vec<(ResourceKey, Value)> {
+        let inner = self.lock();
+        let of_kind = |(resource, objects): (&ResourceKey, &BTreeMap<_, Value>)| -> Vec<_> {
+            objects.values().map(|object| (resource.clone(), object.clone())).collect()
+        };
+        inner.objects.iter().flat_map(of_kind).collect()
+    }
+
+    /// The kinds that are served now.
+    pub fn resources(&self) -> Resources {
+        self.lock().resources.clone()
+    }
+
+    /// A kind, or the refusal that there is none.
+    pub fn info(&self, resource: &ResourceKey) -> Result<Arc<ResourceInfo>, ApiError> {
+        self.lock().resources.get(resource).ok_or_else(ApiError::no_such_path)
+    }
+
+    /// The version of the newest change.
+    pub fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    /// Changes of a kind after a version, and the version reached; 410 if they are no longer kept.
+    pub fn changes(&self, resource: &ResourceKey, after: u64) -> Result<(Vec<Change>, u64), ApiError> {
+        let inner = self.lock();
+        Ok((inner.history.after(resource, after)?, inner.version))
+    }
+
+    /// Fires at every change.
+    pub fn subscribe(&self) -> watch::Receiver<u64> {
+        self.version.subscribe()
+    }
+
+    /// How often each object was created and deleted: `create persistentvolumeclaims default/demo-0`.
+    pub fn write_counts(&self) -> BTreeMap<String, u64> {
+        self.lock().writes.clone()
+    }
+
+    /// The whole state, to be kept in a file.
+    pub fn snapshot(&self) -> Value {
+        let version = self.version();
+        let objects: Vec<Value> = self
+            .everything()
+            .into_iter()
+            .map(|(resource, object)| {
+                json!({"group": resource.group, "plural": resource.plural, "object": object})
+            })
+            .collect();
+        json!({"version": version, "objects": objects, "writes": self.write_counts()})
+    }
+
+    /// Puts a state back that [`Store::snapshot`] gave, in place of what is here. Watches of before are told to list
+    /// again.
+    pub fn restore(&self, state: &Value) -> Result<(), RestoreError> {
+        let version = state["version"].as_u64().ok_or(RestoreError::Malformed("version"))?;
+        let entries = state["objects"].as_array().ok_or(RestoreError::Malformed("objects"))?;
+        let mut inner = self.lock();
+        inner.objects.clear();
+        inner.resources = Resources::builtin();
+        inner.writes = serde_json::from_value(state["writes"].clone()).unwrap_or_default();
+        for entry in entries {
+            let text = |key: &str| entry[key].as_str().ok_or(RestoreError::Malformed("objects"));
+            let resource = ResourceKey::new(text("group")?, text("plural")?);
+            let object = entry["object"].clone();
+            if resource.plural == "customresourcedefinitions" {
+                inner
+                    .resources
+                    .add(ResourceInfo::from_definition(&object).map_err(RestoreError::Definition)?);
+            }
+            let key = (namespace(&object).to_owned(), name(&object).to_owned());
+            inner.objects.entry(resource).or_default().insert(key, object);
+        }
+        // A gap, so that no watch of before finds its version among the new ones.
+        inner.version = version + 1000;
+        let reached = inner.version;
+        inner.history = history::History::beginning_at(reached);
+        drop(inner);
+        self.version.send_replace(reached);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The state is not one of ours.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    /// A part is missing or of another form.
+    #[error("the saved state has no proper {0:?}")]
+    Malformed(&'static str),
+    /// A custom resource definition in it can not be served.
+    #[error("the saved state holds a definition that can not be served: {0}")]
+    Definition(String),
+}
+
+impl Inner {
+    fn get(&self, key: &ObjectKey) -> Option<&Value> {
+        self.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone()))
+    }
+
+    /// Writes an object as it is, as the next version.
+    fn put(&mut self, key: &ObjectKey, mut object: Value) -> Value {
+        self.version += 1;
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let place = (key.namespace.clone(), key.name.clone());
+        let before = self.objects.entry(key.resource.clone()).or_default().insert(place, object.clone());
+        if before.is_none() {
+            self.count("create", key);
+        }
+        self.history.push(self.version, &key.resource, Some(&object), before);
+        object
+    }
+
+    /// Takes an object out, as the next version; its last state.
+    fn take(&mut self, key: &ObjectKey) -> Option<Value> {
+        let place = (key.namespace.clone(), key.name.clone());
+        let mut object = self.objects.get_mut(&key.resource)?.remove(&place)?;
+        self.version += 1;
+        self.count("delete", key);
+        let before = object.clone();
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let last = Change::deleted(self.version, &key.resource, object.clone(), before);
+        self.history.push_change(last);
+        Some(object)
+    }
+
+    fn count(&mut self, verb: &str, key: &ObjectKey) {
+        // Events and leases come and go; nobody's data hang on them.
+        if !["events", "leases", "endpoints", "endpointslices"].contains(&key.resource.plural.as_str()) {
+            let object = format!("{verb} {} {}/{}", key.resource.plural, key.namespace, key.name);
+            *self.writes.entry(object).or_default() += 1;
+        }
+    }
+}

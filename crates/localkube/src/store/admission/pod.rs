@@ -1,0 +1,120 @@
+//! Pods: what is absent gets its default; of their spec hardly anything may change.
+
+mod check;
+mod defaults;
+
+use serde_json::{Value, json};
+
+use super::set_default;
+use crate::errors::{ApiError, Cause};
+use crate::fields::{items, name, text};
+use crate::resources::ResourceInfo;
+
+pub(super) fn on_create(
+    info: &ResourceInfo,
+    pod: &mut Value,
+    causes: &mut Vec<Cause>,
+) -> Result<(), ApiError> {
+    prioritize(info, pod)?;
+    tolerate(pod);
+    set_default(pod, "/spec/serviceAccountName", json!("default"));
+    pod["spec"]["serviceAccount"] = pod["spec"]["serviceAccountName"].clone();
+    defaults::fill(pod);
+    pod["status"] = json!({"phase": "Pending", "qosClass": quality(pod)});
+    check::check(pod, causes);
+    Ok(())
+}
+
+pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
+    for kept in
+        ["nodeName", "serviceAccount", "serviceAccountName", "tolerations", "priority", "preemptionPolicy"]
+    {
+        if let Some(given) = old["spec"].get(kept) {
+            set_default(pod, &format!("/spec/{kept}"), given.clone());
+        }
+    }
+    defaults::fill(pod);
+    if fixed(old) != fixed(pod) || drops_a_toleration(old, pod) {
+        causes.push(Cause::forbidden(
+            "spec",
+            "pod updates may not change fields other than `spec.containers[*].image`,`spec.initContainers[*].image`,\
+             `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
+             `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
+        ));
+    }
+}
+
+/// What of a Pod's spec stays as it was made.
+fn fixed(pod: &Value) -> Value {
+    let mut spec = pod["spec"].clone();
+    for list in ["containers", "initContainers"] {
+        for container in super::entries_mut(&mut spec, list) {
+            container["image"] = Value::Null;
+        }
+    }
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("tolerations");
+        spec.remove("activeDeadlineSeconds");
+    }
+    spec
+}
+
+fn drops_a_toleration(old: &Value, new: &Value) -> bool {
+    let kept = items(new, "/spec/tolerations");
+    items(old, "/spec/tolerations").iter().any(|toleration| !kept.contains(toleration))
+}
+
+/// There are only the priority classes that every cluster has.
+fn prioritize(info: &ResourceInfo, pod: &mut Value) -> Result<(), ApiError> {
+    let priority = match text(pod, "/spec/priorityClassName") {
+        "" => 0,
+        "system-cluster-critical" => 2_000_000_000,
+        "system-node-critical" => 2_000_001_000,
+        other => {
+            let why = format!("no PriorityClass with name {other} was found");
+            return Err(ApiError::forbidden(info, name(pod), why));
+        }
+    };
+    pod["spec"]["priority"] = json!(priority);
+    set_default(pod, "/spec/preemptionPolicy", json!("PreemptLowerPriority"));
+    Ok(())
+}
+
+/// A Pod stays five minutes on a node that is lost, unless it says otherwise.
+fn tolerate(pod: &mut Value) {
+    let mut tolerations = items(pod, "/spec/tolerations").to_vec();
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let of_all =
+            |toleration: &Value| text(toleration, "/key").is_empty() && toleration["operator"] == "Exists";
+        let no_effect = |toleration: &Value| ["", "NoExecute"].contains(&text(toleration, "/effect"));
+        let told =
+            |toleration: &Value| (of_all(toleration) || toleration["key"] == key) && no_effect(toleration);
+        if !tolerations.iter().any(told) {
+            tolerations.push(json!({
+                "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
+            }));
+        }
+    }
+    pod["spec"]["tolerations"] = json!(tolerations);
+}
+
+fn quality(pod: &Value) -> &'static str {
+    let containers = items(pod, "/spec/containers");
+    let part = |container: &Value, kind: &str| {
+        let part = container.pointer(&format!("/resources/{kind}"))?;
+        part.as_object().is_some_and(|part| !part.is_empty()).then(|| part.clone())
+    };
+    let guaranteed = containers.iter().all(|container| {
+        let limits = part(container, "limits").unwrap_or_default();
+        let both = limits.get("cpu").is_some() && limits.get("memory").is_some();
+        both && part(container, "requests").is_none_or(|requests| requests == limits)
+    });
+    let any = containers
+        .iter()
+        .any(|container| part(container, "limits").or(part(container, "requests")).is_some());
+    match (guaranteed && !containers.is_empty(), any) {
+        (true, _) => "Guaranteed",
+        (false, true) => "Burstable",
+        (false, false) => "BestEffort",
+    }
+}

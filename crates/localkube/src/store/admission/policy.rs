@@ -1,0 +1,34 @@
+//! Disruption budgets and leases.
+
+use serde_json::Value;
+
+use crate::errors::Cause;
+use crate::fields::integer;
+
+pub(super) fn check_budget(budget: &Value, causes: &mut Vec<Cause>) {
+    let spec = &budget["spec"];
+    let [least, most] =
+        ["minAvailable", "maxUnavailable"].map(|key| spec.get(key).filter(|value| !value.is_null()));
+    if least.is_some() && most.is_some() {
+        causes.push(Cause::invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set"));
+    }
+    for (key, value) in [("minAvailable", least), ("maxUnavailable", most)] {
+        if let Some(value) = value
+            && value.as_i64().is_some_and(|count| count < 0)
+        {
+            causes.push(Cause::invalid(format!("spec.{key}"), value, "must be greater than or equal to 0"));
+        }
+    }
+}
+
+pub(super) fn check_lease(lease: &Value, causes: &mut Vec<Cause>) {
+    let field = "spec.leaseDurationSeconds";
+    if integer(lease, "/spec/leaseDurationSeconds").is_some_and(|seconds| seconds <= 0) {
+        causes.push(Cause::invalid(field, &lease["spec"]["leaseDurationSeconds"], "must be greater than 0"));
+    }
+    if integer(lease, "/spec/leaseTransitions").is_some_and(|count| count < 0) {
+        let field = "spec.leaseTransitions";
+        let why = "must be greater than or equal to 0";
+        causes.push(Cause::invalid(field, &lease["spec"]["leaseTransitions"], why));
+    }
+}

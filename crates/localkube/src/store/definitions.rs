@@ -1,0 +1,87 @@
+//! What custom resource definitions do to the kinds that are served: they bring them, and take them along when they go.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::deletion::{self, DeleteOptions};
+use super::{Inner, metadata};
+use crate::errors::{ApiError, Cause};
+use crate::fields::{deleting, drop_finalizer, items, name, namespace};
+use crate::resources::{ObjectKey, ResourceInfo};
+
+const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
+
+impl Inner {
+    /// Serves what a definition defines.
+    pub(super) fn define(
+        &mut self,
+        info: &ResourceInfo,
+        definition: &mut Value,
+        now: Timestamp,
+    ) -> Result<(), ApiError> {
+        let defined = ResourceInfo::from_definition(definition).map_err(|why| {
+            let (field, message) = why.split_once(": ").unwrap_or(("spec", &why));
+            let cause =
+                Cause { field: field.to_owned(), reason: "FieldValueInvalid", message: message.to_owned() };
+            ApiError::invalid(info, name(definition), &[cause])
+        })?;
+        if definition["spec"].get("conversion").is_none() {
+            definition["spec"]["conversion"] = json!({"strategy": "None"});
+        }
+        let condition = |kind: &str, reason: &str, message: &str| {
+            json!({
+                "type": kind, "status": "True", "reason": reason, "message": message,
+                "lastTransitionTime": metadata::seconds(now),
+            })
+        };
+        if definition.pointer("/status/conditions").is_none() {
+            definition["status"] = json!({ "conditions": [
+                condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+                condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+            ]});
+        }
+        definition["status"]["acceptedNames"] = definition["spec"]["names"].clone();
+        definition["status"]["storedVersions"] = json!([defined.version]);
+        self.resources.add(defined);
+        Ok(())
+    }
+
+    /// Serves it no longer.
+    pub(super) fn undefine(&mut self, definition: &Value) {
+        if let Ok(info) = ResourceInfo::from_definition(definition) {
+            self.resources.remove(&info.key());
+        }
+    }
+
+    /// Deletes every object of a kind whose definition is going.
+    pub(super) fn clear_out(&mut self, definition: &Value, now: Timestamp) {
+        let Ok(info) = ResourceInfo::from_definition(definition) else { return };
+        let objects: Vec<Value> =
+            self.objects.get(&info.key()).into_iter().flatten().map(|(_, object)| object.clone()).collect();
+        for mut object in objects.into_iter().filter(|object| !deleting(object)) {
+            let key = ObjectKey::new(info.key(), namespace(&object), name(&object));
+            deletion::mark(&info, &mut object, &DeleteOptions::default(), now);
+            if deletion::is_done(&info, &object) {
+                self.take(&key);
+            } else {
+                self.put(&key, object);
+            }
+        }
+    }
+
+    /// Lets a definition that is going be gone, if no object of its kind is left.
+    pub(super) fn release(&mut self, key: &ObjectKey) -> Option<Value> {
+        let mut definition = self.get(key).filter(|definition| deleting(definition)).cloned()?;
+        let info = ResourceInfo::from_definition(&definition).ok()?;
+        if self.objects.get(&info.key()).is_some_and(|objects| !objects.is_empty()) {
+            return None;
+        }
+        drop_finalizer(&mut definition, CLEANUP);
+        if !items(&definition, "/metadata/finalizers").is_empty() {
+            self.put(key, definition);
+            return None;
+        }
+        self.undefine(&definition);
+        self.take(key)
+    }
+}

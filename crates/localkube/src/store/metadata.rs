@@ -1,0 +1,178 @@
+//! The metadata that the server gives and keeps.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Part;
+use crate::errors::{ApiError, Cause};
+use crate::fields::{items, name, text, uid};
+use crate::resources::ResourceInfo;
+
+/// What only the server says about an object.
+const GIVEN: [&str; 5] =
+    ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"];
+
+/// What a write can not change.
+const KEPT: [&str; 8] = [
+    "name",
+    "namespace",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "resourceVersion",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+];
+
+/// Gives a new object its metadata.
+pub(super) fn stamp(
+    info: &ResourceInfo,
+    namespace: &str,
+    object: &mut Value,
+    now: Timestamp,
+) -> Result<(), ApiError> {
+    if !object.is_object() {
+        return Err(ApiError::bad_request("the body is not an object"));
+    }
+    if !object["metadata"].is_object() {
+        object["metadata"] = json!({});
+    }
+    object["apiVersion"] = json!(info.api_version());
+    object["kind"] = json!(info.kind);
+    if !text(object, "/metadata/resourceVersion").is_empty() {
+        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
+    }
+    let uid = new_uid();
+    if name(object).is_empty() {
+        let prefix = text(object, "/metadata/generateName");
+        if prefix.is_empty() {
+            let cause = Cause::required_because("metadata.name", "name or generateName is required");
+            return Err(ApiError::invalid(info, "", &[cause]));
+        }
+        object["metadata"]["name"] = json!(format!("{prefix}{}", &uid[..5]));
+    }
+    let own = text(object, "/metadata/namespace");
+    if info.namespaced && !own.is_empty() && own != namespace {
+        return Err(ApiError::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    let Some(metadata) = object["metadata"].as_object_mut() else {
+        return Err(ApiError::bad_request("metadata is not an object"));
+    };
+    for given in GIVEN {
+        metadata.remove(given);
+    }
+    metadata.remove("namespace");
+    if info.namespaced {
+        metadata.insert("namespace".to_owned(), json!(namespace));
+    }
+    metadata.insert("uid".to_owned(), json!(uid));
+    metadata.insert("creationTimestamp".to_owned(), json!(seconds(now)));
+    metadata.remove("generation");
+    if info.counts_generations() {
+        metadata.insert("generation".to_owned(), json!(1));
+    }
+    drop_empty(object);
+    Ok(())
+}
+
+/// A write is about this object as it is, or is refused.
+pub(super) fn check_identity(info: &ResourceInfo, old: &Value, wanted: &Value) -> Result<(), ApiError> {
+    let (given, name) = (|path| text(wanted, path), name(old));
+    let of_url = |what: &str, given: &str, own: &str| {
+        let why = format!("the {what} of the object ({given}) does not match the {what} on the URL ({own})");
+        Err(ApiError::bad_request(why))
+    };
+    if !given("/metadata/name").is_empty() && given("/metadata/name") != name {
+        return of_url("name", given("/metadata/name"), name);
+    }
+    let (namespace, own) = (given("/metadata/namespace"), text(old, "/metadata/namespace"));
+    if !namespace.is_empty() && namespace != own {
+        return of_url("namespace", namespace, own);
+    }
+    let version = given("/metadata/resourceVersion");
+    if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
+        return Err(ApiError::modified(info, name));
+    }
+    if !given("/metadata/uid").is_empty() && given("/metadata/uid") != uid(old) {
+        let cause = Cause::invalid("metadata.uid", &json!(given("/metadata/uid")), "field is immutable");
+        return Err(ApiError::invalid(info, name, &[cause]));
+    }
+    Ok(())
+}
+
+/// The wish for one part, over the rest as it was.
+pub(super) fn merge(info: &ResourceInfo, part: Part, old: &Value, wanted: Value) -> Value {
+    let mut new = match part {
+        Part::Main => wanted,
+        Part::Status => {
+            let mut new = old.clone();
+            set_or_remove(&mut new, "status", wanted.get("status").cloned());
+            new
+        }
+    };
+    if part == Part::Main && info.has("status") {
+        set_or_remove(&mut new, "status", old.get("status").cloned());
+    }
+    new["apiVersion"] = old["apiVersion"].clone();
+    new["kind"] = old["kind"].clone();
+    if !new["metadata"].is_object() {
+        new["metadata"] = json!({});
+    }
+    for kept in KEPT {
+        set_or_remove(&mut new["metadata"], kept, old["metadata"].get(kept).cloned());
+    }
+    set_or_remove(&mut new["metadata"], "managedFields", None);
+    drop_empty(&mut new);
+    new
+}
+
+/// Whether what is wished for differs: that is what the generation counts.
+pub(super) fn wishes_differ(info: &ResourceInfo, old: &Value, new: &Value) -> bool {
+    let wish = |object: &Value| {
+        let mut object = object.clone();
+        set_or_remove(&mut object, "metadata", None);
+        if info.has("status") {
+            set_or_remove(&mut object, "status", None);
+        }
+        object
+    };
+    info.counts_generations() && wish(old) != wish(new)
+}
+
+/// Kubernetes keeps whole seconds in metadata.
+pub(super) fn seconds(now: Timestamp) -> Timestamp {
+    Timestamp::from_second(now.as_second()).unwrap_or(now)
+}
+
+/// Empty lists and maps of metadata are not kept.
+fn drop_empty(object: &mut Value) {
+    for list in ["finalizers", "ownerReferences"] {
+        if items(object, &format!("/metadata/{list}")).is_empty() {
+            set_or_remove(&mut object["metadata"], list, None);
+        }
+    }
+    for map in ["labels", "annotations"] {
+        if object["metadata"]
+            .get(map)
+            .is_some_and(|map| map.as_object().is_none_or(serde_json::Map::is_empty))
+        {
+            set_or_remove(&mut object["metadata"], map, None);
+        }
+    }
+}
+
+fn set_or_remove(object: &mut Value, key: &str, value: Option<Value>) {
+    let Some(fields) = object.as_object_mut() else { return };
+    match value {
+        Some(value) => drop(fields.insert(key.to_owned(), value)),
+        None => drop(fields.remove(key)),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "this is the API server: it gives out uids")]
+fn new_uid() -> String {
+    Uuid::new_v4().to_string()
+}

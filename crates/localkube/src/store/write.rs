@@ -1,0 +1,220 @@
+//! Writing: create, update, delete. Each is one step: all checks, then the change and its place in the history.
+
+use std::sync::MutexGuard;
+
+use serde_json::{Value, json};
+
+use super::deletion::{self, DeleteOptions, Deleted};
+use super::{Inner, Store, admission, metadata};
+use crate::errors::{ApiError, Cause};
+use crate::fields::{deleting, integer, name, text, uid};
+use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
+
+/// Which part of an object a write is about: the other keeps as it was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// Metadata and spec.
+    Main,
+    /// The status subresource.
+    Status,
+}
+
+impl Store {
+    /// Creates an object.
+    pub fn create(
+        &self,
+        resource: &ResourceKey,
+        namespace: &str,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<Value, ApiError> {
+        let now = self.now();
+        let mut inner = self.lock();
+        let info = inner.resources.get(resource).ok_or_else(ApiError::no_such_path)?;
+        metadata::stamp(&info, namespace, &mut object, now)?;
+        let name = name(&object).to_owned();
+        let key = ObjectKey::new(resource.clone(), namespace, name.clone());
+        inner.namespace_accepts(&info, namespace, &name)?;
+        admission::on_create(&inner, &info, &mut object)?;
+        if inner.get(&key).is_some() {
+            return Err(ApiError::already_exists(&info, &name));
+        }
+        if dry_run {
+            return Ok(object);
+        }
+        if info.is_definition() {
+            inner.define(&info, &mut object, now)?;
+        }
+        let object = inner.put(&key, object);
+        self.tell(inner);
+        Ok(object)
+    }
+
+    /// Replaces a part of an object. A uid and a resourceVersion in it are preconditions.
+    pub fn update(
+        &self,
+        key: &ObjectKey,
+        part: Part,
+        object: Value,
+        dry_run: bool,
+    ) -> Result<Value, ApiError> {
+        let info = self.info(&key.resource)?;
+        if text(&object, "/metadata/resourceVersion").is_empty() && info.must_name_version() {
+            return Err(must_name_version(&info, &key.name));
+        }
+        self.modify(key, part, dry_run, |old| {
+            let given = text(&object, "/metadata/uid");
+            if !given.is_empty() && given != uid(old) {
+                let why = format!(
+                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
+                     Precondition failed: UID in precondition: {given}, UID in object meta: {}",
+                    key.registry_path(),
+                    uid(old)
+                );
+                return Err(ApiError::conflict(&info, &key.name, why));
+            }
+            Ok(object)
+        })
+    }
+
+    /// Changes a part of an object as it now is: what a patch does.
+    pub fn modify(
+        &self,
+        key: &ObjectKey,
+        part: Part,
+        dry_run: bool,
+        change: impl FnOnce(&Value) -> Result<Value, ApiError>,
+    ) -> Result<Value, ApiError> {
+        let now = self.now();
+        let mut inner = self.lock();
+        let info = inner.resources.get(&key.resource).ok_or_else(ApiError::no_such_path)?;
+        let old = inner.get(key).cloned().ok_or_else(|| ApiError::not_found(&info, &key.name))?;
+        let wanted = change(&old)?;
+        metadata::check_identity(&info, &old, &wanted)?;
+        let mut new = metadata::merge(&info, part, &old, wanted);
+        admission::on_update(&inner, &info, part, &old, &mut new)?;
+        if metadata::wishes_differ(&info, &old, &new) {
+            let generation = integer(&old, "/metadata/generation").unwrap_or(0);
+            new["metadata"]["generation"] = json!(generation + 1);
+        }
+        if dry_run || new == old {
+            return Ok(new);
+        }
+        if info.is_definition() {
+            inner.define(&info, &mut new, now)?;
+        }
+        let mut object = inner.put(key, new);
+        if deletion::is_done(&info, &object) {
+            object = inner.remove(&info, key).unwrap_or(object);
+        }
+        self.tell(inner);
+        Ok(object)
+    }
+
+    /// Deletes an object, or marks it for deletion where it still has to stop or has finalizers.
+    pub fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        let now = self.now();
+        let mut inner = self.lock();
+        let info = inner.resources.get(&key.resource).ok_or_else(ApiError::no_such_path)?;
+        let old = inner.get(key).cloned().ok_or_else(|| ApiError::not_found(&info, &key.name))?;
+        deletion::check_preconditions(&info, &old, options)?;
+        let mut marked = old.clone();
+        deletion::mark(&info, &mut marked, options, now);
+        if options.dry_run {
+            return Ok(Deleted::Gone(marked));
+        }
+        let mut deleted = if deletion::is_done(&info, &marked) {
+            Deleted::Gone(inner.remove(&info, key).unwrap_or(marked))
+        } else if marked == old {
+            Deleted::Marked(old)
+        } else {
+            Deleted::Marked(inner.put(key, marked))
+        };
+        if info.is_definition()
+            && let Deleted::Marked(definition) = &deleted
+        {
+            inner.clear_out(definition, now);
+            if let Some(gone) = inner.release(key) {
+                deleted = Deleted::Gone(gone);
+            }
+        }
+        self.tell(inner);
+        Ok(deleted)
+    }
+
+    /// Sets a Pod's node, once: the one change of its spec that only the binding may make.
+    pub(crate) fn place(&self, info: &ResourceInfo, key: &ObjectKey, node: &str) -> Result<(), ApiError> {
+        let mut inner = self.lock();
+        let mut pod = inner.get(key).cloned().ok_or_else(|| ApiError::not_found(info, &key.name))?;
+        let placed = text(&pod, "/spec/nodeName").to_owned();
+        let why = if deleting(&pod) {
+            Some(format!("pod {} is being deleted, cannot be assigned to a host", key.name))
+        } else if placed.is_empty() {
+            None
+        } else {
+            Some(format!("pod {} is already assigned to node {placed:?}", key.name))
+        };
+        if let Some(why) = why {
+            return Err(ApiError::conflict_on("pods/binding", info, &key.name, why));
+        }
+        pod["spec"]["nodeName"] = json!(node);
+        inner.put(key, pod);
+        self.tell(inner);
+        Ok(())
+    }
+
+    fn tell(&self, inner: MutexGuard<'_, Inner>) {
+        let version = inner.version;
+        drop(inner);
+        self.version.send_replace(version);
+    }
+}
+
+impl Inner {
+    fn namespace_accepts(&self, info: &ResourceInfo, namespace: &str, name: &str) -> Result<(), ApiError> {
+        if !info.namespaced {
+            return Ok(());
+        }
+        let namespaces = ResourceKey::new("", "namespaces");
+        let found = self.get(&ObjectKey::new(namespaces.clone(), "", namespace));
+        match (found, self.resources.get(&namespaces)) {
+            (Some(object), _) if deleting(object) => {
+                let why = format!(
+                    "unable to create new content in namespace {namespace} because it is being terminated"
+                );
+                let mut refusal = ApiError::forbidden(info, name, why);
+                refusal.details["causes"] = json!([{
+                    "reason": "NamespaceTerminating", "field": "metadata.namespace",
+                    "message": format!("namespace {namespace} is being terminated"),
+                }]);
+                Err(refusal)
+            }
+            (None, Some(namespaces)) => Err(ApiError::not_found(&namespaces, namespace)),
+            (Some(_) | None, _) => Ok(()),
+        }
+    }
+
+    /// Takes an object out. The last object of a kind that is going lets its definition go.
+    fn remove(&mut self, info: &ResourceInfo, key: &ObjectKey) -> Option<Value> {
+        let gone = self.take(key)?;
+        if info.is_definition() {
+            self.undefine(&gone);
+        } else if info.schema.is_some() {
+            self.release(&ObjectKey::new(
+                ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions"),
+                "",
+                info.qualified(),
+            ));
+        }
+        Some(gone)
+    }
+}
+
+fn must_name_version(info: &ResourceInfo, name: &str) -> ApiError {
+    let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+    let mut refusal = ApiError::invalid(info, name, std::slice::from_ref(&cause));
+    // The real server names the resource here, not the kind.
+    refusal.message = format!("{} {name:?} is invalid: {}: {}", info.qualified(), cause.field, cause.message);
+    refusal.details["kind"] = json!(info.plural);
+    refusal
+}

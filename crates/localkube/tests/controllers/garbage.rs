@@ -1,0 +1,114 @@
+use quorate_localkube::fields::{deleting, items};
+use quorate_localkube::store::Propagation;
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, owned_by};
+
+/// A ConfigMap that owns a Secret, which owns a Service account.
+fn family(cluster: &Cluster) -> [Value; 3] {
+    let parent = cluster.create("configmaps", json!({ "metadata": { "name": "parent" } }));
+    let owners = owned_by(&parent);
+    let child =
+        cluster.create("secrets", json!({ "metadata": { "name": "child", "ownerReferences": owners } }));
+    let owners = owned_by(&child);
+    let grandchild = cluster.create(
+        "serviceaccounts",
+        json!({ "metadata": { "name": "grandchild", "ownerReferences": owners } }),
+    );
+    [parent, child, grandchild]
+}
+
+#[test]
+fn dependents_follow_their_owner_down_the_line() {
+    let mut cluster = Cluster::with_nodes(0);
+    family(&cluster);
+    cluster.settle();
+    assert!(cluster.find("secrets", "child").is_some());
+    cluster.delete("configmaps", "parent");
+    cluster.settle();
+    assert!(
+        cluster.find("secrets", "child").is_none() && cluster.find("serviceaccounts", "grandchild").is_none()
+    );
+}
+
+#[test]
+fn in_the_foreground_the_owner_goes_last() {
+    let mut cluster = Cluster::with_nodes(1);
+    let parent = cluster.create("configmaps", json!({ "metadata": { "name": "parent" } }));
+    cluster.pod("child", &json!({ "metadata": { "ownerReferences": owned_by(&parent) } }));
+    cluster.settle();
+    cluster.delete_as("configmaps", "parent", Propagation::Foreground);
+    cluster.settle();
+    assert!(deleting(&cluster.get("configmaps", "parent")), "it waits for the Pod to stop");
+    assert!(deleting(&cluster.get("pods", "child")));
+    cluster.remove_pod("child");
+    cluster.settle();
+    assert!(cluster.find("configmaps", "parent").is_none());
+}
+
+#[test]
+fn in_the_foreground_dependents_wait_for_theirs() {
+    let mut cluster = Cluster::with_nodes(0);
+    let [_, _, grandchild] = family(&cluster);
+    let held = json!({ "metadata": { "finalizers": ["example.org/hold"] } });
+    cluster.edit("serviceaccounts", "grandchild", &held);
+    cluster.delete_as("configmaps", "parent", Propagation::Foreground);
+    cluster.settle();
+    assert!(deleting(&cluster.get("secrets", "child")) && deleting(&cluster.get("configmaps", "parent")));
+    cluster.edit("serviceaccounts", "grandchild", &json!({ "metadata": { "finalizers": [] } }));
+    cluster.settle();
+    assert!(cluster.find("configmaps", "parent").is_none() && cluster.find("secrets", "child").is_none());
+    assert!(cluster.find("serviceaccounts", "grandchild").is_none(), "{grandchild}");
+}
+
+#[test]
+fn who_does_not_block_does_not_hold_its_owner() {
+    let mut cluster = Cluster::with_nodes(0);
+    let parent = cluster.create("configmaps", json!({ "metadata": { "name": "parent" } }));
+    let mut owners = owned_by(&parent);
+    owners[0]["blockOwnerDeletion"] = json!(false);
+    let metadata = json!({ "name": "child", "ownerReferences": owners, "finalizers": ["example.org/hold"] });
+    cluster.create("secrets", json!({ "metadata": metadata }));
+    cluster.delete_as("configmaps", "parent", Propagation::Foreground);
+    cluster.settle();
+    assert!(cluster.find("configmaps", "parent").is_none());
+    assert!(deleting(&cluster.get("secrets", "child")));
+}
+
+#[test]
+fn orphans_stay_and_lose_their_owners_name() {
+    let mut cluster = Cluster::with_nodes(0);
+    family(&cluster);
+    cluster.delete_as("configmaps", "parent", Propagation::Orphan);
+    cluster.settle();
+    assert!(cluster.find("configmaps", "parent").is_none());
+    let child = cluster.get("secrets", "child");
+    assert!(items(&child, "/metadata/ownerReferences").is_empty());
+}
+
+#[test]
+fn a_namesake_of_the_owner_is_not_the_owner() {
+    let mut cluster = Cluster::with_nodes(0);
+    family(&cluster);
+    cluster.delete("configmaps", "parent");
+    cluster.create("configmaps", json!({ "metadata": { "name": "parent" } }));
+    cluster.settle();
+    assert!(cluster.find("secrets", "child").is_none() && cluster.find("configmaps", "parent").is_some());
+}
+
+#[test]
+fn one_owner_that_lives_is_enough() {
+    let mut cluster = Cluster::with_nodes(0);
+    let [one, other] =
+        ["one", "other"].map(|name| cluster.create("configmaps", json!({ "metadata": { "name": name } })));
+    let mut owners = owned_by(&one).as_array().unwrap().clone();
+    owners.extend(owned_by(&other).as_array().unwrap().clone());
+    cluster.create("secrets", json!({ "metadata": { "name": "child", "ownerReferences": owners } }));
+    cluster.delete("configmaps", "one");
+    cluster.settle();
+    let child = cluster.get("secrets", "child");
+    assert_eq!(child["metadata"]["ownerReferences"], owned_by(&other), "the dead owner's name is taken away");
+    cluster.delete("configmaps", "other");
+    cluster.settle();
+    assert!(cluster.find("secrets", "child").is_none());
+}

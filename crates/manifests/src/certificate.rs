@@ -1,0 +1,180 @@
+//! Certificates: which there are, what they are valid for, and the Secrets they are kept in. Keys are made elsewhere.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use quorate_api::EtcdCluster;
+use quorate_model::{ClusterRef, ClusterUid};
+
+use crate::kind::Kind;
+use crate::request::{Act, Write};
+use crate::{labels, service};
+
+/// Key of a Secret: the certificate.
+pub const CERT: &str = "tls.crt";
+/// Key of a Secret: its private key.
+pub const KEY: &str = "tls.key";
+/// Key of a Secret: the authorities that are believed.
+pub const CA: &str = "ca.crt";
+
+/// The certificates of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Certificate {
+    /// The cluster's own authority. Its key is mounted nowhere.
+    Authority,
+    /// Shown to clients; by etcd's gateway also to etcd itself.
+    Server,
+    /// Shown by members to each other.
+    Peer,
+    /// Shown by clients: the operator, the probe, etcdctl.
+    Client,
+}
+
+/// What a leaf certificate is to be made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leaf {
+    /// Its common name.
+    pub common_name: String,
+    /// The DNS names and IP addresses it is valid for.
+    pub names: Vec<String>,
+    /// It may be shown by a server.
+    pub server: bool,
+    /// It may be shown by a client.
+    pub client: bool,
+}
+
+/// A certificate and its key, as PEM.
+#[derive(Clone, Copy, Debug)]
+pub struct Pair<'a> {
+    /// The certificate.
+    pub cert: &'a str,
+    /// Its private key.
+    pub key: &'a str,
+}
+
+/// What is in a Secret of ours, as PEM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept<'a> {
+    /// The authorities that are believed.
+    pub ca: &'a [u8],
+    /// The certificate.
+    pub cert: &'a [u8],
+    /// Its private key.
+    pub key: &'a [u8],
+}
+
+impl Certificate {
+    /// Every certificate, the authority first: it signs the others.
+    pub const ALL: [Self; 4] = [Self::Authority, Self::Server, Self::Peer, Self::Client];
+
+    /// The name of the Secret it is kept in.
+    pub fn secret_name(self, at: &ClusterRef) -> String {
+        let suffix = match self {
+            Self::Authority => "ca",
+            Self::Server => "server-tls",
+            Self::Peer => "peer-tls",
+            Self::Client => "client-tls",
+        };
+        format!("{}-{suffix}", at.name)
+    }
+
+    /// What the leaf is to be made of; `None` for the authority.
+    pub fn leaf(self, at: &ClusterRef) -> Option<Leaf> {
+        let leaf = |common_name: &str, names, server, client| {
+            Some(Leaf { common_name: common_name.to_owned(), names, server, client })
+        };
+        match self {
+            Self::Authority => None,
+            Self::Server => leaf("quorate-server", server_names(at), true, true),
+            Self::Peer => leaf("quorate-peer", peer_names(at), true, true),
+            Self::Client => leaf("quorate-client", Vec::new(), false, true),
+        }
+    }
+}
+
+/// The authority's common name: no two clusters have the same, not even one after the other.
+pub fn authority_name(uid: &ClusterUid) -> String {
+    format!("quorate-ca {uid}")
+}
+
+/// The certificates that are not there, the authority first. What somebody else keeps under the name counts as missing:
+/// creating ours then tells.
+pub fn missing(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid) -> Vec<Certificate> {
+    Certificate::ALL
+        .into_iter()
+        .filter(|certificate| kept(*certificate, secrets, at, uid).is_none())
+        .collect()
+}
+
+/// What is in the Secret of a certificate, if it is there, is ours, and is whole.
+pub fn kept<'a>(
+    certificate: Certificate,
+    secrets: &[&'a Secret],
+    at: &ClusterRef,
+    uid: &ClusterUid,
+) -> Option<Kept<'a>> {
+    let name = certificate.secret_name(at);
+    let ours = secrets.iter().filter(|secret| labels::is_owned_by(&secret.metadata, uid));
+    let secret = ours.into_iter().find(|secret| secret.metadata.name.as_ref() == Some(&name))?;
+    let data = secret.data.as_ref()?;
+    let entry = |key: &str| data.get(key).map(|entry| entry.0.as_slice()).filter(|entry| !entry.is_empty());
+    Some(Kept { ca: entry(CA)?, cert: entry(CERT)?, key: entry(KEY)? })
+}
+
+/// The creation of the Secret of a certificate. `ca` is what is believed: the authority's own certificate.
+pub fn secret(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    certificate: Certificate,
+    ca: &str,
+    pair: Pair<'_>,
+) -> Write {
+    let entries = [(CA, ca), (CERT, pair.cert), (KEY, pair.key)];
+    let entries = entries.map(|(key, pem)| (key.to_owned(), ByteString(pem.as_bytes().to_vec())));
+    let name = certificate.secret_name(at);
+    let secret = Secret {
+        metadata: labels::owned(cluster, at, name.clone()),
+        type_: Some("kubernetes.io/tls".to_owned()),
+        data: Some(BTreeMap::from(entries)),
+        ..Secret::default()
+    };
+    let object = serde_json::to_value(secret).expect("a Secret is plain data");
+    Write { kind: Kind::Secret, namespace: at.namespace.clone(), name, act: Act::Create(object) }
+}
+
+/// Members by their own name, both Services in all their lengths, and the way by which a port is forwarded.
+fn server_names(at: &ClusterRef) -> Vec<String> {
+    let mut names = member_names(at);
+    names.extend(service_names(&at.name, at));
+    names.extend(service_names(&service::client_name(at), at));
+    names.push("localhost".to_owned());
+    names.push(Ipv4Addr::LOCALHOST.to_string());
+    names.push(Ipv6Addr::LOCALHOST.to_string());
+    names
+}
+
+/// A member checks that a peer's address belongs to its certificate: it looks up the names in it, then the name of the
+/// address, which Kubernetes gives in full. The Service's own name resolves to every member, whatever the cluster
+/// domain is.
+fn peer_names(at: &ClusterRef) -> Vec<String> {
+    let mut names = member_names(at);
+    names.extend(service_names(&at.name, at));
+    names
+}
+
+fn member_names(at: &ClusterRef) -> Vec<String> {
+    let service = format!("*.{}.{}.svc", at.name, at.namespace);
+    vec![format!("{service}.cluster.local"), service]
+}
+
+fn service_names(service: &str, at: &ClusterRef) -> Vec<String> {
+    let namespaced = format!("{service}.{}", at.namespace);
+    vec![
+        service.to_owned(),
+        namespaced.clone(),
+        format!("{namespaced}.svc"),
+        format!("{namespaced}.svc.cluster.local"),
+    ]
+}

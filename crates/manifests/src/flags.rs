@@ -1,0 +1,175 @@
+//! etcd's flags: those a member's identity is made of, those that have defaults here, and those the user sets.
+
+mod known;
+
+use quorate_api::cluster::EtcdOptions;
+use quorate_api::quantity::bytes;
+use quorate_model::Minor;
+use quorate_model::effect::Boot;
+use quorate_model::target::Medium;
+
+use crate::pod::Member;
+use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
+use crate::target::Invalid;
+
+/// Where a member's volume is mounted.
+pub const VOLUME_DIR: &str = "/var/lib/etcd";
+/// etcd's own part of it.
+pub const DATA_DIR: &str = "/var/lib/etcd/data";
+/// The guard's part of it.
+pub const IDENTITY_FILE: &str = "/var/lib/etcd/quorate.json";
+
+/// The flag by which a member is started as one of a new cluster.
+pub(crate) const STARTS_NEW: &str = "--initial-cluster-state=new";
+
+/// etcd warns above this (its documentation on system limits).
+const LARGEST_QUOTA: u64 = 8 << 30;
+/// Below this a quota makes no sense.
+const SMALLEST_QUOTA: u64 = 16 << 20;
+
+/// The user's flags and our defaults, in a fixed order. A flag given in `etcdOptions` replaces ours; given twice, the
+/// last one counts, as etcd has it.
+pub fn settings(
+    options: &[String],
+    typed: Option<&EtcdOptions>,
+    minor: Minor,
+    volume_bytes: u64,
+    medium: Medium,
+) -> Result<Vec<String>, Invalid> {
+    let mut flags = vec![corruption_check(minor)];
+    flags.extend(typed_flags(typed, volume_bytes, medium));
+    for option in options {
+        let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
+        if known::is_reserved(name) {
+            let message = format!("--{name} is set by the operator: leave it out");
+            return Err(Invalid::new("spec.etcdOptions", message));
+        }
+        if !known::is_known(name, minor) {
+            return Err(unknown(name, minor));
+        }
+        flags.retain(|(own, _)| !replaces(name, own));
+        flags.push((name.to_owned(), option.clone()));
+    }
+    Ok(flags.into_iter().map(|(_, flag)| flag).collect())
+}
+
+/// The flags that make a member who it is.
+pub fn identity(member: &Member<'_>) -> Vec<String> {
+    let Member { at, target, token, name, boot, peers, .. } = member;
+    let scheme = if target.tls { "https" } else { "http" };
+    let own = at.dns_name(name);
+    let initial: Vec<String> = peers.iter().map(|(name, url)| format!("{name}={url}")).collect();
+    let state = match boot {
+        Boot::New => STARTS_NEW,
+        Boot::Join | Boot::Resume => "--initial-cluster-state=existing",
+    };
+    let mut flags = vec![
+        format!("--name={name}"),
+        format!("--data-dir={DATA_DIR}"),
+        format!("--listen-peer-urls={scheme}://$(POD_IP):{PEER_PORT}"),
+        format!("--listen-client-urls={scheme}://$(POD_IP):{CLIENT_PORT}"),
+        format!("--listen-metrics-urls=http://$(POD_IP):{METRICS_PORT}"),
+        format!("--initial-advertise-peer-urls={scheme}://{own}:{PEER_PORT}"),
+        format!("--advertise-client-urls={scheme}://{own}:{CLIENT_PORT}"),
+        format!("--initial-cluster={}", initial.join(",")),
+        state.to_owned(),
+        format!("--initial-cluster-token={token}"),
+    ];
+    if target.tls {
+        for (prefix, dir) in [("", "server"), ("peer-", "peer")] {
+            flags.push(format!("--{prefix}cert-file=/etc/etcd/tls/{dir}/tls.crt"));
+            flags.push(format!("--{prefix}key-file=/etc/etcd/tls/{dir}/tls.key"));
+            flags.push(format!("--{prefix}trusted-ca-file=/etc/etcd/tls/{dir}/ca.crt"));
+            flags.push(format!("--{prefix}client-cert-auth=true"));
+        }
+    }
+    flags
+}
+
+/// A member that comes back compares its data with its peers' before it serves anybody.
+fn corruption_check(minor: Minor) -> (String, String) {
+    let (name, value) = if minor < Minor(3, 6) {
+        (known::CORRUPTION_CHECK_3_5, "true")
+    } else {
+        (known::FEATURE_GATES, "InitialCorruptCheck=true")
+    };
+    (name.to_owned(), format!("--{name}={value}"))
+}
+
+/// The old name of a feature and its gate exclude each other (3.6 knows both).
+fn replaces(given: &str, own: &str) -> bool {
+    given == own || (given == known::CORRUPTION_CHECK_3_5 && own == known::FEATURE_GATES)
+}
+
+fn typed_flags(typed: Option<&EtcdOptions>, volume_bytes: u64, medium: Medium) -> Vec<(String, String)> {
+    let none = EtcdOptions::default();
+    let EtcdOptions {
+        quota_backend_bytes,
+        auto_compaction_mode,
+        auto_compaction_retention,
+        snapshot_count,
+        heartbeat_interval,
+        election_timeout,
+    } = typed.unwrap_or(&none);
+    let quota =
+        quota_backend_bytes.as_ref().and_then(bytes).unwrap_or_else(|| default_quota(volume_bytes, medium));
+    let given = [
+        ("quota-backend-bytes", Some(quota.to_string())),
+        ("auto-compaction-mode", auto_compaction_mode.map(|mode| mode.as_str().to_owned())),
+        ("auto-compaction-retention", auto_compaction_retention.clone()),
+        ("snapshot-count", snapshot_count.map(|count| count.to_string())),
+        ("heartbeat-interval", heartbeat_interval.map(|milliseconds| milliseconds.to_string())),
+        ("election-timeout", election_timeout.map(|milliseconds| milliseconds.to_string())),
+    ];
+    given
+        .into_iter()
+        .filter_map(|(name, value)| Some((name.to_owned(), format!("--{name}={}", value?))))
+        .collect()
+}
+
+/// Three fifths of the volume: the rest is for the log, for snapshots, and for the copy that a defragmentation makes
+/// of a part that was freed. Of memory a half, which the process itself shares.
+fn default_quota(volume_bytes: u64, medium: Medium) -> u64 {
+    let share = match medium {
+        Medium::Disk => volume_bytes / 5 * 3,
+        Medium::Memory => volume_bytes / 2,
+    };
+    share.clamp(SMALLEST_QUOTA.min(volume_bytes), LARGEST_QUOTA)
+}
+
+fn unknown(flag: &str, minor: Minor) -> Invalid {
+    let hint =
+        known::nearest(flag, minor).map(|near| format!("; did you mean --{near}?")).unwrap_or_default();
+    Invalid::new("spec.etcdOptions", format!("etcd {minor} does not know the flag --{flag}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(options: &[&str], minor: Minor) -> Result<Vec<String>, Invalid> {
+        let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
+        settings(&options, None, minor, 1 << 30, Medium::Disk)
+    }
+
+    #[test]
+    fn a_flag_given_by_the_user_replaces_the_default() {
+        let check = "--feature-gates=InitialCorruptCheck=true";
+        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), [check, "--quota-backend-bytes=644245092"]);
+        let own = flags(&["--quota-backend-bytes=1", "--log-level=debug"], Minor(3, 6)).unwrap();
+        assert_eq!(own, [check, "--quota-backend-bytes=1", "--log-level=debug"]);
+        let gates = flags(&["--feature-gates=CompactHashCheck=true"], Minor(3, 7)).unwrap();
+        assert_eq!(gates, ["--quota-backend-bytes=644245092", "--feature-gates=CompactHashCheck=true"]);
+    }
+
+    #[test]
+    fn a_flag_that_the_minor_does_not_know_is_refused_with_the_one_that_was_meant() {
+        let old = "--experimental-corrupt-check-time=1h";
+        assert!(flags(&[old], Minor(3, 5)).is_ok() && flags(&[old], Minor(3, 6)).is_ok());
+        let refused = flags(&[old], Minor(3, 7)).unwrap_err();
+        assert!(refused.message.contains("did you mean --corrupt-check-time?"), "{}", refused.message);
+        let typo = flags(&["--snapshot-cout=3"], Minor(3, 6)).unwrap_err();
+        assert!(typo.message.contains("did you mean --snapshot-count?"), "{}", typo.message);
+        assert!(flags(&["--max-learners=2"], Minor(3, 5)).is_err());
+    }
+}

@@ -1,0 +1,55 @@
+//! The kinds of objects that a cluster is made of, and where the API serves them.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube_core::Resource;
+use quorate_api::EtcdCluster;
+
+/// A kind of object that is read and written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// The EtcdCluster itself.
+    Cluster,
+    /// A member's Pod.
+    Pod,
+    /// A member's volume.
+    Volume,
+    /// A Service.
+    Service,
+    /// The budget.
+    Budget,
+    /// A Secret with certificates.
+    Secret,
+}
+
+impl Kind {
+    /// As Kubernetes writes it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Cluster => "EtcdCluster",
+            Self::Pod => "Pod",
+            Self::Volume => "PersistentVolumeClaim",
+            Self::Service => "Service",
+            Self::Budget => "PodDisruptionBudget",
+            Self::Secret => "Secret",
+        }
+    }
+
+    /// The path under which the API serves those of one namespace.
+    pub fn collection(self, namespace: &str) -> String {
+        let namespace = Some(namespace);
+        match self {
+            Self::Cluster => EtcdCluster::url_path(&(), namespace),
+            Self::Pod => Pod::url_path(&(), namespace),
+            Self::Volume => PersistentVolumeClaim::url_path(&(), namespace),
+            Self::Service => Service::url_path(&(), namespace),
+            Self::Budget => PodDisruptionBudget::url_path(&(), namespace),
+            Self::Secret => Secret::url_path(&(), namespace),
+        }
+    }
+
+    /// An object in words: `Service default/demo`.
+    pub fn called(self, namespace: &str, name: &str) -> String {
+        format!("{} {namespace}/{name}", self.as_str())
+    }
+}

@@ -1,0 +1,59 @@
+//! Labels and owner references of everything that belongs to a cluster.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use quorate_api::{EtcdCluster, keys};
+use quorate_model::{ClusterRef, ClusterUid, MemberName};
+
+/// The labels of an object of a cluster.
+pub fn of_cluster(at: &ClusterRef) -> BTreeMap<String, String> {
+    let pairs = [
+        (keys::NAME, keys::NAME_VALUE),
+        (keys::INSTANCE, &at.name),
+        (keys::MANAGED_BY, keys::MANAGED_BY_VALUE),
+        (keys::CLUSTER, &at.name),
+        (keys::APP, &at.name),
+    ];
+    pairs.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// The labels of an object of one member.
+pub fn of_member(at: &ClusterRef, member: &MemberName) -> BTreeMap<String, String> {
+    let mut labels = of_cluster(at);
+    labels.insert(keys::MEMBER.to_owned(), member.as_str().to_owned());
+    labels
+}
+
+/// What the Pods of a cluster are selected by.
+pub fn selector(at: &ClusterRef) -> BTreeMap<String, String> {
+    BTreeMap::from([(keys::CLUSTER.to_owned(), at.name.clone())])
+}
+
+/// Metadata of an object that goes with the cluster: it carries an owner reference. Never for volumes (R10).
+pub fn owned(cluster: &EtcdCluster, at: &ClusterRef, name: String) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name),
+        namespace: Some(at.namespace.clone()),
+        labels: Some(of_cluster(at)),
+        owner_references: Some(vec![owner(cluster, at)]),
+        ..ObjectMeta::default()
+    }
+}
+
+/// Whether this incarnation of the cluster controls the object.
+pub fn is_owned_by(meta: &ObjectMeta, uid: &ClusterUid) -> bool {
+    let mut owners = meta.owner_references.iter().flatten();
+    owners.any(|owner| owner.uid == uid.as_str() && owner.controller == Some(true))
+}
+
+fn owner(cluster: &EtcdCluster, at: &ClusterRef) -> OwnerReference {
+    OwnerReference {
+        api_version: format!("{}/{}", keys::GROUP, keys::VERSION),
+        kind: "EtcdCluster".to_owned(),
+        name: at.name.clone(),
+        uid: cluster.metadata.uid.clone().unwrap_or_default(),
+        controller: Some(true),
+        block_owner_deletion: Some(true),
+    }
+}

@@ -1,0 +1,182 @@
+//! From Kubernetes' objects to the Snapshot. What etcd says is filled in by the caller.
+//!
+//! Pods, Services, budgets and Secrets are ours if this incarnation of the cluster controls them. Volumes carry no owner
+//! reference: they are ours by label and name, of whatever incarnation, and their annotations say of which.
+
+mod pods;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource;
+use quorate_api::{EtcdCluster, keys};
+use quorate_model::snapshot::{Etcd, Volume};
+use quorate_model::{ClusterId, ClusterRef, ClusterUid, MemberName, Record, Snapshot, Target};
+use serde_json::Value;
+
+use crate::certificate::Certificate;
+use crate::kind::Kind;
+use crate::labels::is_owned_by;
+use crate::target::{self, Defaults, Invalid};
+use crate::{budget, certificate, record, service, shape, volume};
+
+/// What is there, as far as it carries our label, and what the executor found in its way.
+#[derive(Clone, Debug)]
+pub struct Seen<'a> {
+    /// The EtcdCluster.
+    pub cluster: &'a EtcdCluster,
+    /// Pods.
+    pub pods: Vec<&'a Pod>,
+    /// Volumes.
+    pub volumes: Vec<&'a PersistentVolumeClaim>,
+    /// Services.
+    pub services: Vec<&'a Service>,
+    /// Budgets.
+    pub budgets: Vec<&'a PodDisruptionBudget>,
+    /// Secrets, with their data.
+    pub secrets: Vec<&'a Secret>,
+    /// Objects that the executor could not create because the name was taken, as [`crate::Write::object`] names them.
+    /// Those that turn out to be ours are left out.
+    pub conflicts: Vec<String>,
+}
+
+/// What was made of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// The Snapshot, without etcd's part.
+    pub snapshot: Snapshot,
+    /// What of the spec can not be honoured. The cluster is then looked after by what was committed before.
+    pub refused: Option<Invalid>,
+}
+
+/// The Snapshot of what is there. An error only if the spec can not be honoured and nothing was committed before.
+pub fn snapshot(seen: &Seen<'_>, defaults: &Defaults) -> Result<Sight, Invalid> {
+    let Seen { cluster, pods, volumes, services, budgets, secrets, conflicts: _ } = seen;
+    let meta = &cluster.metadata;
+    let at = cluster_ref(cluster);
+    let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
+    let record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
+    let (wanted, refused) = wanted(cluster, &record, defaults)?;
+    let (adopt, unreadable) = adopt(meta);
+    let tls = record.target.as_ref().unwrap_or(&wanted).tls;
+    let stands = |name: &str, wanted: &Value| {
+        let mut own = services.iter().filter(|seen| is_owned_by(&seen.metadata, &uid));
+        own.any(|seen| seen.metadata.name.as_deref() == Some(name) && shape::stands(*seen, wanted))
+    };
+    let own_budget = budgets
+        .iter()
+        .find(|seen| seen.metadata.name.as_ref() == Some(&at.name) && is_owned_by(&seen.metadata, &uid));
+    let snapshot = Snapshot {
+        wanted,
+        paused: cluster.spec.paused,
+        deleting: meta.deletion_timestamp.is_some(),
+        finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
+        adopt,
+        record,
+        pods: pods::read(pods, &at, &uid),
+        volumes: read_volumes(volumes, &at),
+        foreign: foreign(seen, &at, &uid),
+        peer_service: stands(&at.name, &service::peer(cluster, &at)),
+        client_service: stands(&service::client_name(&at), &service::client(cluster, &at)),
+        budget: own_budget.and_then(|seen| budget::standing(seen, cluster, &at)),
+        certificates: !tls || certificate::missing(secrets, &at, &uid).is_empty(),
+        etcd: Etcd::default(),
+        cluster: at,
+        uid,
+    };
+    Ok(Sight { snapshot, refused: refused.or(unreadable) })
+}
+
+/// Which cluster an EtcdCluster is.
+pub fn cluster_ref(cluster: &EtcdCluster) -> ClusterRef {
+    let meta = &cluster.metadata;
+    ClusterRef::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+/// What the spec asks for. Where it can not be honoured, members are looked after as was committed; only the size is
+/// still followed. An object that is being deleted needs no more of its spec than what becomes of volumes.
+fn wanted(
+    cluster: &EtcdCluster,
+    record: &Record,
+    defaults: &Defaults,
+) -> Result<(Target, Option<Invalid>), Invalid> {
+    let invalid = match target::resolve(cluster, defaults) {
+        Ok(wanted) => return Ok((wanted, None)),
+        Err(invalid) => invalid,
+    };
+    let size = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
+    match &record.target {
+        Some(committed) => Ok((Target { size, ..committed.clone() }, Some(invalid))),
+        None if cluster.metadata.deletion_timestamp.is_some() => {
+            Ok((target::for_deletion(cluster), Some(invalid)))
+        }
+        None => Err(invalid),
+    }
+}
+
+fn adopt(meta: &ObjectMeta) -> (Option<ClusterId>, Option<Invalid>) {
+    match meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::ADOPT)).map(|id| id.parse())
+    {
+        None => (None, None),
+        Some(Ok(id)) => (Some(id), None),
+        Some(Err(error)) => {
+            let error: quorate_model::ids::NotHexadecimal = error;
+            let field = format!("metadata.annotations[{}]", keys::ADOPT);
+            (None, Some(Invalid::new(field, error.to_string())))
+        }
+    }
+}
+
+fn read_volumes(volumes: &[&PersistentVolumeClaim], at: &ClusterRef) -> BTreeMap<MemberName, Volume> {
+    let named = volumes.iter().filter_map(|volume| Some((member_name(&volume.metadata, at)?, *volume)));
+    let ours = named.filter(|(_, volume)| {
+        let labels = volume.metadata.labels.as_ref();
+        labels.is_some_and(|labels| labels.get(keys::CLUSTER) == Some(&at.name))
+    });
+    ours.map(|(name, seen)| (name, volume::read(seen))).collect()
+}
+
+/// The member that an object of one is named after.
+fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberName> {
+    let name = MemberName::new(meta.name.as_ref()?);
+    at.ordinal(&name).map(|_| name)
+}
+
+/// Objects that have our names and are not ours: seen, or found by the executor.
+fn foreign(seen: &Seen<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeSet<String> {
+    let services = [at.name.clone(), service::client_name(at)];
+    let secrets = Certificate::ALL.map(|certificate| certificate.secret_name(at));
+    let mut names = Names { at, uid, foreign: seen.conflicts.iter().cloned().collect() };
+    names.judge(Kind::Pod, &seen.pods, |name| at.ordinal(&MemberName::new(name)).is_some());
+    names.judge(Kind::Service, &seen.services, |name| services.iter().any(|own| own == name));
+    names.judge(Kind::Budget, &seen.budgets, |name| name == at.name);
+    names.judge(Kind::Secret, &seen.secrets, |name| secrets.iter().any(|own| own == name));
+    for volume in &seen.volumes {
+        if let Some(name) = member_name(&volume.metadata, at) {
+            names.foreign.remove(&Kind::Volume.called(&at.namespace, name.as_str()));
+        }
+    }
+    names.foreign
+}
+
+struct Names<'a> {
+    at: &'a ClusterRef,
+    uid: &'a ClusterUid,
+    foreign: BTreeSet<String>,
+}
+
+impl Names<'_> {
+    fn judge<K: Resource>(&mut self, kind: Kind, objects: &[&K], is_our_name: impl Fn(&str) -> bool) {
+        for meta in objects.iter().map(|object| object.meta()) {
+            let Some(name) = meta.name.as_deref().filter(|name| is_our_name(name)) else { continue };
+            let object = kind.called(&self.at.namespace, name);
+            if is_owned_by(meta, self.uid) {
+                self.foreign.remove(&object);
+            } else {
+                self.foreign.insert(object);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Pods as far as they matter: whether they run, and what keeps them from it.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
+use quorate_api::keys;
+use quorate_model::target::PodRevision;
+use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, MemberName, Uid, snapshot};
+use serde::Deserialize;
+
+use super::member_name;
+use crate::flags::STARTS_NEW;
+use crate::labels::is_owned_by;
+use crate::pod::{ETCD, GUARD};
+
+/// The label that newer Kubernetes copies from the node.
+const ZONE: &str = "topology.kubernetes.io/zone";
+
+/// What etcd says when its peers know it and its volume does not.
+const ALREADY_BOOTSTRAPPED: &str = "has already been bootstrapped";
+
+/// How much of a termination message is shown.
+const SHOWN: usize = 300;
+
+/// The guard's termination message.
+#[derive(Deserialize)]
+struct Report {
+    verdict: String,
+    message: String,
+}
+
+/// Our Pods, by member.
+pub(super) fn read(pods: &[&Pod], at: &ClusterRef, uid: &ClusterUid) -> BTreeMap<MemberName, snapshot::Pod> {
+    let ours = pods.iter().filter(|pod| is_owned_by(&pod.metadata, uid));
+    ours.filter_map(|pod| Some((member_name(&pod.metadata, at)?, read_one(pod)))).collect()
+}
+
+fn read_one(pod: &Pod) -> snapshot::Pod {
+    let meta = &pod.metadata;
+    let none = PodStatus::default();
+    let status = pod.status.as_ref().unwrap_or(&none);
+    let phase = status.phase.as_deref().unwrap_or_default();
+    let etcd = container(status, ETCD);
+    let revision = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::REVISION));
+    snapshot::Pod {
+        uid: Uid::new(meta.uid.clone().unwrap_or_default()),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+        terminating: meta.deletion_timestamp.is_some(),
+        finished: phase == "Failed" || phase == "Succeeded",
+        ready: condition(status, "Ready").is_some_and(|ready| ready.status == "True"),
+        ip: status.pod_ip.clone().filter(|ip| !ip.is_empty()),
+        node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
+        zone: meta.labels.as_ref().and_then(|labels| labels.get(ZONE)).cloned(),
+        revision: PodRevision(revision.cloned().unwrap_or_default()),
+        boots_new: starts_new(pod),
+        restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
+        already_bootstrapped: etcd.is_some_and(|etcd| {
+            ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))
+        }),
+        guard: guard(status),
+        trouble: trouble(status),
+    }
+}
+
+fn starts_new(pod: &Pod) -> bool {
+    let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut args =
+        containers.filter(|container| container.name == ETCD).flat_map(|etcd| etcd.args.iter().flatten());
+    args.any(|arg| arg == STARTS_NEW)
+}
+
+/// The last verdict of the guard, unless it was fit.
+fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
+    let message = ends(container(status, GUARD)?).find_map(|end| end.message.as_ref())?;
+    let Report { verdict, message } = serde_json::from_str(message.trim()).ok()?;
+    let verdict: GuardVerdict = verdict.parse().ok()?;
+    (verdict != GuardVerdict::Fit).then_some((verdict, message))
+}
+
+/// What keeps the Pod from running. Only what lasts is told, in words that stay the same while it lasts.
+fn trouble(status: &PodStatus) -> Option<String> {
+    if status.phase.as_deref() == Some("Failed") {
+        let why = [status.reason.as_deref(), status.message.as_deref()];
+        let why: Vec<&str> = why.into_iter().flatten().collect();
+        return Some(if why.is_empty() { "Failed".to_owned() } else { why.join(": ") });
+    }
+    let unscheduled = condition(status, "PodScheduled")
+        .filter(|scheduled| {
+            scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable")
+        })
+        .map(|scheduled| {
+            format!("Unschedulable: {}", scheduled.message.as_deref().unwrap_or("no node fits"))
+        });
+    let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    unscheduled.or_else(|| containers.find_map(trouble_of))
+}
+
+fn trouble_of(container: &ContainerStatus) -> Option<String> {
+    let name = &container.name;
+    let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
+    if let Some(waiting) = waiting {
+        let message = waiting.message.as_deref().unwrap_or_default();
+        return match waiting.reason.as_deref()? {
+            "PodInitializing" | "ContainerCreating" => None,
+            // The two alternate while the kubelet tries again; a status that followed them would never rest.
+            "ErrImagePull" | "ImagePullBackOff" => {
+                Some(format!("ErrImagePull: the image {} of {name} can not be pulled", container.image))
+            }
+            // The kubelet's own message counts the time.
+            "CrashLoopBackOff" => {
+                let end = ends(container).next().map(end_in_words);
+                Some(format!(
+                    "CrashLoopBackOff: {name} {}",
+                    end.unwrap_or_else(|| "ends again and again".to_owned())
+                ))
+            }
+            reason if message.is_empty() => Some(format!("{reason}: {name}")),
+            reason => Some(format!("{reason}: {name}: {message}")),
+        };
+    }
+    let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
+    ended.filter(|end| end.exit_code != 0).map(|end| format!("{name} {}", end_in_words(end)))
+}
+
+fn end_in_words(end: &ContainerStateTerminated) -> String {
+    let reason = end.reason.as_deref().filter(|reason| *reason != "Error");
+    let how = match (reason, end.signal) {
+        (Some(reason), _) => format!("ended: {reason} (exit code {})", end.exit_code),
+        (None, Some(signal)) => format!("ended by signal {signal}"),
+        (None, None) => format!("ended with exit code {}", end.exit_code),
+    };
+    let said = end.message.as_deref().map(last_words).unwrap_or_default();
+    if said.is_empty() { how } else { format!("{how}: {said}") }
+}
+
+/// The last line that says something. etcd logs JSON: then its message and its error.
+fn last_words(message: &str) -> String {
+    #[derive(Deserialize)]
+    struct Line {
+        msg: Option<String>,
+        error: Option<String>,
+        message: Option<String>,
+    }
+    let lines = || message.lines().map(str::trim).filter(|line| !line.is_empty());
+    let parsed = lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()).next_back();
+    let words = match parsed {
+        Some(Line { msg, error, message }) => {
+            [msg, message, error].into_iter().flatten().collect::<Vec<_>>().join(": ")
+        }
+        None => lines().next_back().unwrap_or_default().to_owned(),
+    };
+    let cut = words.floor_char_boundary(SHOWN);
+    if cut < words.len() { format!("{}...", &words[..cut]) } else { words }
+}
+
+/// How a container ended, the last time first.
+fn ends(container: &ContainerStatus) -> impl Iterator<Item = &ContainerStateTerminated> {
+    let states = [container.state.as_ref(), container.last_state.as_ref()];
+    states.into_iter().flatten().filter_map(|state| state.terminated.as_ref())
+}
+
+fn container<'a>(status: &'a PodStatus, name: &str) -> Option<&'a ContainerStatus> {
+    let mut all = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
+    all.find(|container| container.name == name)
+}
+
+fn condition<'a>(status: &'a PodStatus, type_: &str) -> Option<&'a PodCondition> {
+    status.conditions.iter().flatten().find(|condition| condition.type_ == type_)
+}

@@ -1,0 +1,147 @@
+//! A member's Pod: the guard looks at the volume, etcd runs, the probe tells the kubelet how it does.
+//!
+//! It meets the restricted Pod Security standard and has no access to the Kubernetes API. What the user adds (labels,
+//! annotations, resources, flags) never replaces what makes up a member.
+
+mod containers;
+
+use quorate_api::{EtcdCluster, keys};
+use quorate_model::effect::Boot;
+use quorate_model::target::Medium;
+use quorate_model::{ClusterId, ClusterRef, MemberName, PeerUrl, Target, Token};
+use serde_json::{Value, json};
+
+use crate::certificate::Certificate;
+use crate::labels;
+use crate::quantity::of;
+
+/// The container of etcd itself.
+pub const ETCD: &str = "etcd";
+/// The init container that looks at the volume.
+pub const GUARD: &str = "guard";
+/// The container that answers the kubelet.
+pub const PROBE: &str = "probe";
+
+/// User and group of every process.
+const USER: u32 = 10001;
+
+/// etcd ends at once when told to; this is for a disk that is slow to take the last writes.
+const GRACE_SECONDS: u32 = 30;
+
+/// Whose Pod it is, and how it boots.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The EtcdCluster, which will own it.
+    pub cluster: &'a EtcdCluster,
+    /// Which cluster.
+    pub at: &'a ClusterRef,
+    /// The committed target.
+    pub target: &'a Target,
+    /// `--initial-cluster-token`.
+    pub token: &'a Token,
+    /// The cluster's id, once it is latched.
+    pub cluster_id: Option<ClusterId>,
+    /// The member.
+    pub name: &'a MemberName,
+    /// How etcd boots.
+    pub boot: Boot,
+    /// `--initial-cluster`.
+    pub peers: &'a [(MemberName, PeerUrl)],
+    /// The image of guard and probe.
+    pub agent_image: &'a str,
+}
+
+/// The Pod.
+pub fn pod(member: &Member<'_>) -> Value {
+    let Member { at, target, name, .. } = member;
+    let shape = &target.pod;
+    let pull_secrets: Vec<Value> =
+        shape.image_pull_secrets.iter().map(|name| json!({ "name": name })).collect();
+    let mut pod = json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": metadata(member),
+        "spec": {
+            "hostname": name.as_str(),
+            "subdomain": at.name,
+            "restartPolicy": "Always",
+            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "automountServiceAccountToken": false,
+            "enableServiceLinks": false,
+            "securityContext": {
+                "runAsNonRoot": true,
+                "runAsUser": USER,
+                "runAsGroup": USER,
+                "fsGroup": USER,
+                "fsGroupChangePolicy": "OnRootMismatch",
+                "seccompProfile": { "type": "RuntimeDefault" },
+            },
+            "affinity": one_to_a_node(at),
+            "topologySpreadConstraints": [over_the_zones(at)],
+            "initContainers": [containers::guard(member)],
+            "containers": [containers::etcd(member), containers::probe(member)],
+            "volumes": volumes(member),
+        },
+    });
+    if !pull_secrets.is_empty() {
+        pod["spec"]["imagePullSecrets"] = json!(pull_secrets);
+    }
+    pod
+}
+
+fn metadata(member: &Member<'_>) -> Value {
+    let Member { cluster, at, target, name, .. } = member;
+    let mut all = target.pod.labels.clone();
+    all.extend(labels::of_member(at, name));
+    let mut annotations = target.pod.annotations.clone();
+    annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
+    let mut metadata = labels::owned(cluster, at, name.as_str().to_owned());
+    metadata.labels = Some(all);
+    metadata.annotations = Some(annotations);
+    json!(metadata)
+}
+
+/// Preferred, not required: a cluster of three on one node is worse than on three, and better than none.
+fn one_to_a_node(at: &ClusterRef) -> Value {
+    json!({
+        "podAntiAffinity": {
+            "preferredDuringSchedulingIgnoredDuringExecution": [{
+                "weight": 100,
+                "podAffinityTerm": {
+                    "topologyKey": "kubernetes.io/hostname",
+                    "labelSelector": { "matchLabels": labels::selector(at) },
+                },
+            }],
+        },
+    })
+}
+
+fn over_the_zones(at: &ClusterRef) -> Value {
+    json!({
+        "topologyKey": "topology.kubernetes.io/zone",
+        "maxSkew": 1,
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": { "matchLabels": labels::selector(at) },
+    })
+}
+
+fn volumes(member: &Member<'_>) -> Vec<Value> {
+    let Member { at, target, name, .. } = member;
+    let data = match target.storage.medium {
+        Medium::Disk => json!({ "name": "data", "persistentVolumeClaim": { "claimName": name.as_str() } }),
+        Medium::Memory => {
+            json!({ "name": "data", "emptyDir": { "medium": "Memory", "sizeLimit": of(target.storage.bytes) } })
+        }
+    };
+    let mut volumes = vec![data];
+    if target.tls {
+        volumes
+            .extend(containers::MOUNTED.map(|(certificate, volume, _)| tls_volume(certificate, volume, at)));
+    }
+    volumes
+}
+
+/// Readable by the group only, which is the one that the processes run as.
+fn tls_volume(certificate: Certificate, volume: &str, at: &ClusterRef) -> Value {
+    json!({ "name": volume, "secret": { "secretName": certificate.secret_name(at), "defaultMode": 0o440 } })
+}

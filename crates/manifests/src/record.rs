@@ -1,0 +1,199 @@
+//! The Record in status, and back. What is written is read back the same.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use quorate_api::cluster;
+use quorate_api::status::{
+    AbandonedReason, BootstrapStatus, EtcdClusterStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
+    StorageTarget, TargetStatus,
+};
+use quorate_model::record::{Abandoned, Leaving, Member, Stage};
+use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::{Instant, MemberName, Ordinal, Record, Target, Token, Uid};
+
+/// The latched facts in a status; an empty or unreadable part counts as not latched.
+pub fn from_status(status: &EtcdClusterStatus) -> Record {
+    let bootstrap = status.bootstrap.clone().unwrap_or_default();
+    let members = status.members.iter().map(|member| (MemberName::new(&*member.name), read_member(member)));
+    Record {
+        attempt: bootstrap.attempt,
+        token: status.cluster_token.as_deref().map(Token::new),
+        cluster_id: status.cluster_id.as_deref().and_then(|id| id.parse().ok()),
+        abandoned: bootstrap.abandoned.map(|why| match why {
+            AbandonedReason::VolumeLost => Abandoned::VolumeLost,
+            AbandonedReason::SpecEdited => Abandoned::SpecEdited,
+            AbandonedReason::VolumeEmptied => Abandoned::VolumeEmptied,
+        }),
+        hibernating: status.hibernating,
+        next_ordinal: Ordinal(status.next_ordinal.unwrap_or(0)),
+        target: status.target.as_ref().and_then(read_target),
+        members: members.collect(),
+    }
+}
+
+/// Writes the latched facts into a status; what else is known of members keeps.
+pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
+    let Record { attempt, token, cluster_id, abandoned, hibernating, next_ordinal, target, members } = record;
+    let abandoned = abandoned.map(|why| match why {
+        Abandoned::VolumeLost => AbandonedReason::VolumeLost,
+        Abandoned::SpecEdited => AbandonedReason::SpecEdited,
+        Abandoned::VolumeEmptied => AbandonedReason::VolumeEmptied,
+    });
+    status.bootstrap = (*attempt > 0).then_some(BootstrapStatus { attempt: *attempt, abandoned });
+    status.cluster_token = token.as_ref().map(ToString::to_string);
+    status.cluster_id = cluster_id.map(|id| id.to_string());
+    status.hibernating = *hibernating;
+    status.next_ordinal = (next_ordinal.0 > 0).then_some(next_ordinal.0);
+    status.target = target.as_ref().map(write_target);
+    status.target_version = target.as_ref().map(|target| target.version.to_string());
+    let before = std::mem::take(&mut status.members);
+    status.members = members
+        .iter()
+        .map(|(name, member)| {
+            let before = before.iter().find(|before| before.name == name.as_str());
+            write_member(name, member, before)
+        })
+        .collect();
+}
+
+fn read_member(status: &MemberStatus) -> Member {
+    let stage = match status.phase {
+        MemberPhase::Seed => Stage::Seed,
+        MemberPhase::Joining => Stage::Joining,
+        MemberPhase::Voter => Stage::Voter,
+        MemberPhase::Leaving => Stage::Leaving(match status.leaving {
+            Some(LeavingReason::RolledBack) => Leaving::RolledBack,
+            Some(LeavingReason::Lost) => Leaving::Lost,
+            Some(LeavingReason::Stray) => Leaving::Stray,
+            Some(LeavingReason::Removed) => Leaving::Removed,
+            Some(LeavingReason::Shrink) | None => Leaving::Shrink,
+        }),
+    };
+    Member {
+        stage,
+        id: status.id.as_deref().and_then(|id| id.parse().ok()),
+        volume: status.volume_uid.as_deref().map(Uid::new),
+        since: Instant(status.phase_since.0.as_millisecond()),
+    }
+}
+
+fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus>) -> MemberStatus {
+    let Member { stage, id, volume, since } = member;
+    let (phase, leaving) = match stage {
+        Stage::Seed => (MemberPhase::Seed, None),
+        Stage::Joining => (MemberPhase::Joining, None),
+        Stage::Voter => (MemberPhase::Voter, None),
+        Stage::Leaving(why) => {
+            let why = match why {
+                Leaving::Shrink => LeavingReason::Shrink,
+                Leaving::RolledBack => LeavingReason::RolledBack,
+                Leaving::Lost => LeavingReason::Lost,
+                Leaving::Stray => LeavingReason::Stray,
+                Leaving::Removed => LeavingReason::Removed,
+            };
+            (MemberPhase::Leaving, Some(why))
+        }
+    };
+    MemberStatus {
+        name: name.as_str().to_owned(),
+        id: id.map(|id| id.to_string()),
+        phase,
+        phase_since: MicroTime(Timestamp::from_millisecond(since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        leaving,
+        volume_uid: volume.as_ref().map(ToString::to_string),
+        role: before.and_then(|before| before.role),
+        is_leader: before.is_some_and(|before| before.is_leader),
+        healthy: before.is_some_and(|before| before.healthy),
+        version: before.and_then(|before| before.version.clone()),
+        node_name: before.and_then(|before| before.node_name.clone()),
+        pvc_name: before.and_then(|before| before.pvc_name.clone()),
+        reason: before.and_then(|before| before.reason.clone()),
+        since: before.and_then(|before| before.since.clone()),
+    }
+}
+
+fn read_target(status: &TargetStatus) -> Option<Target> {
+    let TargetStatus { size, version, tls, pod, storage } = status.clone();
+    Some(Target {
+        size: usize::try_from(size).ok()?,
+        version: version.parse().ok()?,
+        tls,
+        pod: PodShape {
+            revision: PodRevision(pod.revision),
+            image: pod.image,
+            image_pull_policy: pod.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+            image_pull_secrets: pod.image_pull_secrets,
+            flags: pod.flags,
+            labels: pod.labels,
+            annotations: pod.annotations,
+            resources: pod.resources,
+        },
+        storage: Storage {
+            medium: match storage.medium {
+                cluster::Medium::Disk => Medium::Disk,
+                cluster::Medium::Memory => Medium::Memory,
+            },
+            class: storage.class,
+            access_mode: storage.access_mode.as_str().to_owned(),
+            bytes: storage.bytes,
+            limit_bytes: storage.limit_bytes,
+            when_deleted: read_retention(storage.when_deleted),
+            when_scaled: read_retention(storage.when_scaled),
+        },
+    })
+}
+
+fn write_target(target: &Target) -> TargetStatus {
+    let Target { size, version, pod, storage, tls } = target.clone();
+    TargetStatus {
+        size: u32::try_from(size).unwrap_or(u32::MAX),
+        version: version.to_string(),
+        tls,
+        pod: PodTarget {
+            revision: pod.revision.0,
+            image: pod.image,
+            image_pull_policy: pod.image_pull_policy.as_deref().and_then(read_policy),
+            image_pull_secrets: pod.image_pull_secrets,
+            flags: pod.flags,
+            labels: pod.labels,
+            annotations: pod.annotations,
+            resources: pod.resources,
+        },
+        storage: StorageTarget {
+            medium: match storage.medium {
+                Medium::Disk => cluster::Medium::Disk,
+                Medium::Memory => cluster::Medium::Memory,
+            },
+            class: storage.class,
+            access_mode: if storage.access_mode == "ReadWriteOncePod" {
+                cluster::AccessMode::ReadWriteOncePod
+            } else {
+                cluster::AccessMode::ReadWriteOnce
+            },
+            bytes: storage.bytes,
+            limit_bytes: storage.limit_bytes,
+            when_deleted: write_retention(storage.when_deleted),
+            when_scaled: write_retention(storage.when_scaled),
+        },
+    }
+}
+
+fn read_policy(policy: &str) -> Option<cluster::PullPolicy> {
+    [cluster::PullPolicy::Always, cluster::PullPolicy::IfNotPresent, cluster::PullPolicy::Never]
+        .into_iter()
+        .find(|known| known.as_str() == policy)
+}
+
+fn read_retention(retention: cluster::Retention) -> Retention {
+    match retention {
+        cluster::Retention::Retain => Retention::Retain,
+        cluster::Retention::Delete => Retention::Delete,
+    }
+}
+
+fn write_retention(retention: Retention) -> cluster::Retention {
+    match retention {
+        Retention::Retain => cluster::Retention::Retain,
+        Retention::Delete => cluster::Retention::Delete,
+    }
+}

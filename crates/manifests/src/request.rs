@@ -1,0 +1,260 @@
+//! What an effect becomes: the one request that carries it out. The executor only sends it.
+//!
+//! A change of something that exists names the object's uid and the version at which it was seen, so it is refused if
+//! the object is another one or has changed since.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use quorate_api::status::EtcdClusterStatus;
+use quorate_api::{EtcdCluster, keys};
+use quorate_model::{Effect, MemberName, Record, Snapshot, Target, Token, Uid};
+use serde_json::{Map, Value, json};
+
+use crate::kind::Kind;
+use crate::labels::is_owned_by;
+use crate::observe::Seen;
+use crate::pod::{self, Member};
+use crate::target::Defaults;
+use crate::{budget, service, shape, volume};
+
+/// What requests are made from, beside the effect.
+#[derive(Clone, Copy, Debug)]
+pub struct Context<'a> {
+    /// The EtcdCluster as it stands now: after status was written.
+    pub cluster: &'a EtcdCluster,
+    /// The objects that the plan was made on.
+    pub seen: &'a Seen<'a>,
+    /// The snapshot that the plan was made on.
+    pub snapshot: &'a Snapshot,
+    /// The record of the plan: what stands in status now.
+    pub record: &'a Record,
+    /// What the operator's flags give.
+    pub defaults: &'a Defaults,
+}
+
+/// What carries an effect out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
+    /// Nothing of Kubernetes: a call to etcd.
+    Etcd,
+    /// Keys are to be made, then the Secrets of [`crate::certificate::missing`].
+    Certificates,
+    /// A write to the Kubernetes API.
+    Write(Write),
+}
+
+/// A write to the Kubernetes API.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Write {
+    /// The kind of the object.
+    pub kind: Kind,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What is done to it.
+    pub act: Act,
+}
+
+/// What is done to an object.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Act {
+    /// It is created; refused if the name is taken.
+    Create(Value),
+    /// A merge patch with preconditions in its metadata.
+    Patch(Value),
+    /// A merge patch of its status, with preconditions in its metadata.
+    PatchStatus(Value),
+    /// It is deleted, if it is as it was seen.
+    Delete {
+        /// This object and no later one.
+        uid: String,
+        /// As it was seen.
+        resource_version: String,
+    },
+}
+
+/// The request that carries an effect out.
+pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
+    let Context { cluster, seen, snapshot, record, defaults } = *context;
+    let at = &snapshot.cluster;
+    let write = |kind, name: &str, act| {
+        Request::Write(Write { kind, namespace: at.namespace.clone(), name: name.to_owned(), act })
+    };
+    match effect {
+        Effect::AddFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, true)),
+        Effect::RemoveFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, false)),
+        Effect::ApplyPeerService => apply_service(context, service::peer(cluster, at), &at.name),
+        Effect::ApplyClientService => {
+            apply_service(context, service::client(cluster, at), &service::client_name(at))
+        }
+        Effect::ApplyBudget { min_available } => {
+            let wanted = budget::budget(cluster, at, *min_available);
+            let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
+            let act = match own {
+                Some(own) => Act::Patch(budget::towards(own, &wanted)),
+                None => Act::Create(wanted),
+            };
+            write(Kind::Budget, &at.name, act)
+        }
+        Effect::IssueCertificates => Request::Certificates,
+        Effect::CreateVolume { member, step: _ } => {
+            let storage = &target(context).storage;
+            let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);
+            write(Kind::Volume, member.as_str(), Act::Create(made))
+        }
+        Effect::StampVolume { member, volume: uid, cluster_id, member_id } => {
+            let precondition = volume_as_seen(snapshot, member, uid);
+            let token = record.token.as_ref();
+            let patch = volume::stamp(&precondition, &snapshot.uid, token, *cluster_id, *member_id);
+            write(Kind::Volume, member.as_str(), Act::Patch(patch))
+        }
+        Effect::ExpandVolume { member, volume: uid, bytes } => {
+            let patch = volume::expand(&volume_as_seen(snapshot, member, uid), *bytes);
+            write(Kind::Volume, member.as_str(), Act::Patch(patch))
+        }
+        Effect::CreatePod { member, boot, peers } => {
+            let made = pod::pod(&Member {
+                cluster,
+                at,
+                target: target(context),
+                token: &token(record),
+                cluster_id: record.cluster_id,
+                name: member,
+                boot: *boot,
+                peers,
+                agent_image: &defaults.agent_image,
+            });
+            write(Kind::Pod, member.as_str(), Act::Create(made))
+        }
+        Effect::DeletePod { member, pod, resource_version, step: _ } => {
+            write(Kind::Pod, member.as_str(), delete(pod, resource_version))
+        }
+        Effect::DeleteVolume { member, volume, resource_version, step: _ } => {
+            write(Kind::Volume, member.as_str(), delete(volume, resource_version))
+        }
+        Effect::AddLearner { .. }
+        | Effect::Promote { .. }
+        | Effect::RemoveMember { .. }
+        | Effect::MoveLeadership { .. } => Request::Etcd,
+    }
+}
+
+/// The write that brings the status of an EtcdCluster, as it was read, to this one; `None` if it is this one already.
+pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option<Write> {
+    let plain = |status: &EtcdClusterStatus| serde_json::to_value(status).expect("a status is plain data");
+    let before = cluster.status.as_ref().map_or_else(|| json!({}), plain);
+    let change = difference(&before, &plain(status))?;
+    let meta = &cluster.metadata;
+    let patch = json!({ "metadata": precondition(meta), "status": change });
+    Some(Write {
+        kind: Kind::Cluster,
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        act: Act::PatchStatus(patch),
+    })
+}
+
+impl Write {
+    /// The object in words: `Service default/demo`. Also what [`Seen::conflicts`] takes for a name that is taken.
+    pub fn object(&self) -> String {
+        self.kind.called(&self.namespace, &self.name)
+    }
+
+    /// As it goes to the API server.
+    pub fn http(&self) -> Result<http::Request<Vec<u8>>, kube_core::request::Error> {
+        let request = kube_core::Request::new(self.kind.collection(&self.namespace));
+        match &self.act {
+            Act::Create(object) => request.create(&PostParams::default(), body(object)),
+            Act::Patch(patch) => request.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)),
+            Act::PatchStatus(patch) => {
+                request.patch_subresource("status", &self.name, &PatchParams::default(), &Patch::Merge(patch))
+            }
+            Act::Delete { uid, resource_version } => {
+                let preconditions = Preconditions {
+                    uid: Some(uid.clone()),
+                    resource_version: Some(resource_version.clone()),
+                };
+                let params =
+                    DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+                request.delete(&self.name, &params)
+            }
+        }
+    }
+}
+
+/// The target that stands in status now.
+fn target<'a>(context: &Context<'a>) -> &'a Target {
+    context.record.target.as_ref().unwrap_or(&context.snapshot.wanted)
+}
+
+/// Latched before the first volume is made (B1).
+fn token(record: &Record) -> Token {
+    record.token.clone().unwrap_or_else(|| Token::new(""))
+}
+
+fn apply_service(context: &Context<'_>, wanted: Value, name: &str) -> Request {
+    let Context { seen, snapshot, .. } = context;
+    let own = seen.services.iter().find(|seen| is_own(&seen.metadata, name, snapshot));
+    let act = match own {
+        Some(own) => Act::Patch(shape::towards(&own.metadata, &wanted)),
+        None => Act::Create(wanted),
+    };
+    let namespace = snapshot.cluster.namespace.clone();
+    Request::Write(Write { kind: Kind::Service, namespace, name: name.to_owned(), act })
+}
+
+fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
+    meta.name.as_deref() == Some(name) && is_owned_by(meta, &snapshot.uid)
+}
+
+/// The whole list, as a merge patch replaces it; the version keeps it from undoing somebody else's entry.
+fn finalizers(meta: &ObjectMeta, ours: bool) -> Act {
+    let others = meta.finalizers.iter().flatten().filter(|entry| *entry != keys::FINALIZER).cloned();
+    let all: Vec<String> = others.chain(ours.then(|| keys::FINALIZER.to_owned())).collect();
+    let mut patch = json!({ "metadata": precondition(meta) });
+    patch["metadata"]["finalizers"] = json!(all);
+    Act::Patch(patch)
+}
+
+fn precondition(meta: &ObjectMeta) -> Value {
+    json!({ "uid": meta.uid, "resourceVersion": meta.resource_version })
+}
+
+fn volume_as_seen(snapshot: &Snapshot, member: &MemberName, uid: &Uid) -> Value {
+    let seen = snapshot.volumes.get(member).filter(|seen| seen.uid == *uid);
+    match seen {
+        Some(seen) => json!({ "uid": uid.as_str(), "resourceVersion": seen.resource_version }),
+        None => json!({ "uid": uid.as_str() }),
+    }
+}
+
+fn delete(uid: &Uid, resource_version: &str) -> Act {
+    Act::Delete { uid: uid.as_str().to_owned(), resource_version: resource_version.to_owned() }
+}
+
+/// The merge patch from one value to another; `None` if they are the same. Lists are replaced.
+fn difference(before: &Value, after: &Value) -> Option<Value> {
+    match (before, after) {
+        (before, after) if before == after => None,
+        (Value::Object(before), Value::Object(after)) => {
+            let gone =
+                before.keys().filter(|key| !after.contains_key(*key)).map(|key| (key.clone(), Value::Null));
+            let mut patch: Map<String, Value> = gone.collect();
+            for (key, after) in after {
+                match before.get(key) {
+                    Some(before) => {
+                        patch.extend(difference(before, after).map(|change| (key.clone(), change)));
+                    }
+                    None => drop(patch.insert(key.clone(), after.clone())),
+                }
+            }
+            Some(Value::Object(patch))
+        }
+        (_, after) => Some(after.clone()),
+    }
+}
+
+fn body(object: &Value) -> Vec<u8> {
+    serde_json::to_vec(object).expect("JSON is writable as JSON")
+}

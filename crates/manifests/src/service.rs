@@ -1,0 +1,60 @@
+//! The peer Service, by whose names members find each other, and the client Service.
+
+use quorate_api::EtcdCluster;
+use quorate_model::ClusterRef;
+use serde_json::{Value, json};
+
+use crate::labels;
+
+/// Where members serve clients.
+pub const CLIENT_PORT: u16 = 2379;
+/// Where members serve each other.
+pub const PEER_PORT: u16 = 2380;
+/// Where etcd serves its metrics.
+pub const METRICS_PORT: u16 = 2381;
+/// Where the probe answers the kubelet.
+pub const PROBE_PORT: u16 = 9980;
+
+/// The name of the client Service.
+pub fn client_name(at: &ClusterRef) -> String {
+    format!("{}-client", at.name)
+}
+
+/// The headless Service of the cluster's name. Its names resolve before anybody is ready: peers that speak TLS could
+/// never meet otherwise.
+pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": labels::owned(cluster, at, at.name.clone()),
+        "spec": {
+            "type": "ClusterIP",
+            "clusterIP": "None",
+            "publishNotReadyAddresses": true,
+            "selector": labels::selector(at),
+            "ports": [
+                port("client", CLIENT_PORT),
+                port("peer", PEER_PORT),
+                port("metrics", METRICS_PORT),
+            ],
+        },
+    })
+}
+
+/// The Service for clients. A Pod is ready only while its member is a started voter, so nobody else is behind it.
+pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": labels::owned(cluster, at, client_name(at)),
+        "spec": {
+            "type": "ClusterIP",
+            "selector": labels::selector(at),
+            "ports": [port("client", CLIENT_PORT)],
+        },
+    })
+}
+
+fn port(name: &str, port: u16) -> Value {
+    json!({"name": name, "port": port, "targetPort": port, "protocol": "TCP"})
+}

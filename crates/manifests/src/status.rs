@@ -1,0 +1,86 @@
+//! What people read: status, and the events that tell of its changes.
+//!
+//! Status is a function of what was seen, of the plan, and of the status before, from which only times are kept:
+//! the same input gives the same status, so that nothing is written when nothing has changed.
+
+mod conditions;
+mod events;
+mod members;
+mod picture;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
+use quorate_api::status::{EtcdClusterStatus, Phase};
+use quorate_api::{ConditionType, EtcdCluster, Reason};
+use quorate_model::{Instant, Plan, Snapshot};
+
+use crate::target::Invalid;
+use crate::{labels, record};
+use conditions::{Finding, set};
+use picture::Picture;
+
+pub use events::{EventText, events};
+
+/// What a status is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
+    /// The EtcdCluster with the status before.
+    pub cluster: &'a EtcdCluster,
+    /// What was seen.
+    pub snapshot: &'a Snapshot,
+    /// What of the spec can not be honoured.
+    pub refused: Option<&'a Invalid>,
+    /// What is going to be done.
+    pub plan: &'a Plan,
+    /// The time.
+    pub now: Instant,
+}
+
+/// The status of a cluster.
+pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
+    let Situation { cluster, snapshot, refused, plan, now } = *situation;
+    let before = cluster.status.clone().unwrap_or_default();
+    let picture = Picture::new(&before, snapshot, refused, plan, now);
+    let mut status = before.clone();
+    record::into_status(&plan.record, &mut status);
+    status.observed_generation = cluster.metadata.generation;
+    status.phase = Some(picture.phase());
+    status.members.iter_mut().for_each(|member| members::fill(member, &picture));
+    status.current_replicas = count(snapshot.pods.len());
+    status.ready_replicas = count(picture.serving());
+    if let Some(list) = snapshot.list(now) {
+        status.member_count = count(list.members.len());
+    }
+    status.leader_id = snapshot.leader(now).map(|id| id.to_string());
+    let versions =
+        snapshot.etcd.answers.keys().filter_map(|member| Some(snapshot.said(member, now)?.version));
+    if let Some(lowest) = versions.min() {
+        status.current_version = Some(lowest.to_string());
+    }
+    let selector = labels::selector(&snapshot.cluster);
+    let selector: Vec<String> = selector.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    status.selector = Some(selector.join(","));
+    let findings = ConditionType::ALL.map(|type_| (type_, conditions::find(type_, &picture)));
+    set(&mut status.conditions, findings, cluster.metadata.generation, now);
+    status
+}
+
+/// The status of a cluster whose spec can not be honoured and of which nothing was ever committed. What is known stays.
+pub fn invalid_status(cluster: &EtcdCluster, invalid: &Invalid, now: Instant) -> EtcdClusterStatus {
+    let mut status = cluster.status.clone().unwrap_or_default();
+    status.observed_generation = cluster.metadata.generation;
+    status.phase = Some(Phase::Blocked);
+    let refused = || Finding::no(Reason::SpecInvalid, invalid.to_string());
+    let findings = [(ConditionType::Progressing, refused()), (ConditionType::UpToDate, refused())];
+    set(&mut status.conditions, findings, cluster.metadata.generation, now);
+    status
+}
+
+/// To the second, as Kubernetes writes times.
+fn time(at: Instant) -> Time {
+    Time(Timestamp::from_second(at.0.div_euclid(1000)).unwrap_or(Timestamp::UNIX_EPOCH))
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}

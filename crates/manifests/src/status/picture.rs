@@ -1,0 +1,219 @@
+//! What was seen, put so that it can be told: who is sick and why, what holds the plan up, what the cluster does.
+
+use quorate_api::ConditionType;
+use quorate_api::status::{EtcdClusterStatus, Phase};
+use quorate_model::record::Stage;
+use quorate_model::snapshot::Pod;
+use quorate_model::{Effect, Instant, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
+
+use crate::target::Invalid;
+
+/// How long members that were all started at once may take to their first quorum before it counts as lost.
+const TO_COME_UP: Span = Span::seconds(120);
+
+/// How long after the first quorum the other members may take to join it before they count as sick.
+const TO_SETTLE: Span = Span::seconds(30);
+
+pub(super) struct Picture<'a> {
+    pub(super) before: &'a EtcdClusterStatus,
+    pub(super) seen: &'a Snapshot,
+    pub(super) refused: Option<&'a Invalid>,
+    pub(super) plan: &'a Plan,
+    pub(super) record: &'a Record,
+    pub(super) now: Instant,
+    /// Voters that are not healthy, and why.
+    pub(super) sick: Vec<(MemberName, String)>,
+}
+
+impl<'a> Picture<'a> {
+    pub(super) fn new(
+        before: &'a EtcdClusterStatus,
+        seen: &'a Snapshot,
+        refused: Option<&'a Invalid>,
+        plan: &'a Plan,
+        now: Instant,
+    ) -> Self {
+        let mut picture = Self { before, seen, refused, plan, record: &plan.record, now, sick: Vec::new() };
+        if !picture.record.hibernating {
+            let voters = picture.record.voters();
+            picture.sick =
+                voters.filter_map(|voter| Some((voter.clone(), picture.why_not_healthy(voter)?))).collect();
+        }
+        picture
+    }
+
+    pub(super) fn phase(&self) -> Phase {
+        if self.seen.deleting {
+            return Phase::Deleting;
+        }
+        if self.is_blocked() {
+            return Phase::Blocked;
+        }
+        if !self.record.is_bootstrapped() {
+            return if self.record.attempt == 0 || self.target().size == 0 {
+                Phase::Pending
+            } else {
+                Phase::Bootstrapping
+            };
+        }
+        if self.record.hibernating {
+            return if self.seen.pods.is_empty() { Phase::Hibernated } else { Phase::Hibernating };
+        }
+        if self.is_coming_up() {
+            return if self.is_waking() { Phase::Waking } else { Phase::Bootstrapping };
+        }
+        if !self.has_quorum() {
+            return Phase::Unavailable;
+        }
+        if !self.sick.is_empty() {
+            return Phase::Degraded;
+        }
+        if self.is_scaling() { Phase::Scaling } else { Phase::Running }
+    }
+
+    /// The committed target; before the first commit, the wanted one.
+    pub(super) fn target(&self) -> &Target {
+        self.record.target.as_ref().unwrap_or(&self.seen.wanted)
+    }
+
+    /// A linearizable list was read a moment ago: proof of a quorum.
+    pub(super) fn has_quorum(&self) -> bool {
+        self.seen.list(self.now).is_some()
+    }
+
+    /// Whether etcd was asked at all since the operator started.
+    pub(super) fn was_looked_at(&self) -> bool {
+        let etcd = &self.seen.etcd;
+        etcd.list.is_some() || etcd.list_failure.is_some() || !etcd.answers.is_empty()
+    }
+
+    /// Started voters that answer and whose Pods are ready.
+    pub(super) fn serving(&self) -> usize {
+        let serves = |member: &&MemberName| {
+            let ready = self.seen.pods.get(*member).is_some_and(|pod| pod.ready && !pod.terminating);
+            ready && self.seen.said(member, self.now).is_some_and(|said| !said.is_learner)
+        };
+        self.record.members.keys().filter(serves).count()
+    }
+
+    pub(super) fn is_scaling(&self) -> bool {
+        let moves = |stage| matches!(stage, Stage::Joining | Stage::Leaving(_));
+        self.record.members.values().any(|member| moves(member.stage))
+            || self.record.voters().count() != self.target().size
+    }
+
+    /// Voters whose Pods were made of an earlier shape.
+    pub(super) fn stale(&self) -> Vec<&'a MemberName> {
+        let revision = &self.target().pod.revision;
+        let voters = self.record.voters();
+        voters
+            .filter(|voter| self.seen.pods.get(*voter).is_some_and(|pod| pod.revision != *revision))
+            .collect()
+    }
+
+    /// Nothing goes on until a human has decided.
+    pub(super) fn is_blocked(&self) -> bool {
+        let founded = self.record.is_bootstrapped();
+        self.plan.waiting.iter().any(|waiting| {
+            matches!(
+                waiting,
+                Waiting::SplitBrain(_) | Waiting::WrongMember { .. } | Waiting::ExistingData { .. }
+            ) || (matches!(waiting, Waiting::ForeignObjects(_)) && !founded)
+        })
+    }
+
+    pub(super) fn is_waking(&self) -> bool {
+        matches!(self.before.phase, Some(Phase::Hibernating | Phase::Hibernated | Phase::Waking))
+    }
+
+    /// Founded or woken a moment ago, and whoever is not healthy yet is on the way.
+    pub(super) fn is_coming_up(&self) -> bool {
+        let fresh =
+            matches!(self.before.phase, Some(Phase::Pending | Phase::Bootstrapping)) || self.is_waking();
+        let (since, span) = if self.has_quorum() {
+            (self.true_since(ConditionType::QuorumAvailable), TO_SETTLE)
+        } else {
+            (self.true_since(ConditionType::Progressing), TO_COME_UP)
+        };
+        fresh
+            && !self.sick.is_empty()
+            && self.now - since < span
+            && self.sick.iter().all(|(member, _)| self.is_on_its_way(member))
+    }
+
+    fn is_on_its_way(&self, member: &MemberName) -> bool {
+        let young =
+            |pod: &Pod| pod.trouble.is_none() && pod.guard.is_none() && pod.restarts == 0 && !pod.terminating;
+        self.seen.pods.get(member).map_or_else(|| self.is_being_made(member), young)
+    }
+
+    /// Since when a condition is true; one that is not yet may become so now.
+    fn true_since(&self, type_: ConditionType) -> Instant {
+        let mut conditions = self.before.conditions.iter();
+        let holds = conditions.find(|own| own.type_ == type_.as_str() && own.status == "True");
+        holds.map_or(self.now, |own| Instant(own.last_transition_time.0.as_millisecond()))
+    }
+
+    fn is_being_made(&self, member: &MemberName) -> bool {
+        let made =
+            |effect: &Effect| matches!(effect, Effect::CreatePod { member: made, .. } if made == member);
+        self.plan.effects.iter().any(made)
+    }
+
+    /// The first thing that is waited on and that this picks out.
+    pub(super) fn waits<T>(&self, pick: impl Fn(&'a Waiting) -> Option<T>) -> Option<T> {
+        self.plan.waiting.iter().find_map(pick)
+    }
+
+    /// What is waited on first, else what is being done.
+    pub(super) fn next_step(&self) -> String {
+        let waiting = self.plan.waiting.first().map(ToString::to_string);
+        let done = || self.plan.effects.first().map(ToString::to_string);
+        waiting.or_else(done).unwrap_or_default()
+    }
+
+    /// `None` if it is healthy; otherwise the nearest cause, and what is being done.
+    pub(super) fn why_not_healthy(&self, member: &MemberName) -> Option<String> {
+        if self.record.hibernating {
+            return Some("stopped: the cluster is at size zero".to_owned());
+        }
+        let Some(pod) = self.seen.pods.get(member) else {
+            return Some(self.why_without_pod(member));
+        };
+        if pod.terminating {
+            return Some("its Pod is stopping; it is made again on its volume once it is gone".to_owned());
+        }
+        if self.seen.is_healthy(member, self.now) {
+            return None;
+        }
+        if let Some((verdict, message)) = &pod.guard {
+            return Some(format!("the guard refuses its volume: {verdict}: {message}"));
+        }
+        if let Some(trouble) = &pod.trouble {
+            return Some(trouble.clone());
+        }
+        if pod.ip.is_none() {
+            return Some("its Pod is starting".to_owned());
+        }
+        Some(match self.seen.etcd.answers.get(member).map(|answer| &answer.said) {
+            Some(Err(why)) => why.clone(),
+            Some(Ok(said)) if said.leader.is_none() => "it follows no leader".to_owned(),
+            Some(Ok(said)) if !said.errors.is_empty() => said.errors.join("; "),
+            Some(Ok(_)) => "its last answer is old".to_owned(),
+            None => "it was not asked yet".to_owned(),
+        })
+    }
+
+    fn why_without_pod(&self, member: &MemberName) -> String {
+        let made =
+            |effect: &Effect| matches!(effect, Effect::CreatePod { member: made, .. } if made == member);
+        let lost = |waiting: &Waiting| matches!(waiting, Waiting::VolumeLost(lost) if lost == member);
+        if self.plan.waiting.iter().any(lost) {
+            "its volume is gone, and its data with it; it is not made again empty".to_owned()
+        } else if self.is_being_made(member) {
+            "its Pod is gone and is made again on its volume".to_owned()
+        } else {
+            "it has no Pod".to_owned()
+        }
+    }
+}

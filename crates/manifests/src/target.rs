@@ -1,0 +1,162 @@
+//! From the spec to the Target: texts parsed, defaults filled in, what can not be honoured refused.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use quorate_api::EtcdCluster;
+use quorate_api::cluster::{self, DEFAULT_IMAGE_REGISTRY, PodTemplate, TlsProvider};
+use quorate_api::quantity::bytes;
+use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::{Target, Version};
+use sha2::{Digest, Sha256};
+
+use crate::flags;
+
+/// What the operator's flags give.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// The etcd repository of clusters that name none.
+    pub image_registry: String,
+    /// The image that guard and probe run from.
+    pub agent_image: String,
+}
+
+/// A spec that can not be honoured; for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct Invalid {
+    /// Which field.
+    pub field: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl Invalid {
+    pub(crate) fn new(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { field: field.into(), message: message.into() }
+    }
+}
+
+impl fmt::Display for Invalid {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.message)
+    }
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
+            agent_image: concat!("quorate:", env!("CARGO_PKG_VERSION")).to_owned(),
+        }
+    }
+}
+
+/// The Target that a spec asks for.
+pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Invalid> {
+    let spec = &cluster.spec;
+    let version: Version =
+        spec.version.parse().map_err(|error| Invalid::new("spec.version", format!("{error}")))?;
+    let storage = storage(&spec.storage_spec)?;
+    let medium = storage.medium;
+    let flags =
+        flags::settings(&spec.etcd_options, spec.etcd.as_ref(), version.line(), storage.bytes, medium)?;
+    let template = spec.pod_template.clone().unwrap_or_default();
+    let PodTemplate { metadata, spec: pod } = template;
+    let metadata = metadata.unwrap_or_default();
+    let resources = pod.and_then(|pod| pod.resources).map(|resources| {
+        serde_json::to_string(&resources).map_err(|error| Invalid::new("spec.podTemplate", error.to_string()))
+    });
+    let mut pod = PodShape {
+        revision: PodRevision::default(),
+        image: image(cluster, defaults, version),
+        image_pull_policy: spec.image_pull_policy.map(|policy| policy.as_str().to_owned()),
+        image_pull_secrets: spec.image_pull_secrets.iter().map(|secret| secret.name.clone()).collect(),
+        flags,
+        labels: metadata.labels,
+        annotations: metadata.annotations,
+        resources: resources.transpose()?.unwrap_or_default(),
+    };
+    pod.revision = revision(&pod, version, &defaults.agent_image);
+    let tls = match spec.tls.provider {
+        TlsProvider::Auto => true,
+        TlsProvider::Disabled => false,
+    };
+    let size = usize::try_from(spec.size).unwrap_or(usize::MAX);
+    Ok(Target { size, version, pod, storage, tls })
+}
+
+/// What is left to know of a cluster that is being deleted, whose spec can not be honoured and of which nothing was ever
+/// committed: what becomes of its volumes.
+pub(crate) fn for_deletion(cluster: &EtcdCluster) -> Target {
+    let rest = cluster::StorageSpec { retention: cluster.spec.storage_spec.retention, ..Default::default() };
+    let pod = PodShape {
+        revision: PodRevision::default(),
+        image: String::new(),
+        image_pull_policy: None,
+        image_pull_secrets: Vec::new(),
+        flags: Vec::new(),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        resources: String::new(),
+    };
+    let storage = storage(&rest).expect("the defaults of a storage spec are sound");
+    Target { size: 0, version: Version::new(0, 0, 0), pod, storage, tls: false }
+}
+
+/// The whole reference, or the repository with the version as its tag. etcd's own tags begin with a `v`.
+fn image(cluster: &EtcdCluster, defaults: &Defaults, version: Version) -> String {
+    let spec = &cluster.spec;
+    let registry = spec.image_registry.as_deref().unwrap_or(&defaults.image_registry);
+    spec.image.clone().unwrap_or_else(|| format!("{registry}:v{version}"))
+}
+
+fn storage(spec: &cluster::StorageSpec) -> Result<Storage, Invalid> {
+    let field = "spec.storageSpec.volumeSizeRequest";
+    let size = bytes(&spec.volume_size_request).ok_or_else(|| {
+        Invalid::new(field, format!("{:?} is no size such as 1Gi", spec.volume_size_request.0))
+    })?;
+    let limit_bytes = spec.volume_size_limit.as_ref().and_then(bytes);
+    if limit_bytes.is_some_and(|limit| limit < size) {
+        let message = "the limit is smaller than the request; raise it or leave it out";
+        return Err(Invalid::new("spec.storageSpec.volumeSizeLimit", message));
+    }
+    Ok(Storage {
+        medium: match spec.medium {
+            cluster::Medium::Disk => Medium::Disk,
+            cluster::Medium::Memory => Medium::Memory,
+        },
+        class: spec.storage_class_name.clone(),
+        access_mode: spec.access_modes.as_str().to_owned(),
+        bytes: size,
+        limit_bytes,
+        when_deleted: retention(spec.retention.when_deleted),
+        when_scaled: retention(spec.retention.when_scaled),
+    })
+}
+
+fn retention(retention: cluster::Retention) -> Retention {
+    match retention {
+        cluster::Retention::Retain => Retention::Retain,
+        cluster::Retention::Delete => Retention::Delete,
+    }
+}
+
+/// Twelve hexadecimal digits over all that shapes a Pod.
+fn revision(pod: &PodShape, version: Version, agent_image: &str) -> PodRevision {
+    let PodShape {
+        revision: _,
+        image,
+        image_pull_policy,
+        image_pull_secrets,
+        flags,
+        labels,
+        annotations,
+        resources,
+    } = pod;
+    let all = format!(
+        "{image}\n{image_pull_policy:?}\n{image_pull_secrets:?}\n{flags:?}\n{labels:?}\n{annotations:?}\n{resources}\n{version}\n{agent_image}"
+    );
+    let digest = Sha256::digest(all.as_bytes());
+    let number = digest.iter().take(6).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
+    PodRevision(format!("{number:012x}"))
+}

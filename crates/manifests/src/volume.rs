@@ -1,0 +1,107 @@
+//! A member's volume. It carries no owner reference, so that nothing but a recorded decision ever deletes data (R10);
+//! annotations say whose data it holds.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use quorate_api::{keys, quantity};
+use quorate_model::snapshot::Volume;
+use quorate_model::target::Storage;
+use quorate_model::{ClusterId, ClusterRef, ClusterUid, MemberId, MemberName, Token, Uid};
+use serde_json::{Value, json};
+
+use crate::labels;
+use crate::quantity::of;
+
+/// A new member's volume.
+pub fn volume(
+    at: &ClusterRef,
+    uid: &ClusterUid,
+    token: &Token,
+    member: &MemberName,
+    storage: &Storage,
+) -> Value {
+    let mut volume = json!({
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": member.as_str(),
+            "namespace": at.namespace,
+            "labels": labels::of_member(at, member),
+            "annotations": {
+                keys::CLUSTER_UID: uid.as_str(),
+                keys::CLUSTER_TOKEN: token.as_str(),
+            },
+        },
+        "spec": {
+            "accessModes": [storage.access_mode],
+            "resources": { "requests": { "storage": of(storage.bytes) } },
+        },
+    });
+    if let Some(class) = &storage.class {
+        volume["spec"]["storageClassName"] = json!(class);
+    }
+    if let Some(limit) = storage.limit_bytes {
+        volume["spec"]["resources"]["limits"] = json!({ "storage": of(limit) });
+    }
+    volume
+}
+
+/// The patch that stamps a volume with the identity of its data.
+pub(crate) fn stamp(
+    precondition: &Value,
+    uid: &ClusterUid,
+    token: Option<&Token>,
+    cluster_id: ClusterId,
+    member_id: MemberId,
+) -> Value {
+    let mut patch = json!({ "metadata": precondition });
+    patch["metadata"]["annotations"] = json!({
+        keys::CLUSTER_UID: uid.as_str(),
+        keys::CLUSTER_ID: cluster_id.to_string(),
+        keys::MEMBER_ID: member_id.to_string(),
+    });
+    if let Some(token) = token {
+        patch["metadata"]["annotations"][keys::CLUSTER_TOKEN] = json!(token.as_str());
+    }
+    patch
+}
+
+/// The patch that asks for more bytes.
+pub(crate) fn expand(precondition: &Value, bytes: u64) -> Value {
+    json!({
+        "metadata": precondition,
+        "spec": { "resources": { "requests": { "storage": of(bytes) } } },
+    })
+}
+
+/// A volume as far as it matters.
+pub(crate) fn read(volume: &PersistentVolumeClaim) -> Volume {
+    let stamp = |key: &str| volume.metadata.annotations.as_ref().and_then(|stamps| stamps.get(key));
+    let requested =
+        volume.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
+    Volume {
+        uid: Uid::new(volume.metadata.uid.clone().unwrap_or_default()),
+        resource_version: volume.metadata.resource_version.clone().unwrap_or_default(),
+        terminating: volume.metadata.deletion_timestamp.is_some(),
+        cluster_uid: stamp(keys::CLUSTER_UID).map(ClusterUid::new),
+        cluster_id: stamp(keys::CLUSTER_ID).and_then(|id| id.parse().ok()),
+        member_id: stamp(keys::MEMBER_ID).and_then(|id| id.parse().ok()),
+        token: stamp(keys::CLUSTER_TOKEN).map(Token::new),
+        bytes: requested.and_then(quantity::bytes).unwrap_or(0),
+        trouble: trouble(volume),
+    }
+}
+
+/// A claim that waits for its first Pod is no trouble.
+fn trouble(volume: &PersistentVolumeClaim) -> Option<String> {
+    let status = volume.status.as_ref()?;
+    if status.phase.as_deref() == Some("Lost") {
+        return Some("Lost: the storage behind the claim is gone".to_owned());
+    }
+    let failed = |type_: &str| type_ == "ControllerResizeError" || type_ == "NodeResizeError";
+    let conditions = status.conditions.iter().flatten();
+    let failed =
+        conditions.filter(|condition| condition.status == "True").find(|condition| failed(&condition.type_));
+    failed.map(|condition| {
+        format!("{}: {}", condition.type_, condition.message.as_deref().unwrap_or("no message"))
+    })
+}

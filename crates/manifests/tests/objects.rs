@@ -1,0 +1,231 @@
+//! What is made of effects, as YAML to be read, and what must hold of it whatever it is made of.
+
+mod world;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use quorate_manifests::Kind;
+use quorate_manifests::certificate::Certificate;
+use quorate_model::ClusterRef;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use world::{World, plain};
+
+/// With everything that a spec can say.
+fn rich() -> Value {
+    json!({
+        "size": 3,
+        "version": "v3.7.3",
+        "image": "registry.example/etcd@sha256:abc",
+        "imagePullPolicy": "IfNotPresent",
+        "imagePullSecrets": [{ "name": "pull" }],
+        "storageSpec": {
+            "storageClassName": "fast", "volumeSizeRequest": "10Gi", "volumeSizeLimit": "20Gi",
+            "accessModes": "ReadWriteOncePod",
+        },
+        "etcdOptions": ["--log-level=warn"],
+        "etcd": { "snapshotCount": 5000, "autoCompactionMode": "periodic", "autoCompactionRetention": "1h" },
+        "podTemplate": {
+            "metadata": {
+                "labels": { "team": "a", "app": "mine", "operator.etcd.io/cluster": "other" },
+                "annotations": { "note": "b", "operator.etcd.io/revision": "mine" },
+            },
+            "spec": { "resources": { "requests": { "cpu": "1", "memory": "2Gi" }, "limits": { "memory": "2Gi" } } },
+        },
+    })
+}
+
+/// As it was created: without what the API server and the world added.
+fn made(world: &World, kind: Kind, name: &str) -> Value {
+    let mut object = world.objects[&(kind, name.to_owned())].clone();
+    let meta = object["metadata"].as_object_mut().unwrap();
+    meta.remove("uid");
+    meta.remove("resourceVersion");
+    object.as_object_mut().unwrap().remove("status");
+    if kind == Kind::Pod {
+        object["spec"].as_object_mut().unwrap().remove("nodeName");
+    }
+    object
+}
+
+fn running(spec: &Value) -> World {
+    let mut world = World::new(spec);
+    world.settle();
+    world
+}
+
+/// A misspelt field would be dropped on the way.
+fn is_a<K: DeserializeOwned + Serialize>(object: &Value) {
+    let read: K = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(&serde_json::to_value(read).unwrap(), object);
+}
+
+#[test]
+fn every_object_is_of_its_kind_to_the_last_field() {
+    for spec in
+        [rich(), plain(1), json!({"size": 1, "version": "3.5.35", "storageSpec": {"medium": "Memory"}})]
+    {
+        let world = running(&spec);
+        for (kind, name) in world.objects.keys() {
+            let object = made(&world, *kind, name);
+            match kind {
+                Kind::Pod => is_a::<Pod>(&object),
+                Kind::Volume => is_a::<PersistentVolumeClaim>(&object),
+                Kind::Service => is_a::<Service>(&object),
+                Kind::Budget => is_a::<PodDisruptionBudget>(&object),
+                Kind::Secret => is_a::<k8s_openapi::api::core::v1::Secret>(&object),
+                Kind::Cluster => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn a_member_is_a_pod_with_guard_etcd_and_probe() {
+    insta::assert_yaml_snapshot!("pod", made(&running(&rich()), Kind::Pod, "demo-1"));
+}
+
+#[test]
+fn a_member_without_tls_and_disk_is_a_smaller_pod() {
+    let spec = json!({
+        "size": 1, "version": "3.5.35", "tls": { "provider": "disabled" }, "storageSpec": { "medium": "Memory" },
+    });
+    let world = running(&spec);
+    insta::assert_yaml_snapshot!("pod_plain_in_memory", made(&world, Kind::Pod, "demo-0"));
+    assert!(world.all::<Value>(Kind::Volume).is_empty() && world.all::<Value>(Kind::Secret).is_empty());
+}
+
+#[test]
+fn volumes_services_and_budget() {
+    let world = running(&rich());
+    insta::assert_yaml_snapshot!("volume", made(&world, Kind::Volume, "demo-1"));
+    insta::assert_yaml_snapshot!("peer_service", made(&world, Kind::Service, "demo"));
+    insta::assert_yaml_snapshot!("client_service", made(&world, Kind::Service, "demo-client"));
+    insta::assert_yaml_snapshot!("budget", made(&world, Kind::Budget, "demo"));
+    insta::assert_yaml_snapshot!("client_secret", made(&world, Kind::Secret, "demo-client-tls"));
+}
+
+#[test]
+fn h42_certificates_are_valid_for_every_name_by_which_members_are_reached() {
+    let at = ClusterRef::new("apps", "demo");
+    let leaves = Certificate::ALL.map(|certificate| {
+        let leaf = certificate.leaf(&at);
+        (
+            certificate.secret_name(&at),
+            leaf.map(|leaf| (leaf.common_name, leaf.server, leaf.client, leaf.names)),
+        )
+    });
+    insta::assert_yaml_snapshot!("certificates", leaves);
+}
+
+#[test]
+fn h20_volumes_carry_no_owner_reference_and_everything_else_does() {
+    let world = running(&rich());
+    for (kind, name) in world.objects.keys().filter(|(kind, _)| *kind != Kind::Cluster) {
+        let owners = &made(&world, *kind, name)["metadata"]["ownerReferences"];
+        assert_eq!(owners.is_null(), *kind == Kind::Volume, "{name}");
+        if *kind != Kind::Volume {
+            assert_eq!((&owners[0]["uid"], &owners[0]["controller"]), (&json!("u-1"), &json!(true)));
+        }
+    }
+}
+
+#[test]
+fn h22_a_pod_that_is_made_again_gets_the_volume_of_its_member() {
+    let mut world = World::running(3);
+    world.remove(Kind::Pod, "demo-1");
+    world.settle();
+    let pod = made(&world, Kind::Pod, "demo-1");
+    assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], json!("demo-1"));
+    let args = pod["spec"]["containers"][0]["args"].as_array().unwrap();
+    assert!(args.contains(&json!("--initial-cluster-state=existing")));
+    let guard = pod["spec"]["initContainers"][0]["args"].as_array().unwrap();
+    assert!(
+        guard.contains(&json!("--expect=data")) && guard.contains(&json!("--cluster-id=c1")),
+        "{guard:?}"
+    );
+}
+
+#[test]
+fn a_member_that_joins_is_started_with_the_list_on_an_empty_volume() {
+    let mut world = World::running(1);
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(2));
+    world.settle();
+    let pod = made(&world, Kind::Pod, "demo-1");
+    let args = pod["spec"]["containers"][0]["args"].as_array().unwrap();
+    assert!(args.contains(&json!("--initial-cluster-state=existing")));
+    let peers = "--initial-cluster=demo-0=http://demo-0.demo.default.svc:2380,demo-1=http://demo-1.demo.default.svc:2380";
+    assert!(args.contains(&json!(peers)), "{args:?}");
+    assert!(pod["spec"]["initContainers"][0]["args"].as_array().unwrap().contains(&json!("--expect=fresh")));
+}
+
+#[test]
+fn a_drifted_object_of_ours_is_brought_back_and_then_left_alone() {
+    let mut world = World::running(3);
+    let wanted: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
+    world.edit(Kind::Service, "demo", |service| service["spec"]["publishNotReadyAddresses"] = json!(false));
+    world.edit(Kind::Service, "demo-client", |service| {
+        service["spec"]["selector"] = json!({ "app": "other" })
+    });
+    world.edit(Kind::Budget, "demo", |budget| {
+        budget["spec"] = json!({ "maxUnavailable": 2, "selector": {} });
+    });
+    world.settle();
+    let services: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
+    assert_eq!(services[0], wanted[0]);
+    // A merge patch adds to a map; the label of ours is back, which is what selects.
+    assert_eq!(services[1]["spec"]["selector"]["operator.etcd.io/cluster"], json!("demo"));
+    let budget = made(&world, Kind::Budget, "demo");
+    assert_eq!((&budget["spec"]["minAvailable"], budget["spec"].get("maxUnavailable")), (&json!(2), None));
+    assert!(!world.pass(), "nothing is left to do");
+}
+
+#[test]
+fn a_volume_grows_with_the_spec_and_is_stamped_with_its_identity() {
+    let mut world = World::running(1);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["spec"]["storageSpec"] = json!({ "volumeSizeRequest": "3Gi" });
+    });
+    world.settle();
+    let volume = made(&world, Kind::Volume, "demo-0");
+    assert_eq!(volume["spec"]["resources"]["requests"]["storage"], json!("3Gi"));
+    let id = world.members[0].id.to_string();
+    assert_eq!(
+        volume["metadata"]["annotations"],
+        json!({
+            "operator.etcd.io/cluster-uid": "u-1",
+            "operator.etcd.io/cluster-token": "u-1-1",
+            "operator.etcd.io/cluster-id": "c1",
+            "operator.etcd.io/member-id": id,
+        })
+    );
+}
+
+#[test]
+fn deletion_takes_pods_then_the_finalizer_and_keeps_volumes() {
+    let mut world = World::running(3);
+    assert_eq!(
+        made(&world, Kind::Cluster, "demo")["metadata"]["finalizers"],
+        json!(["operator.etcd.io/cluster-cleanup"])
+    );
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
+        cluster["metadata"]["finalizers"] = json!(["operator.etcd.io/cluster-cleanup", "example.org/other"]);
+    });
+    world.settle();
+    assert_eq!(made(&world, Kind::Cluster, "demo")["metadata"]["finalizers"], json!(["example.org/other"]));
+    assert!(world.all::<Value>(Kind::Pod).is_empty());
+    assert_eq!(world.all::<Value>(Kind::Volume).len(), 3);
+}
+
+#[test]
+fn a_cluster_with_a_bad_spec_can_still_be_deleted() {
+    let mut world = World::new(&json!({ "size": 3, "version": "latest" }));
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
+        cluster["metadata"]["finalizers"] = json!(["operator.etcd.io/cluster-cleanup"]);
+    });
+    world.settle();
+    assert_eq!(made(&world, Kind::Cluster, "demo")["metadata"]["finalizers"], json!([]));
+}

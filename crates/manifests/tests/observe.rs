@@ -1,0 +1,188 @@
+//! What is read out of Pods, volumes and names.
+
+mod world;
+
+use k8s_openapi::api::core::v1::Pod;
+use quorate_manifests::Kind;
+use quorate_model::{GuardVerdict, MemberName, snapshot};
+use serde_json::{Value, json};
+use world::World;
+
+fn seen(status: &Value) -> snapshot::Pod {
+    let mut world = World::running(1);
+    world.edit(Kind::Pod, "demo-0", |pod| pod["status"] = status.clone());
+    world.look().unwrap().sight.snapshot.pods[&MemberName::new("demo-0")].clone()
+}
+
+fn container(name: &str, state: &Value, last: &Value, restarts: i32) -> Value {
+    json!({
+        "name": name, "image": "example/etcd:v1", "imageID": "", "ready": false, "restartCount": restarts,
+        "state": state, "lastState": last,
+    })
+}
+
+fn ended(code: i32, reason: &str, message: &str) -> Value {
+    json!({ "terminated": { "exitCode": code, "reason": reason, "message": message } })
+}
+
+fn waits(reason: &str, message: &str) -> Value {
+    json!({ "waiting": { "reason": reason, "message": message } })
+}
+
+fn etcd(state: &Value, last: &Value) -> Value {
+    json!({ "phase": "Running", "containerStatuses": [container("etcd", state, last, 3)] })
+}
+
+#[test]
+fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
+    let fatal = r#"{"level":"info","msg":"starting"}
+{"level":"fatal","msg":"discovery failed","error":"member 8e9 has already been bootstrapped"}"#;
+    let backoff =
+        |seconds: u32| waits("CrashLoopBackOff", &format!("back-off {seconds}s restarting failed container"));
+    let unschedulable = json!({
+        "phase": "Pending",
+        "conditions": [{
+            "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available",
+        }],
+    });
+    let evicted = json!({ "phase": "Failed", "reason": "Evicted", "message": "The node was low on memory." });
+    let table = [
+        (etcd(&json!({ "running": {} }), &json!({})), None),
+        (etcd(&waits("ContainerCreating", ""), &json!({})), None),
+        (etcd(&waits("PodInitializing", ""), &json!({})), None),
+        (unschedulable, Some("Unschedulable: 0/3 nodes are available")),
+        (evicted, Some("Evicted: The node was low on memory.")),
+        (
+            etcd(&waits("ErrImagePull", "not found"), &json!({})),
+            Some("ErrImagePull: the image example/etcd:v1 of etcd can not be pulled"),
+        ),
+        (
+            etcd(&waits("ImagePullBackOff", "Back-off pulling image"), &json!({})),
+            Some("ErrImagePull: the image example/etcd:v1 of etcd can not be pulled"),
+        ),
+        (etcd(&waits("InvalidImageName", "bad"), &json!({})), Some("InvalidImageName: etcd: bad")),
+        (
+            etcd(&backoff(10), &ended(1, "Error", fatal)),
+            Some(
+                "CrashLoopBackOff: etcd ended with exit code 1: discovery failed: member 8e9 has already been bootstrapped",
+            ),
+        ),
+        (
+            etcd(&backoff(40), &ended(137, "OOMKilled", "")),
+            Some("CrashLoopBackOff: etcd ended: OOMKilled (exit code 137)"),
+        ),
+        (
+            etcd(&ended(2, "Error", "flag provided but not defined: -x\n"), &json!({})),
+            Some("etcd ended with exit code 2: flag provided but not defined: -x"),
+        ),
+    ];
+    for (status, trouble) in table {
+        assert_eq!(seen(&status).trouble.as_deref(), trouble, "{status}");
+    }
+}
+
+#[test]
+fn a_member_that_its_peers_know_and_its_volume_does_not_is_recognised() {
+    let text = "member 8e9e05c52164694d has already been bootstrapped";
+    let crashing = seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", text)));
+    assert!(crashing.already_bootstrapped && crashing.restarts == 3 && crashing.boots_new);
+    assert!(
+        !seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", "another reason"))).already_bootstrapped
+    );
+}
+
+#[test]
+fn the_guards_verdict_is_read_also_while_it_is_tried_again() {
+    let report = r#"{"verdict":"DataMissing","message":"no etcd data on the volume","facts":{"data":false}}"#;
+    let fit = r#"{"verdict":"Fit","message":"demo-0 continues on its data","facts":{"data":true}}"#;
+    let refused = Some((GuardVerdict::DataMissing, "no etcd data on the volume".to_owned()));
+    for (state, last, wanted) in [
+        (ended(1, "Error", report), json!({}), &refused),
+        (waits("CrashLoopBackOff", "back-off 10s"), ended(1, "Error", report), &refused),
+        (json!({ "running": {} }), ended(1, "Error", report), &refused),
+        (ended(0, "Completed", fit), ended(1, "Error", report), &None),
+        (ended(1, "Error", "not JSON"), json!({}), &None),
+    ] {
+        let status =
+            json!({ "phase": "Pending", "initContainerStatuses": [container("guard", &state, &last, 1)] });
+        assert_eq!(&seen(&status).guard, wanted, "{state}");
+    }
+}
+
+#[test]
+fn only_what_this_incarnation_controls_is_ours_and_the_rest_is_foreign_by_name() {
+    let mut world = World::running(1);
+    world.edit(Kind::Pod, "demo-0", |pod| pod["metadata"]["ownerReferences"][0]["uid"] = json!("u-0"));
+    world.edit(Kind::Service, "demo-client", |service| {
+        service["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+    });
+    world.conflicts = vec!["Service default/demo".to_owned(), "PodDisruptionBudget default/else".to_owned()];
+    let seen = world.look().unwrap().sight.snapshot;
+    assert!(seen.pods.is_empty() && !seen.client_service && seen.peer_service);
+    let foreign: Vec<&str> = seen.foreign.iter().map(String::as_str).collect();
+    // The conflict about the peer Service is over: it is ours after all.
+    assert_eq!(
+        foreign,
+        ["Pod default/demo-0", "PodDisruptionBudget default/else", "Service default/demo-client"]
+    );
+}
+
+#[test]
+fn volumes_are_ours_by_label_and_name_of_whatever_incarnation() {
+    let mut world = World::running(1);
+    let mut old = world.objects[&(Kind::Volume, "demo-0".to_owned())].clone();
+    for (name, change) in [("demo-7", json!("u-0")), ("demo-x", json!("u-1")), ("demo-8", json!(null))] {
+        old["metadata"]["name"] = json!(name);
+        old["metadata"]["uid"] = json!(null);
+        old["metadata"]["annotations"]["operator.etcd.io/cluster-uid"] = change;
+        if old["metadata"]["annotations"]["operator.etcd.io/cluster-uid"].is_null() {
+            old["metadata"].as_object_mut().unwrap().remove("annotations");
+        }
+        world.put(Kind::Volume, old.clone());
+    }
+    let seen = world.look().unwrap().sight.snapshot;
+    let uids: Vec<(&str, Option<&str>)> = seen
+        .volumes
+        .iter()
+        .map(|(name, volume)| (name.as_str(), volume.cluster_uid.as_ref().map(|uid| uid.as_str())))
+        .collect();
+    assert_eq!(uids, [("demo-0", Some("u-1")), ("demo-7", Some("u-0")), ("demo-8", None)]);
+    assert_eq!(seen.volumes[&MemberName::new("demo-0")].bytes, 1 << 30);
+}
+
+#[test]
+fn an_adoption_that_names_no_cluster_id_is_refused_in_words() {
+    let mut world = World::running(1);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["annotations"] = json!({ "operator.etcd.io/adopt": "the old one" });
+    });
+    let refused = world.look().unwrap().sight.refused.unwrap();
+    assert!(
+        refused.to_string().contains("operator.etcd.io/adopt") && refused.to_string().contains("hexadecimal")
+    );
+}
+
+#[test]
+fn a_certificate_that_lacks_a_key_is_missing() {
+    let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));
+    world.settle();
+    assert!(world.look().unwrap().sight.snapshot.certificates);
+    world.edit(Kind::Secret, "demo-peer-tls", |secret| secret["data"]["tls.key"] = json!(""));
+    assert!(!world.look().unwrap().sight.snapshot.certificates);
+}
+
+#[test]
+fn the_zone_is_read_off_the_pod_where_kubernetes_copies_it() {
+    let mut world = World::running(1);
+    world.edit(Kind::Pod, "demo-0", |pod| {
+        pod["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("a");
+    });
+    let pod: Pod = world.get(Kind::Pod, "demo-0");
+    assert!(pod.metadata.labels.is_some());
+    let seen = world.look().unwrap().sight.snapshot;
+    let pod = &seen.pods[&MemberName::new("demo-0")];
+    assert_eq!(
+        (pod.zone.as_deref(), pod.node.as_deref(), pod.ip.as_deref()),
+        (Some("a"), Some("node-0"), Some("10.0.0.0"))
+    );
+}

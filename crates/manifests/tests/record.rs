@@ -1,0 +1,122 @@
+//! What is latched comes back as it was, through status as Kubernetes keeps it.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use quorate_api::EtcdClusterStatus;
+use quorate_manifests::record::{from_status, into_status};
+use quorate_model::record::{Abandoned, Leaving, Member, Stage};
+use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::{ClusterId, Instant, MemberId, MemberName, Ordinal, Record, Target, Token, Uid, Version};
+
+fn text() -> impl Strategy<Value = String> {
+    "[a-z0-9./:-]{1,12}"
+}
+
+fn retention() -> impl Strategy<Value = Retention> {
+    prop_oneof![Just(Retention::Retain), Just(Retention::Delete)]
+}
+
+fn stage() -> impl Strategy<Value = Stage> {
+    let leaving = [Leaving::Shrink, Leaving::RolledBack, Leaving::Lost, Leaving::Stray, Leaving::Removed];
+    let stages = [Stage::Seed, Stage::Joining, Stage::Voter].into_iter().chain(leaving.map(Stage::Leaving));
+    prop::sample::select(stages.collect::<Vec<_>>())
+}
+
+fn member() -> impl Strategy<Value = Member> {
+    let (id, volume) = (any::<Option<u64>>(), prop::option::of(text()));
+    (stage(), id, volume, 0..4_000_000_000_000_i64).prop_map(|(stage, id, volume, since)| Member {
+        stage,
+        id: id.map(MemberId),
+        volume: volume.map(Uid::new),
+        since: Instant(since),
+    })
+}
+
+fn pod() -> impl Strategy<Value = PodShape> {
+    let policy = prop::option::of(prop::sample::select(vec!["Always", "IfNotPresent", "Never"]));
+    let texts = || prop::collection::vec(text(), 0..3);
+    let map = || prop::collection::btree_map(text(), text(), 0..3);
+    (text(), text(), policy, texts(), texts(), map(), map(), "(|[{][}])").prop_map(
+        |(revision, image, policy, image_pull_secrets, flags, labels, annotations, resources)| PodShape {
+            revision: PodRevision(revision),
+            image,
+            image_pull_policy: policy.map(str::to_owned),
+            image_pull_secrets,
+            flags,
+            labels,
+            annotations,
+            resources,
+        },
+    )
+}
+
+fn storage() -> impl Strategy<Value = Storage> {
+    let medium = prop_oneof![Just(Medium::Disk), Just(Medium::Memory)];
+    let mode = prop::sample::select(vec!["ReadWriteOnce", "ReadWriteOncePod"]);
+    let bytes = || 0..u64::MAX >> 1;
+    (medium, prop::option::of(text()), mode, bytes(), prop::option::of(bytes()), retention(), retention())
+        .prop_map(|(medium, class, mode, bytes, limit_bytes, when_deleted, when_scaled)| Storage {
+            medium,
+            class,
+            access_mode: mode.to_owned(),
+            bytes,
+            limit_bytes,
+            when_deleted,
+            when_scaled,
+        })
+}
+
+fn target() -> impl Strategy<Value = Target> {
+    let version =
+        any::<(u16, u16, u16)>().prop_map(|(major, minor, patch)| Version::new(major, minor, patch));
+    (0..10_usize, version, pod(), storage(), any::<bool>())
+        .prop_map(|(size, version, pod, storage, tls)| Target { size, version, pod, storage, tls })
+}
+
+fn record() -> impl Strategy<Value = Record> {
+    let abandoned = [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied];
+    let abandoned = prop::option::of(prop::sample::select(abandoned.to_vec()));
+    let members = prop::collection::btree_map(text().prop_map(MemberName::new), member(), 0..4);
+    let token = prop::option::of(text());
+    (
+        1..9_u32,
+        token,
+        any::<Option<u64>>(),
+        abandoned,
+        any::<bool>(),
+        any::<u32>(),
+        prop::option::of(target()),
+        members,
+    )
+        .prop_map(|(attempt, token, id, abandoned, hibernating, next, target, members)| Record {
+            attempt,
+            token: token.map(Token::new),
+            cluster_id: id.map(ClusterId),
+            abandoned,
+            hibernating,
+            next_ordinal: Ordinal(next),
+            target,
+            members,
+        })
+}
+
+proptest! {
+    #[test]
+    fn a_record_is_read_back_the_same(record in record()) {
+        let mut status = EtcdClusterStatus::default();
+        into_status(&record, &mut status);
+        let kept = serde_json::to_string(&status).unwrap();
+        let read: EtcdClusterStatus = serde_json::from_str(&kept).unwrap();
+        prop_assert_eq!(from_status(&read), record);
+    }
+}
+
+#[test]
+fn an_empty_status_is_an_empty_record_and_back() {
+    assert_eq!(from_status(&EtcdClusterStatus::default()), Record::default());
+    let mut status = EtcdClusterStatus::default();
+    into_status(&Record::default(), &mut status);
+    assert_eq!(status, EtcdClusterStatus::default());
+    assert_eq!(Record::default().members, BTreeMap::new());
+}

@@ -1,0 +1,63 @@
+//! What goes over the wire.
+
+mod world;
+
+use quorate_manifests::request::write_status;
+use quorate_manifests::{Act, Kind, Write};
+use serde_json::{Value, json};
+use world::World;
+
+fn sent(write: &Write) -> (String, String, String, Value) {
+    let request = write.http().unwrap();
+    let kind = request.headers().get("content-type").unwrap().to_str().unwrap().to_owned();
+    let body = serde_json::from_slice(request.body()).unwrap();
+    (request.method().to_string(), request.uri().to_string(), kind, body)
+}
+
+#[test]
+fn each_act_is_the_request_that_kubernetes_expects() {
+    let write = |kind, act| Write { kind, namespace: "apps".to_owned(), name: "demo-0".to_owned(), act };
+    let (method, uri, kind, body) = sent(&write(Kind::Pod, Act::Create(json!({ "kind": "Pod" }))));
+    assert_eq!((&*method, uri.trim_end_matches('?')), ("POST", "/api/v1/namespaces/apps/pods"));
+    assert_eq!((&*kind, body), ("application/json", json!({ "kind": "Pod" })));
+
+    let (method, uri, kind, _) = sent(&write(Kind::Budget, Act::Patch(json!({}))));
+    let path = "/apis/policy/v1/namespaces/apps/poddisruptionbudgets/demo-0";
+    assert_eq!(
+        (&*method, uri.trim_end_matches('?'), &*kind),
+        ("PATCH", path, "application/merge-patch+json")
+    );
+
+    let (method, uri, _, _) = sent(&write(Kind::Cluster, Act::PatchStatus(json!({}))));
+    let path = "/apis/operator.etcd.io/v1alpha1/namespaces/apps/etcdclusters/demo-0/status";
+    assert_eq!((&*method, uri.trim_end_matches('?')), ("PATCH", path));
+
+    let delete = Act::Delete { uid: "u".to_owned(), resource_version: "7".to_owned() };
+    let (method, uri, _, body) = sent(&write(Kind::Volume, delete));
+    assert_eq!(
+        (&*method, uri.trim_end_matches('?')),
+        ("DELETE", "/api/v1/namespaces/apps/persistentvolumeclaims/demo-0")
+    );
+    assert_eq!(body["preconditions"], json!({ "uid": "u", "resourceVersion": "7" }));
+    assert!(body.get("gracePeriodSeconds").is_none(), "nothing is ever deleted by force");
+}
+
+#[test]
+fn status_is_written_as_its_change_and_only_onto_what_was_read() {
+    let world = World::running(1);
+    let cluster = world.cluster();
+    let mut status = world.status();
+    assert_eq!(write_status(&cluster, &status), None);
+    status.leader_id = None;
+    status.ready_replicas = 0;
+    let write = write_status(&cluster, &status).unwrap();
+    let meta = &cluster.metadata;
+    assert_eq!(
+        write.act,
+        Act::PatchStatus(json!({
+            "metadata": { "uid": meta.uid, "resourceVersion": meta.resource_version },
+            "status": { "leaderID": null, "readyReplicas": 0 },
+        }))
+    );
+    assert_eq!(write.object(), "EtcdCluster default/demo");
+}

@@ -1,0 +1,158 @@
+//! What a spec resolves to.
+
+mod world;
+
+use quorate_api::EtcdCluster;
+use quorate_manifests::{Defaults, Invalid, resolve};
+use quorate_model::Target;
+use serde_json::{Value, json};
+
+fn resolved(spec: &Value) -> Result<Target, Invalid> {
+    let cluster: EtcdCluster = serde_json::from_value(world::cluster(spec)).unwrap();
+    resolve(
+        &cluster,
+        &Defaults { image_registry: "registry/etcd".to_owned(), agent_image: "agent:1".to_owned() },
+    )
+}
+
+fn with(change: &Value) -> Value {
+    let mut spec = json!({ "size": 3, "version": "3.6.16" });
+    for (key, value) in change.as_object().unwrap() {
+        spec[key] = value.clone();
+    }
+    spec
+}
+
+fn flags(change: &Value) -> Vec<String> {
+    resolved(&with(change)).unwrap().pod.flags
+}
+
+#[test]
+fn the_image_is_the_version_unless_it_is_given() {
+    for (change, image) in [
+        (json!({}), "registry/etcd:v3.6.16"),
+        (json!({ "version": "v3.6.16" }), "registry/etcd:v3.6.16"),
+        (json!({ "imageRegistry": "mirror/etcd" }), "mirror/etcd:v3.6.16"),
+        (json!({ "image": "mine:latest", "imageRegistry": "mirror/etcd" }), "mine:latest"),
+    ] {
+        assert_eq!(resolved(&with(&change)).unwrap().pod.image, image, "{change}");
+    }
+}
+
+#[test]
+fn defaults_are_a_gibibyte_of_the_default_class_and_tls() {
+    let target = resolved(&with(&json!({}))).unwrap();
+    assert!(target.tls && target.storage.class.is_none() && target.storage.bytes == 1 << 30);
+    assert_eq!(target.storage.access_mode, "ReadWriteOnce");
+}
+
+#[test]
+fn the_quota_follows_the_disk_up_to_what_etcd_recommends() {
+    let quota = |size: &str, medium: &str| {
+        let flags = flags(&json!({ "storageSpec": { "volumeSizeRequest": size, "medium": medium } }));
+        flags
+            .into_iter()
+            .find_map(|flag| flag.strip_prefix("--quota-backend-bytes=")?.parse::<u64>().ok())
+            .unwrap()
+    };
+    assert_eq!(quota("1Gi", ""), (1 << 30) / 5 * 3);
+    assert_eq!(quota("100Gi", ""), 8 << 30);
+    assert_eq!(quota("16Mi", ""), 16 << 20);
+    assert_eq!(quota("1Gi", "Memory"), 1 << 29);
+}
+
+#[test]
+fn every_minor_gets_the_flags_that_it_knows() {
+    for (version, check) in [
+        ("3.5.35", "--experimental-initial-corrupt-check=true"),
+        ("3.6.16", "--feature-gates=InitialCorruptCheck=true"),
+        ("3.7.3", "--feature-gates=InitialCorruptCheck=true"),
+    ] {
+        assert_eq!(flags(&json!({ "version": version }))[0], check, "{version}");
+    }
+    let old = "--experimental-initial-corrupt-check=false";
+    let quota = "--quota-backend-bytes=644245092";
+    assert_eq!(flags(&json!({ "etcdOptions": [old] })), [quota, old], "etcd 3.6 refuses both names together");
+}
+
+#[test]
+fn typed_settings_become_flags() {
+    let etcd = json!({
+        "quotaBackendBytes": "512Mi", "autoCompactionMode": "revision", "autoCompactionRetention": "1000",
+        "snapshotCount": 5000, "heartbeatInterval": 200, "electionTimeout": 2000,
+    });
+    assert_eq!(
+        flags(&json!({ "etcd": etcd }))[1..],
+        [
+            "--quota-backend-bytes=536870912",
+            "--auto-compaction-mode=revision",
+            "--auto-compaction-retention=1000",
+            "--snapshot-count=5000",
+            "--heartbeat-interval=200",
+            "--election-timeout=2000",
+        ]
+    );
+}
+
+#[test]
+fn what_can_not_be_honoured_is_refused_with_the_field_and_what_to_do() {
+    let table = [
+        (json!({ "version": "latest" }), "spec.version", "3.6.16"),
+        (json!({ "etcdOptions": ["--name=x"] }), "spec.etcdOptions", "--name is set by the operator"),
+        (json!({ "etcdOptions": ["--initial-cluster=x"] }), "spec.etcdOptions", "set by the operator"),
+        (json!({ "etcdOptions": ["--peer-cert-file=x"] }), "spec.etcdOptions", "set by the operator"),
+        (json!({ "etcdOptions": ["--force-new-cluster"] }), "spec.etcdOptions", "set by the operator"),
+        (json!({ "etcdOptions": ["--log-levle=x"] }), "spec.etcdOptions", "did you mean --log-level?"),
+        (
+            json!({ "version": "3.7.3", "etcdOptions": ["--experimental-memory-mlock"] }),
+            "spec.etcdOptions",
+            "etcd 3.7 does not know the flag --experimental-memory-mlock; did you mean --memory-mlock?",
+        ),
+        (
+            json!({ "storageSpec": { "volumeSizeRequest": "ten" } }),
+            "spec.storageSpec.volumeSizeRequest",
+            "such as 1Gi",
+        ),
+        (
+            json!({ "storageSpec": { "volumeSizeRequest": "2Gi", "volumeSizeLimit": "1Gi" } }),
+            "spec.storageSpec.volumeSizeLimit",
+            "smaller than the request",
+        ),
+    ];
+    for (change, field, text) in table {
+        let invalid = resolved(&with(&change)).unwrap_err();
+        assert_eq!(invalid.field, field, "{change}");
+        assert!(invalid.message.contains(text), "{change}: {}", invalid.message);
+    }
+}
+
+#[test]
+fn whatever_shapes_a_pod_changes_the_revision_and_nothing_else_does() {
+    let revision = |change: &Value| resolved(&with(change)).unwrap().pod.revision;
+    let base = revision(&json!({}));
+    for same in [
+        json!({ "size": 5 }),
+        json!({ "version": "v3.6.16" }),
+        json!({ "paused": true }),
+        json!({ "imageRegistry": "registry/etcd" }),
+        json!({ "storageSpec": { "retention": { "whenDeleted": "Delete" } } }),
+    ] {
+        assert_eq!(revision(&same), base, "{same}");
+    }
+    let mut others = vec![base];
+    for other in [
+        json!({ "version": "3.6.15" }),
+        json!({ "image": "x" }),
+        json!({ "imagePullPolicy": "Always" }),
+        json!({ "imagePullSecrets": [{ "name": "a" }] }),
+        json!({ "etcdOptions": ["--log-level=debug"] }),
+        json!({ "etcd": { "snapshotCount": 7 } }),
+        json!({ "podTemplate": { "metadata": { "labels": { "a": "b" } } } }),
+        json!({ "podTemplate": { "metadata": { "annotations": { "a": "b" } } } }),
+        json!({ "podTemplate": { "spec": { "resources": { "limits": { "memory": "1Gi" } } } } }),
+    ] {
+        let found = revision(&other);
+        assert!(!others.contains(&found), "{other}");
+        others.push(found);
+    }
+}

@@ -1,0 +1,353 @@
+//! A Kubernetes and an etcd of values: requests are carried out on a store of JSON, Pods run as soon as they are made.
+//! Enough to see that what is written is read back as it was meant.
+#![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::Pod;
+use quorate_api::EtcdCluster;
+use quorate_api::cluster::TlsProvider;
+use quorate_api::status::EtcdClusterStatus;
+use quorate_manifests::certificate::{Pair, missing, secret};
+use quorate_manifests::{
+    Act, Context, Defaults, EventText, Invalid, Kind, Request, Seen, Sight, Situation, Write, events,
+    request, snapshot, status,
+};
+use quorate_model::quorum::has_quorum;
+use quorate_model::snapshot::{Answer, Etcd, List, Listed, Said};
+use quorate_model::{
+    ClusterId, Effect, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span, Version,
+};
+use quorate_planner::plan;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+pub const BEGIN: Instant = Instant(1_790_000_000_000);
+
+pub struct World {
+    pub objects: BTreeMap<(Kind, String), Value>,
+    pub members: Vec<Listed>,
+    pub silent: BTreeSet<String>,
+    pub conflicts: Vec<String>,
+    pub now: Instant,
+    /// Every event since the beginning.
+    pub told: Vec<EventText>,
+    version: u64,
+    leader: Option<MemberId>,
+}
+
+/// What one look and one plan gave.
+pub struct Pass {
+    pub sight: Sight,
+    pub plan: Plan,
+    pub status: EtcdClusterStatus,
+}
+
+impl World {
+    /// A cluster that was just applied.
+    pub fn new(spec: &Value) -> Self {
+        let mut world = Self {
+            objects: BTreeMap::new(),
+            members: Vec::new(),
+            silent: BTreeSet::new(),
+            conflicts: Vec::new(),
+            now: BEGIN,
+            told: Vec::new(),
+            version: 0,
+            leader: None,
+        };
+        world.put(Kind::Cluster, cluster(spec));
+        world
+    }
+
+    /// A cluster that runs, with this many members and no TLS.
+    pub fn running(size: usize) -> Self {
+        let mut world = Self::new(&plain(size));
+        world.settle();
+        world
+    }
+
+    pub fn cluster(&self) -> EtcdCluster {
+        self.get(Kind::Cluster, "demo")
+    }
+
+    pub fn status(&self) -> EtcdClusterStatus {
+        self.cluster().status.unwrap_or_default()
+    }
+
+    pub fn get<T: DeserializeOwned>(&self, kind: Kind, name: &str) -> T {
+        serde_json::from_value(self.objects[&(kind, name.to_owned())].clone()).unwrap()
+    }
+
+    pub fn all<T: DeserializeOwned>(&self, kind: Kind) -> Vec<T> {
+        let of_kind = self.objects.iter().filter(|((own, _), _)| *own == kind);
+        of_kind.map(|(_, object)| serde_json::from_value(object.clone()).unwrap()).collect()
+    }
+
+    pub fn edit(&mut self, kind: Kind, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut object = self.objects.remove(&(kind, name.to_owned())).unwrap();
+        change(&mut object);
+        self.put(kind, object);
+    }
+
+    pub fn remove(&mut self, kind: Kind, name: &str) {
+        self.objects.remove(&(kind, name.to_owned())).unwrap();
+    }
+
+    /// An object comes or changes: it gets a uid if it has none, and a new version.
+    pub fn put(&mut self, kind: Kind, mut object: Value) {
+        self.version += 1;
+        let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        if object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = json!(format!("uid-{}", self.version));
+        }
+        self.objects.insert((kind, name), object);
+    }
+
+    /// What is seen now, without acting on it.
+    pub fn look(&self) -> Result<Pass, Invalid> {
+        let cluster = self.cluster();
+        let (pods, volumes) = (self.all(Kind::Pod), self.all(Kind::Volume));
+        let (services, budgets, secrets) =
+            (self.all(Kind::Service), self.all(Kind::Budget), self.all(Kind::Secret));
+        let seen = Seen {
+            cluster: &cluster,
+            pods: pods.iter().collect(),
+            volumes: volumes.iter().collect(),
+            services: services.iter().collect(),
+            budgets: budgets.iter().collect(),
+            secrets: secrets.iter().collect(),
+            conflicts: self.conflicts.clone(),
+        };
+        let mut sight = snapshot(&seen, &Defaults::default())?;
+        sight.snapshot.etcd = self.etcd(&sight.snapshot);
+        let plan = plan(&sight.snapshot, self.now);
+        let status = status(&Situation {
+            cluster: &cluster,
+            snapshot: &sight.snapshot,
+            refused: sight.refused.as_ref(),
+            plan: &plan,
+            now: self.now,
+        });
+        Ok(Pass { sight, plan, status })
+    }
+
+    /// Looks, writes status, carries everything out. `false` if there was nothing to do.
+    pub fn pass(&mut self) -> bool {
+        let Pass { sight, plan, status } = self.look().unwrap();
+        let before = self.cluster();
+        self.told.extend(events(&before.status.clone().unwrap_or_default(), &status));
+        let written = quorate_manifests::request::write_status(&before, &status);
+        let idle = written.is_none() && plan.effects.is_empty();
+        if let Some(write) = written {
+            self.carry_out(&write);
+        }
+        for effect in &plan.effects {
+            self.effect(effect, &sight.snapshot, &plan);
+        }
+        self.run_pods();
+        self.now = self.now + Span::seconds(1);
+        !idle
+    }
+
+    pub fn settle(&mut self) {
+        assert!((0..200).any(|_| !self.pass()), "does not come to rest: {:#?}", self.look().unwrap().plan);
+    }
+
+    pub fn condition(&self, type_: &str) -> (String, String, String) {
+        let status = self.look().unwrap().status;
+        let found = status.conditions.into_iter().find(|condition| condition.type_ == type_).unwrap();
+        (found.status, found.reason, found.message)
+    }
+
+    fn effect(&mut self, effect: &Effect, seen_then: &Snapshot, plan: &Plan) {
+        let cluster = self.cluster();
+        let (services, budgets, secrets) =
+            (self.all(Kind::Service), self.all(Kind::Budget), self.all(Kind::Secret));
+        let seen = Seen {
+            cluster: &cluster,
+            pods: Vec::new(),
+            volumes: Vec::new(),
+            services: services.iter().collect(),
+            budgets: budgets.iter().collect(),
+            secrets: secrets.iter().collect(),
+            conflicts: Vec::new(),
+        };
+        let context = Context {
+            cluster: &cluster,
+            seen: &seen,
+            snapshot: seen_then,
+            record: &plan.record,
+            defaults: &Defaults::default(),
+        };
+        let at = &seen_then.cluster;
+        let writes = match request(effect, &context) {
+            Request::Write(write) => vec![write],
+            Request::Certificates => missing(&seen.secrets, at, &seen_then.uid)
+                .into_iter()
+                .map(|certificate| secret(&cluster, at, certificate, "CA", Pair { cert: "CERT", key: "KEY" }))
+                .collect(),
+            Request::Etcd => {
+                self.membership(effect);
+                Vec::new()
+            }
+        };
+        for write in writes {
+            self.carry_out(&write);
+        }
+    }
+
+    fn carry_out(&mut self, write: &Write) {
+        write.http().unwrap();
+        let key = (write.kind, write.name.clone());
+        match &write.act {
+            Act::Create(object) => {
+                assert!(!self.objects.contains_key(&key), "{} exists", write.object());
+                self.put(write.kind, object.clone());
+            }
+            Act::Patch(patch) | Act::PatchStatus(patch) => {
+                let mut object = self.objects.remove(&key).unwrap();
+                let meta = &patch["metadata"];
+                assert_eq!(meta["uid"], object["metadata"]["uid"], "{}", write.object());
+                assert_eq!(
+                    meta["resourceVersion"],
+                    object["metadata"]["resourceVersion"],
+                    "{}",
+                    write.object()
+                );
+                merge(&mut object, patch);
+                self.put(write.kind, object);
+            }
+            Act::Delete { uid, .. } => {
+                let object = self.objects.remove(&key).unwrap();
+                assert_eq!(object["metadata"]["uid"], json!(uid));
+            }
+        }
+    }
+
+    fn membership(&mut self, effect: &Effect) {
+        match effect {
+            Effect::AddLearner { peer_url, .. } => self.join(peer_url.clone(), true),
+            Effect::Promote { id, .. } => {
+                self.members
+                    .iter_mut()
+                    .filter(|member| member.id == *id)
+                    .for_each(|member| member.is_learner = false);
+            }
+            Effect::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
+            Effect::MoveLeadership { to_id, .. } => self.leader = Some(*to_id),
+            other => panic!("{other} is no call to etcd"),
+        }
+    }
+
+    fn join(&mut self, peer_url: PeerUrl, is_learner: bool) {
+        self.version += 1;
+        let id = MemberId(0xa0 + self.version);
+        self.members.push(Listed { id, name: String::new(), peer_url, is_learner });
+    }
+
+    /// Every Pod without a status is scheduled and runs; those that start as new found the cluster.
+    fn run_pods(&mut self) {
+        let tls = self.cluster().spec.tls.provider == TlsProvider::Auto;
+        for pod in self.all::<Pod>(Kind::Pod).into_iter().filter(|pod| pod.status.is_none()) {
+            let name = pod.metadata.name.unwrap();
+            let args = pod.spec.unwrap().containers.remove(0).args.unwrap();
+            if args.contains(&"--initial-cluster-state=new".to_owned()) {
+                let scheme = if tls { "https" } else { "http" };
+                self.join(PeerUrl::new(format!("{scheme}://{name}.demo.default.svc:2380")), false);
+            }
+            let ordinal = name.rsplit('-').next().unwrap();
+            self.edit(Kind::Pod, &name, |pod| {
+                pod["spec"]["nodeName"] = json!(format!("node-{ordinal}"));
+                pod["status"] = running(&format!("10.0.0.{ordinal}"));
+            });
+        }
+    }
+
+    fn etcd(&self, seen: &Snapshot) -> Etcd {
+        let at = self.now;
+        let alive: Vec<(&MemberName, &Listed)> = seen
+            .pods
+            .iter()
+            .filter(|(name, pod)| pod.ready && !self.silent.contains(name.as_str()))
+            .filter_map(|(name, _)| {
+                let url = seen.peer_url(name);
+                Some((name, self.members.iter().find(|member| member.peer_url == url)?))
+            })
+            .collect();
+        let voters = self.members.iter().filter(|member| !member.is_learner).count();
+        let healthy = alive.iter().filter(|(_, member)| !member.is_learner).count();
+        let quorum = has_quorum(healthy, voters);
+        let leads = alive.iter().find(|(_, member)| Some(member.id) == self.leader).or(alive.first());
+        let leader = leads.filter(|_| quorum).map(|(_, member)| member.id);
+        let mut answers: BTreeMap<MemberName, Answer> = BTreeMap::new();
+        for (name, member) in &alive {
+            let said = Said {
+                cluster_id: ClusterId(0xc1),
+                member_id: member.id,
+                leader,
+                is_learner: member.is_learner,
+                applied: 7,
+                revision: Revision(3),
+                version: Version::new(3, 6, 16),
+                errors: Vec::new(),
+            };
+            answers.insert((*name).clone(), Answer { at, said: Ok(said) });
+        }
+        for name in seen.pods.keys().filter(|name| self.silent.contains(name.as_str())) {
+            answers.insert(name.clone(), Answer { at, said: Err("it does not answer within 2s".to_owned()) });
+        }
+        let list = leads.filter(|_| quorum).map(|(via, _)| List {
+            at,
+            cluster_id: ClusterId(0xc1),
+            via: (*via).clone(),
+            members: self.members.clone(),
+        });
+        let list_failure = list.is_none().then(|| "no voter that answers has a leader".to_owned());
+        Etcd { list, list_failure, answers }
+    }
+}
+
+pub fn cluster(spec: &Value) -> Value {
+    json!({
+        "apiVersion": "operator.etcd.io/v1alpha1",
+        "kind": "EtcdCluster",
+        "metadata": { "name": "demo", "namespace": "default", "uid": "u-1", "generation": 1 },
+        "spec": spec,
+    })
+}
+
+pub fn plain(size: usize) -> Value {
+    json!({ "size": size, "version": "3.6.16", "tls": { "provider": "disabled" } })
+}
+
+pub fn running(ip: &str) -> Value {
+    json!({
+        "phase": "Running",
+        "podIP": ip,
+        "conditions": [{ "type": "Ready", "status": "True" }],
+        "containerStatuses": [{
+            "name": "etcd", "image": "etcd", "imageID": "", "ready": true, "restartCount": 0,
+            "state": { "running": {} },
+        }],
+    })
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *into = patch.clone();
+        return;
+    };
+    if !into.is_object() {
+        *into = json!({});
+    }
+    let fields = into.as_object_mut().unwrap();
+    for (key, value) in patch {
+        if value.is_null() {
+            fields.remove(key);
+        } else {
+            merge(fields.entry(key.clone()).or_insert(Value::Null), value);
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One pass over one cluster: observe, validate, plan, execute, report.
+
+use quorate_api::EtcdCluster;
+use quorate_api::status::EtcdClusterStatus;
+use quorate_manifests::certificate::{self, Certificate};
+use quorate_manifests::{Invalid, Seen, Sight, Situation, events, invalid_status, snapshot, status};
+use quorate_model::{ClusterRef, ClusterUid, Effect, Plan, Snapshot, Waiting};
+use quorate_planner::plan;
+
+use super::Shared;
+use super::pace::Ended;
+use crate::crash::Side;
+use crate::execute::send::{self, SendError};
+use crate::execute::{Scene, Stopped, carry_out, write_status};
+use crate::look::{Credentials, Lines, Speech, look};
+use crate::observe::{Foreigners, Own, Versions, View};
+use crate::report::{self, Said, Trouble};
+
+/// What is kept of one cluster from pass to pass. All of it can be lost: it saves time and repetition, nothing else.
+pub(super) struct Worker {
+    shared: Shared,
+    cluster: ClusterRef,
+    own: Own,
+    lines: Lines,
+    foreigners: Foreigners,
+    said: Said,
+    /// What the last pass saw or wrote.
+    known: Versions,
+    /// What the last pass did.
+    done: Vec<Effect>,
+    /// What the last pass could not do.
+    trouble: Option<Trouble>,
+}
+
+/// How a pass ended.
+pub(super) enum Passed {
+    /// The object is gone.
+    Gone,
+    /// The object is there.
+    Ended(Ended),
+}
+
+impl Worker {
+    pub(super) fn new(shared: Shared, cluster: ClusterRef) -> Self {
+        Self {
+            shared,
+            cluster,
+            own: Own::default(),
+            lines: Lines::default(),
+            foreigners: Foreigners::default(),
+            said: Said::default(),
+            known: Versions::new(),
+            done: Vec::new(),
+            trouble: None,
+        }
+    }
+
+    /// Whether Kubernetes looks otherwise than the last pass left it.
+    pub(super) fn has_news(&mut self) -> bool {
+        self.own.view(&self.shared.indexes, &self.cluster).versions() != self.known
+    }
+
+    /// The pass.
+    pub(super) async fn pass(&mut self) -> Passed {
+        self.read_what_the_watch_forgot().await;
+        let view = self.own.view(&self.shared.indexes, &self.cluster);
+        self.known = view.versions();
+        let Some(read) = view.cluster.clone() else { return Passed::Gone };
+        let ended = match &read.0 {
+            Ok(cluster) => {
+                self.pass_over(cluster, &view).await.unwrap_or_else(|stopped| self.stopped(stopped))
+            }
+            Err(invalid) => {
+                // The resource definition lets nothing through that does not parse; an older one might.
+                tracing::error!(error = %invalid.error, "the object can not be read, so nothing is done");
+                Ended::UserMustEdit
+            }
+        };
+        self.own.add_to(&mut self.known);
+        Passed::Ended(ended)
+    }
+
+    /// What can not be read now is read in the next pass.
+    async fn read_what_the_watch_forgot(&mut self) {
+        for (kind, name) in self.own.doubtful() {
+            match send::read(&self.shared, kind, &self.cluster.namespace, &name).await {
+                Ok(Some(object)) => self.own.stands(kind, object),
+                Ok(None) => self.own.missing(kind, &name),
+                Err(error) => tracing::debug!(kind = kind.as_str(), name, %error, "not read"),
+            }
+        }
+    }
+
+    async fn pass_over(&mut self, cluster: &EtcdCluster, view: &View) -> Result<Ended, Stopped> {
+        let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
+        let conflicts = self.foreigners.look(&self.shared, &self.cluster, &uid).await;
+        let objects = view.seen(cluster, conflicts);
+        let Sight { snapshot: mut seen, refused } = match snapshot(&objects, &self.shared.defaults) {
+            Ok(sight) => sight,
+            Err(invalid) => return self.refuse(cluster, &invalid).await,
+        };
+        self.lines.speak(speech(&objects, &seen));
+        let Shared { clock, metrics, .. } = &self.shared;
+        seen.etcd = look(&self.cluster, &seen.pods, &mut self.lines, clock, metrics).await;
+
+        let now = clock.now();
+        let plan = plan(&seen, now);
+        report::show(&self.shared, &seen, &plan, now);
+        let situation = Situation { cluster, snapshot: &seen, refused: refused.as_ref(), plan: &plan, now };
+        let status = status(&situation);
+        let before = cluster.status.clone().unwrap_or_default();
+        let cluster = &self.latch(cluster, &plan, &status).await?;
+        let told = events(&before, &status);
+        report::tell(&self.shared, &mut self.said, cluster, told, now);
+
+        let Self { shared, cluster: at, lines, own, .. } = self;
+        let scene =
+            Scene { shared, cluster: at, objects: &objects, seen: &seen, record: &plan.record, lines };
+        let carried = carry_out(&scene, cluster, &plan.effects, own).await;
+        if let Err(stopped) = carried {
+            self.report_trouble(cluster, &status, &stopped).await?;
+            return Err(stopped);
+        }
+        self.trouble = None;
+        Ok(self.ended(plan))
+    }
+
+    /// Writes status before any effect, whether or not anything is latched: it is true either way.
+    async fn latch(
+        &mut self,
+        cluster: &EtcdCluster,
+        plan: &Plan,
+        status: &EtcdClusterStatus,
+    ) -> Result<EtcdCluster, Stopped> {
+        let hook = self.shared.hook.clone();
+        for step in &plan.latches {
+            hook.reached(Side::Before, *step).await;
+        }
+        let status = report::with_trouble(status.clone(), self.trouble.as_ref());
+        let written = write_status(&self.shared, cluster, &status, &mut self.own).await;
+        for step in &plan.latches {
+            let outcome = written.as_ref().map_or_else(SendError::as_label, |_| "ok");
+            self.shared.metrics.effect(&step.to_string(), outcome);
+        }
+        let written = written.map_err(|error| Stopped::without_status(&error))?;
+        for step in &plan.latches {
+            tracing::info!(%step, "latched");
+            hook.reached(Side::After, *step).await;
+        }
+        Ok(written.unwrap_or_else(|| cluster.clone()))
+    }
+
+    /// The spec can not be honoured, and nothing was ever committed that could be looked after instead.
+    async fn refuse(&mut self, cluster: &EtcdCluster, invalid: &Invalid) -> Result<Ended, Stopped> {
+        let now = self.shared.clock.now();
+        let status = invalid_status(cluster, invalid, now);
+        write_status(&self.shared, cluster, &status, &mut self.own)
+            .await
+            .map_err(|error| Stopped::without_status(&error))?;
+        report::tell(&self.shared, &mut self.said, cluster, vec![report::refused(invalid)], now);
+        Ok(Ended::UserMustEdit)
+    }
+
+    /// What could not be done stands in status until it is done.
+    async fn report_trouble(
+        &mut self,
+        cluster: &EtcdCluster,
+        status: &EtcdClusterStatus,
+        stopped: &Stopped,
+    ) -> Result<(), Stopped> {
+        let Some(trouble) = &stopped.trouble else { return Ok(()) };
+        let status = report::with_trouble(status.clone(), Some(trouble));
+        let now = self.shared.clock.now();
+        report::tell(&self.shared, &mut self.said, cluster, vec![trouble.event()], now);
+        self.trouble = Some(trouble.clone());
+        write_status(&self.shared, cluster, &status, &mut self.own)
+            .await
+            .map_err(|error| Stopped::without_status(&error))
+            .map(drop)
+    }
+
+    fn stopped(&mut self, stopped: Stopped) -> Ended {
+        if let Some(trouble) = &stopped.trouble {
+            tracing::warn!(
+                reason = trouble.reason,
+                message = trouble.message,
+                "the pass ended before its plan did"
+            );
+        }
+        if let Some(foreign) = stopped.foreign {
+            self.foreigners.met(foreign);
+        }
+        self.done.clear();
+        stopped.ended
+    }
+
+    /// Everything that was planned is done.
+    fn ended(&mut self, plan: Plan) -> Ended {
+        let Plan { latches, effects, waiting, record: _ } = plan;
+        let in_vain = latches.is_empty() && effects == self.done;
+        let acted = !latches.is_empty() || !effects.is_empty();
+        self.done = effects;
+        match (acted, in_vain) {
+            (true, true) => Ended::ActedInVain,
+            (true, false) => Ended::Acted,
+            (false, _) => waiting.iter().map(waits).min().unwrap_or(Ended::Calm),
+        }
+    }
+}
+
+/// How members are spoken to.
+fn speech(objects: &Seen<'_>, seen: &Snapshot) -> Speech {
+    if !seen.target().tls {
+        return Speech::Plain;
+    }
+    let kept = certificate::kept(Certificate::Client, &objects.secrets, &seen.cluster, &seen.uid);
+    kept.map_or(Speech::NotYet, |kept| {
+        Speech::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
+    })
+}
+
+/// How soon it may look otherwise. What only shows in etcd has to be asked for; what shows in Kubernetes wakes us.
+fn waits(waiting: &Waiting) -> Ended {
+    match waiting {
+        Waiting::FirstLeader
+        | Waiting::InSync(_)
+        | Waiting::Objects
+        | Waiting::Clearing(_)
+        | Waiting::PodStarting(_)
+        | Waiting::PodStopping(_)
+        | Waiting::VolumeGoing(_)
+        | Waiting::SafePoint(_) => Ended::Waiting,
+        Waiting::Quorum { .. } | Waiting::Sick(..) | Waiting::PodStuck(..) | Waiting::Unsafe(_) => {
+            Ended::Unwell
+        }
+        Waiting::Paused
+        | Waiting::ForeignObjects(_)
+        | Waiting::ExistingData { .. }
+        | Waiting::SplitBrain(_)
+        | Waiting::WrongMember { .. }
+        | Waiting::VolumeLost(_)
+        | Waiting::UnmanagedMember(..)
+        | Waiting::VersionRefused(_) => Ended::UserMustEdit,
+    }
+}

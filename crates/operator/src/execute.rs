@@ -1,0 +1,205 @@
+//! Carries a plan out, in order, and decides nothing: every effect becomes the one request that `manifests` made of it, or
+//! the one call to etcd that it names. The first that does not succeed ends the pass; the next pass looks again.
+//!
+//! Nothing is retried here. A membership call whose reply is lost is not failed and not done: it is unknown (R8).
+
+mod etcd;
+mod kubernetes;
+pub(crate) mod send;
+
+use futures::future::join_all;
+use quorate_api::EtcdCluster;
+use quorate_manifests::Seen;
+use quorate_model::{ClusterRef, Effect, Record, Snapshot};
+
+use crate::cluster::Shared;
+use crate::cluster::pace::Ended;
+use crate::crash::Side;
+use crate::look::Lines;
+use crate::observe::{Foreign, Own};
+use crate::report::Trouble;
+use etcd::Call;
+use send::SendError;
+
+pub(crate) use kubernetes::write_status;
+
+/// What effects are carried out upon.
+pub(crate) struct Scene<'a> {
+    pub(crate) shared: &'a Shared,
+    pub(crate) cluster: &'a ClusterRef,
+    /// The objects that the plan was made on.
+    pub(crate) objects: &'a Seen<'a>,
+    /// The snapshot that the plan was made on.
+    pub(crate) seen: &'a Snapshot,
+    /// The record of the plan, which stands in status now.
+    pub(crate) record: &'a Record,
+    /// The connections to members.
+    pub(crate) lines: &'a Lines,
+}
+
+/// Why a pass ended before its plan did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stopped {
+    /// When to try again.
+    pub(crate) ended: Ended,
+    /// Something that status and events must say, if so.
+    pub(crate) trouble: Option<Trouble>,
+    /// An object of somebody else that has our name.
+    pub(crate) foreign: Option<Foreign>,
+}
+
+/// Carries effects out. What the API server replied goes into `own`, whether or not all went well.
+pub(crate) async fn carry_out(
+    scene: &Scene<'_>,
+    cluster: &EtcdCluster,
+    effects: &[Effect],
+    own: &mut Own,
+) -> Result<(), Stopped> {
+    let mut cluster = cluster.clone();
+    for group in effects.chunk_by(go_together) {
+        if scene.shared.stop.is_cancelled() {
+            return Err(Stopped::quietly(Ended::Waiting));
+        }
+        let outcomes = join_all(group.iter().map(|effect| carried_out(scene, &cluster, effect))).await;
+        let mut stopped = None;
+        for (effect, outcome) in group.iter().zip(outcomes) {
+            match outcome {
+                Ok(replies) => {
+                    for reply in replies {
+                        // Later effects of this plan must not be refused because of earlier ones.
+                        cluster = reply.cluster().unwrap_or(cluster);
+                        reply.note(own);
+                    }
+                }
+                Err(failed) => {
+                    let now = failed.into_stopped(&effect.to_string(), own);
+                    stopped = stopped.or(Some(now));
+                }
+            }
+        }
+        if let Some(stopped) = stopped {
+            return Err(stopped);
+        }
+    }
+    Ok(())
+}
+
+/// Creates of one step do not build on each other, so they are sent side by side. Everything else waits for what stands
+/// before it.
+fn go_together(one: &Effect, next: &Effect) -> bool {
+    creates(one) && creates(next) && one.step() == next.step()
+}
+
+fn creates(effect: &Effect) -> bool {
+    match effect {
+        Effect::ApplyPeerService
+        | Effect::IssueCertificates
+        | Effect::CreateVolume { .. }
+        | Effect::CreatePod { .. }
+        | Effect::StampVolume { .. }
+        | Effect::ApplyClientService
+        | Effect::ApplyBudget { .. } => true,
+        Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::ExpandVolume { .. }
+        | Effect::DeletePod { .. }
+        | Effect::DeleteVolume { .. }
+        | Effect::AddLearner { .. }
+        | Effect::Promote { .. }
+        | Effect::RemoveMember { .. }
+        | Effect::MoveLeadership { .. } => false,
+    }
+}
+
+impl Stopped {
+    /// Nothing needs to be said.
+    pub(crate) fn quietly(ended: Ended) -> Self {
+        Self { ended, trouble: None, foreign: None }
+    }
+
+    /// Status could not be written, so nothing else was done.
+    pub(crate) fn without_status(error: &SendError) -> Self {
+        let ended = error.ended();
+        let reason = "StatusNotWritten";
+        let trouble =
+            (ended == Ended::Failed).then(|| Trouble { reason, message: format!("status: {error}") });
+        Self { ended, trouble, foreign: None }
+    }
+}
+
+/// Why one effect was not carried out.
+enum Failed {
+    Etcd(etcd::CallFailed),
+    Kube(kubernetes::Failure),
+}
+
+impl Failed {
+    fn into_stopped(self, what: &str, own: &mut Own) -> Stopped {
+        match self {
+            Self::Etcd(failed) => failed.into_stopped(what),
+            Self::Kube(failed) => failed.into_stopped(what, own),
+        }
+    }
+}
+
+async fn carried_out(
+    scene: &Scene<'_>,
+    cluster: &EtcdCluster,
+    effect: &Effect,
+) -> Result<Vec<kubernetes::Reply>, Failed> {
+    let step = effect.step();
+    scene.shared.hook.reached(Side::Before, step).await;
+    let outcome = one(scene, cluster, effect).await;
+    let label = match &outcome {
+        Ok(_) => "ok",
+        Err(Failed::Etcd(failed)) => failed.as_label(),
+        Err(Failed::Kube(failed)) => failed.error.as_label(),
+    };
+    scene.shared.metrics.effect(&step.to_string(), label);
+    match &outcome {
+        Ok(_) => tracing::info!(%step, %effect, "done"),
+        // Whoever ends the pass with it says it aloud, if it is to be said.
+        Err(Failed::Etcd(error)) => tracing::debug!(%step, %effect, %error, "not done"),
+        Err(Failed::Kube(failed)) => tracing::debug!(%step, %effect, error = %failed.error, "not done"),
+    }
+    if outcome.is_ok() {
+        scene.shared.hook.reached(Side::After, step).await;
+    }
+    outcome
+}
+
+async fn one(
+    scene: &Scene<'_>,
+    cluster: &EtcdCluster,
+    effect: &Effect,
+) -> Result<Vec<kubernetes::Reply>, Failed> {
+    let called = match effect {
+        Effect::AddLearner { peer_url, via, .. } => {
+            etcd::call(scene, Call::Add, via, async |member| member.member_add_learner(peer_url).await).await
+        }
+        Effect::Promote { id, via, .. } => {
+            etcd::call(scene, Call::Promote, via, async |member| member.member_promote(*id).await).await
+        }
+        Effect::RemoveMember { id, via, .. } => {
+            etcd::call(scene, Call::Remove, via, async |member| member.member_remove(*id).await).await
+        }
+        Effect::MoveLeadership { from, to_id, .. } => {
+            etcd::call(scene, Call::MoveLeader, from, async |member| member.move_leader(*to_id).await).await
+        }
+        Effect::AddFinalizer
+        | Effect::RemoveFinalizer
+        | Effect::ApplyPeerService
+        | Effect::IssueCertificates
+        | Effect::CreateVolume { .. }
+        | Effect::StampVolume { .. }
+        | Effect::ExpandVolume { .. }
+        | Effect::CreatePod { .. }
+        | Effect::DeletePod { .. }
+        | Effect::DeleteVolume { .. }
+        | Effect::ApplyClientService
+        | Effect::ApplyBudget { .. } => {
+            return kubernetes::carry_out(scene, cluster, effect).await.map_err(Failed::Kube);
+        }
+    };
+    called.map(|()| Vec::new()).map_err(Failed::Etcd)
+}

@@ -1,0 +1,235 @@
+//! From start to end: connect, watch, lead, work, and let go in the reverse order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use futures::future::join_all;
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use quorate_manifests::Defaults;
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::args::{Bind, OperatorArgs};
+use crate::calls::counted;
+use crate::clock::Clock;
+use crate::cluster::Shared;
+use crate::crash::{AbortAt, Hook, NoCrash};
+use crate::fleet::Fleet;
+use crate::lease::{Elector, Leadership, LeaseLost};
+use crate::metrics::Metrics;
+use crate::report::events;
+use crate::serve::{self, ListenError};
+use crate::watch::{Indexes, watches};
+
+/// How long effects under way may take to end after a signal. Longer than any call.
+const GRACE: Duration = Duration::from_secs(8);
+
+/// How an operator runs.
+#[derive(Clone)]
+pub struct Options {
+    /// What specs may leave out.
+    pub defaults: Defaults,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// Where health is served.
+    pub health: Option<SocketAddr>,
+    /// Whether to compete for the lease.
+    pub leader_elect: bool,
+    /// Where to work; everywhere if empty.
+    pub namespaces: Vec<String>,
+    /// How many writes to the Kubernetes API may be under way.
+    pub workers: usize,
+    /// Told of crash points.
+    pub hook: Arc<dyn Hook>,
+    /// The time.
+    pub clock: Clock,
+}
+
+/// Why the operator ended, or did not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The kubeconfig can not be used.
+    #[error("the kubeconfig can not be used")]
+    Kubeconfig(#[from] KubeconfigError),
+    /// Nothing says where the Kubernetes API is.
+    #[error("no Kubernetes API to talk to")]
+    NoConfig(#[from] kube::config::InferConfigError),
+    /// The client can not be built.
+    #[error("no client for the Kubernetes API")]
+    Client(#[from] kube::Error),
+    /// A port is taken.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// Signals can not be received.
+    #[error("signals can not be received")]
+    Signals(#[source] std::io::Error),
+    /// Somebody else leads now.
+    #[error(transparent)]
+    LeaseLost(#[from] LeaseLost),
+    /// A watch ended, which it never does by itself.
+    #[error("a watch ended")]
+    WatchEnded,
+}
+
+/// Runs the operator until SIGTERM or SIGINT. Logging and rustls' provider are the program's to set up.
+pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
+    let client = client(&args).await?;
+    let stop = CancellationToken::new();
+    let mut signals = JoinSet::new();
+    signals.spawn(on_signal(stop.clone()).map_err(RunError::Signals)?);
+    run_with(client, Options::from(args), stop).await
+}
+
+/// Runs the operator against this client until `shutdown`. Dropping the future is a crash: whatever is under way stops
+/// where it is.
+pub async fn run_with(
+    client: kube::Client,
+    options: Options,
+    shutdown: CancellationToken,
+) -> Result<(), RunError> {
+    let (metrics, registry) = Metrics::new();
+    let client = counted(client, &metrics);
+    // Aborted when dropped.
+    let mut beside = JoinSet::new();
+    let served = CancellationToken::new();
+    if let Some(address) = options.metrics {
+        let listener = serve::listen(address, "metrics").await?;
+        beside.spawn(serve::serve(listener, serve::metrics(registry), served.clone()));
+    }
+    let health = match options.health {
+        Some(address) => Some(serve::listen(address, "health").await?),
+        None => None,
+    };
+
+    let (mut leadership, elector) = if options.leader_elect {
+        let identity = identity(&options.clock);
+        let (elector, leadership) =
+            Elector::new(client.clone(), client.default_namespace(), identity, options.clock.clone());
+        (leadership, Some(elector))
+    } else {
+        (Leadership::endless(), None)
+    };
+    let (events, publisher) = events(client.clone(), leadership.clone(), metrics.clone());
+    beside.spawn(publisher.run());
+
+    let stop = shutdown.child_token();
+    let fleet = Fleet::new(Shared {
+        client: client.clone(),
+        indexes: Indexes::default(),
+        defaults: Arc::new(options.defaults),
+        leadership: leadership.clone(),
+        writers: Arc::new(Semaphore::new(options.workers)),
+        hook: options.hook,
+        clock: options.clock,
+        metrics,
+        events,
+        stop: stop.clone(),
+    });
+    let _dies_with_us = AbortOnDrop(&fleet);
+    let (watching, listed) = watches(&client, &options.namespaces, fleet.indexes(), &fleet);
+    if let Some(listener) = health {
+        beside.spawn(serve::serve(listener, serve::health(listed.clone()), served.clone()));
+    }
+    let mut watches = JoinSet::new();
+    for watch in watching {
+        watches.spawn(watch);
+    }
+
+    // Its own token: the lease is let go only when nothing is written any more.
+    let resign = CancellationToken::new();
+    let mut election = JoinSet::new();
+    if let Some(elector) = elector {
+        election.spawn(elector.run(resign.clone()));
+    }
+    let work = async {
+        join_all(listed.iter().map(CancellationToken::cancelled)).await;
+        tracing::info!("every watch has listed what there is");
+        leadership.begun().await;
+        fleet.open();
+        std::future::pending::<()>().await;
+    };
+    let ended = tokio::select! {
+        () = work => Ok(()),
+        () = shutdown.cancelled() => Ok(()),
+        Some(lost) = election.join_next() => lost.unwrap_or(Err(LeaseLost)).map_err(RunError::from),
+        Some(_) = watches.join_next() => Err(RunError::WatchEnded),
+    };
+    stop.cancel();
+    if tokio::time::timeout(GRACE, fleet.ended()).await.is_err() {
+        tracing::warn!("not every cluster's effects ended in time");
+    }
+    resign.cancel();
+    while election.join_next().await.is_some() {}
+    served.cancel();
+    tracing::info!("ended");
+    ended
+}
+
+impl From<OperatorArgs> for Options {
+    fn from(args: OperatorArgs) -> Self {
+        let address = |bind| match bind {
+            Bind::Off => None,
+            Bind::At(address) => Some(address),
+        };
+        Self {
+            defaults: Defaults { image_registry: args.image_registry, agent_image: args.agent_image },
+            metrics: address(args.metrics_bind_address),
+            health: address(args.health_probe_bind_address),
+            leader_elect: args.leader_elect,
+            namespaces: args.namespaces,
+            workers: args.workers,
+            hook: match args.crash_at {
+                Some(point) => Arc::new(AbortAt::new(point)),
+                None => Arc::new(NoCrash),
+            },
+            clock: Clock::system(),
+        }
+    }
+}
+
+struct AbortOnDrop<'a>(&'a Fleet);
+
+impl Drop for AbortOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+async fn client(args: &OperatorArgs) -> Result<kube::Client, RunError> {
+    let mut config = match &args.kubeconfig {
+        Some(file) => {
+            let kubeconfig = Kubeconfig::read_from(file)?;
+            kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?
+        }
+        None => kube::Config::infer().await?,
+    };
+    // A write that is repeated behind our back is two writes.
+    config.default_retry = false;
+    config.connect_timeout = Some(Duration::from_secs(3));
+    Ok(kube::Client::try_from(config)?)
+}
+
+fn on_signal(stop: CancellationToken) -> std::io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        tracing::info!("asked to end");
+        stop.cancel();
+    })
+}
+
+/// No other operator, now or later, has the same.
+fn identity(clock: &Clock) -> String {
+    static OPERATORS: AtomicU32 = AtomicU32::new(0);
+    let nth = OPERATORS.fetch_add(1, Ordering::Relaxed);
+    let host = std::env::var("HOSTNAME").unwrap_or_else(|_| "quorate".to_owned());
+    format!("{host}_{}_{}_{nth}", std::process::id(), clock.now().0)
+}

@@ -1,0 +1,69 @@
+//! What the operator serves over HTTP: metrics, and whether it lives and is ready.
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::sync::Arc;
+
+use axum::Router;
+use axum::http::{StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::registry::Registry;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+/// A port that could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[error("can not listen on {address} for {purpose}")]
+pub struct ListenError {
+    address: SocketAddr,
+    purpose: &'static str,
+    source: std::io::Error,
+}
+
+/// Opens a port. Where there is no IPv6, any address means any address of IPv4.
+pub async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpListener, ListenError> {
+    let bound = match TcpListener::bind(address).await {
+        Err(_) if address.ip() == Ipv6Addr::UNSPECIFIED => {
+            TcpListener::bind((Ipv4Addr::UNSPECIFIED, address.port())).await
+        }
+        bound => bound,
+    };
+    bound.map_err(|source| ListenError { address, purpose, source })
+}
+
+/// `/metrics`.
+pub fn metrics(registry: Registry) -> Router {
+    let registry = Arc::new(registry);
+    Router::new().route("/metrics", get(async move || shown(&registry)))
+}
+
+/// `/healthz`: the process answers. `/readyz`: every watch has listed what there is.
+pub fn health(ready: Vec<CancellationToken>) -> Router {
+    let ready = Arc::new(ready);
+    Router::new().route("/healthz", get(async || "ok")).route(
+        "/readyz",
+        get(async move || match ready.iter().filter(|watch| !watch.is_cancelled()).count() {
+            0 => (StatusCode::OK, "ok".to_owned()),
+            missing => (StatusCode::SERVICE_UNAVAILABLE, format!("{missing} watches have not listed yet")),
+        }),
+    )
+}
+
+/// Serves until `stop`.
+pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToken) {
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stop.cancelled_owned()).await {
+        tracing::error!(%error, "serving ended");
+    }
+}
+
+fn shown(registry: &Registry) -> Response {
+    let mut text = String::new();
+    match encode(&mut text, registry) {
+        Ok(()) => {
+            let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+            ([(header::CONTENT_TYPE, kind)], text).into_response()
+        }
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
+}

@@ -1,0 +1,91 @@
+//! Of several operators one acts, and the next takes over.
+
+mod world;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use k8s_openapi::api::coordination::v1::Lease;
+use quorate_api::EtcdCluster;
+use quorate_operator::Options;
+use tokio::time::Instant;
+use world::{Gate, World, three_members, until, until_pods};
+
+const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
+
+fn elected(options: &mut Options) {
+    options.leader_elect = true;
+}
+
+async fn holder(world: &World) -> Result<String> {
+    let lease = world.api::<Lease>().get_opt("quorate.operator.etcd.io").await?;
+    Ok(lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity).unwrap_or_default())
+}
+
+async fn until_held(world: &World, by_another_than: &str) -> Result<String> {
+    let mut found = String::new();
+    until("the lease is held", async || {
+        found = holder(world).await?;
+        Ok(if found.is_empty() || found == by_another_than { Err(found.clone()) } else { Ok(()) })
+    })
+    .await?;
+    Ok(found)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_lease_of_a_leader_that_died_is_taken_over_once_it_has_run_out_and_not_before() -> Result<()> {
+    let world = World::new().await?;
+    let first = world.operator_over(world.client.clone(), elected);
+    let leader = until_held(&world, "").await?;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let _second = world.operator_over(world.client.clone(), elected);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(holder(&world).await?, leader, "a lease that is renewed is left alone");
+
+    let died = Instant::now();
+    drop(first);
+    until_held(&world, &leader).await?;
+    let took = died.elapsed();
+    assert!(took >= Duration::from_secs(12) && took <= Duration::from_secs(20), "{took:?}");
+    world.create_cluster(three_members()).await?;
+    until_pods(&world, &PODS).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_is_asked_to_end_lets_go_at_once() -> Result<()> {
+    let world = World::new().await?;
+    let first = world.operator_over(world.client.clone(), elected);
+    let leader = until_held(&world, "").await?;
+    let _second = world.operator_over(world.client.clone(), elected);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let asked = Instant::now();
+    first.stop().await?;
+    until_held(&world, &leader).await?;
+    assert!(asked.elapsed() <= Duration::from_secs(5), "{:?}", asked.elapsed());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn h17_a_leader_that_can_not_renew_stops_writing_before_its_lease_runs_out_and_ends() -> Result<()> {
+    let world = World::new().await?;
+    let cut = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let seen = cut.clone();
+    // The lease can not be reached any more; everything else can.
+    let client = world.client_through(move |request| {
+        let renews = request.uri().path().contains("/leases");
+        if renews && seen.load(std::sync::atomic::Ordering::SeqCst) { Gate::Never } else { Gate::Open }
+    });
+    let operator = world.operator_over(client, elected);
+    until_held(&world, "").await?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cut.store(true, std::sync::atomic::Ordering::SeqCst);
+    // Longer than the renew deadline, shorter than the lease.
+    tokio::time::sleep(Duration::from_secs(13)).await;
+    let version = world.kube.store().version();
+    world.create_cluster(three_members()).await?;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(world.kube.store().version(), version + 1, "nothing but the cluster itself was written");
+    assert!(world.api::<EtcdCluster>().get("demo").await?.status.is_none());
+    until("it has ended", async || Ok(if operator.has_ended() { Ok(()) } else { Err("it runs".to_owned()) }))
+        .await
+}

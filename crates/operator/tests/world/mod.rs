@@ -1,0 +1,227 @@
+//! The real operator over an in-memory Kubernetes, both in this process, on tokio's paused clock: nothing waits, and a
+//! crash is a dropped future.
+#![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use http::{Request, Response};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::client::Body;
+use quorate_api::{EtcdCluster, EtcdClusterStatus};
+use quorate_localkube::LocalKube;
+use quorate_model::Instant;
+use quorate_operator::crash::{Hook, NoCrash};
+use quorate_operator::{Clock, Options, RunError, run_with};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+/// Of the paused clock: it costs nothing.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// An arbitrary morning.
+const EPOCH: Instant = Instant(1_800_000_000_000);
+
+pub struct World {
+    pub kube: LocalKube,
+    pub client: kube::Client,
+    clock: Clock,
+    controllers: JoinHandle<()>,
+}
+
+/// A running operator. Dropping it is a crash.
+pub struct Operator {
+    stop: CancellationToken,
+    run: JoinHandle<Result<(), RunError>>,
+}
+
+impl World {
+    pub async fn new() -> Result<Self> {
+        let clock = Clock::of_runtime(EPOCH);
+        let times = clock.clone();
+        let now = move || k8s_openapi::jiff::Timestamp::from_millisecond(times.now().0).unwrap_or_default();
+        let kube = LocalKube::new(Arc::new(now));
+        let client = kube::Client::new(kube.service(), "default");
+        let running = kube.clone();
+        let controllers = tokio::spawn(async move { running.run_controllers().await });
+        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for definition in quorate_api::crds() {
+            definitions.create(&PostParams::default(), &definition).await?;
+        }
+        Ok(Self { kube, client, clock, controllers })
+    }
+
+    pub fn operator(&self) -> Operator {
+        self.operator_over(self.client.clone(), |_| {})
+    }
+
+    pub fn operator_with(&self, hook: Arc<dyn Hook>) -> Operator {
+        self.operator_over(self.client.clone(), |options| options.hook = hook)
+    }
+
+    pub fn operator_over(&self, client: kube::Client, change: impl FnOnce(&mut Options)) -> Operator {
+        let mut options = Options {
+            defaults: quorate_manifests::Defaults::default(),
+            metrics: None,
+            health: None,
+            leader_elect: false,
+            namespaces: Vec::new(),
+            workers: 8,
+            hook: Arc::new(NoCrash),
+            clock: self.clock.clone(),
+        };
+        change(&mut options);
+        let stop = CancellationToken::new();
+        let run = tokio::spawn(run_with(client, options, stop.clone()));
+        Operator { stop, run }
+    }
+
+    /// A client whose requests pass through this first: `Err` is the answer instead.
+    pub fn client_through(
+        &self,
+        gate: impl Fn(&Request<Body>) -> Gate + Send + Sync + 'static,
+    ) -> kube::Client {
+        let (inner, gate) = (self.client.clone(), Arc::new(gate));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (inner, verdict) = (inner.clone(), gate(&request));
+            async move {
+                match verdict {
+                    Gate::Open => inner.send(request).await,
+                    Gate::Never => std::future::pending().await,
+                    Gate::Refused(code, reason) => {
+                        let status = json!({
+                            "kind": "Status", "apiVersion": "v1", "status": "Failure",
+                            "code": code, "reason": reason, "message": format!("{reason} by the gate"),
+                        });
+                        let body = Body::from(serde_json::to_vec(&status).expect("plain data"));
+                        Ok(Response::builder().status(code).body(body).expect("a plain answer"))
+                    }
+                    Gate::ReplyLost => {
+                        let _ = inner.send(request).await;
+                        Err(kube::Error::ReadEvents(std::io::Error::other("the connection broke")))
+                    }
+                }
+            }
+        });
+        kube::Client::new(service, "default")
+    }
+
+    pub async fn create_cluster(&self, spec: Value) -> Result<EtcdCluster> {
+        let object = json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+            "metadata": {"name": "demo"}, "spec": spec,
+        });
+        let clusters: Api<EtcdCluster> = self.api();
+        Ok(clusters.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    {
+        Api::default_namespaced(self.client.clone())
+    }
+
+    pub async fn names<K>(&self) -> Result<Vec<String>>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+        K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        let listed = self.api::<K>().list(&ListParams::default()).await?;
+        Ok(listed.into_iter().filter_map(|object| object.meta().name.clone()).collect())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+    pub async fn delete<K>(&self, name: &str) -> Result<()>
+    where
+        K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+        K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        self.api::<K>().delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
+    pub async fn status(&self) -> Result<EtcdClusterStatus> {
+        Ok(self.api::<EtcdCluster>().get("demo").await?.status.unwrap_or_default())
+    }
+
+    /// The message of a condition, if its status is as said.
+    pub async fn condition(&self, type_: &str, status: &str) -> Result<Option<(String, String)>> {
+        let conditions = self.status().await?.conditions;
+        let found = conditions.into_iter().find(|one| one.type_ == type_ && one.status == status);
+        Ok(found.map(|one| (one.reason, one.message)))
+    }
+
+    /// How often objects were created and deleted.
+    pub fn writes(&self) -> BTreeMap<String, u64> {
+        self.kube.store().write_counts()
+    }
+}
+
+/// What becomes of a request.
+pub enum Gate {
+    Open,
+    Never,
+    Refused(u16, &'static str),
+    ReplyLost,
+}
+
+impl Operator {
+    /// As SIGTERM does.
+    pub async fn stop(mut self) -> Result<()> {
+        self.stop.cancel();
+        (&mut self.run).await??;
+        Ok(())
+    }
+
+    pub fn has_ended(&self) -> bool {
+        self.run.is_finished()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.run.abort();
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        self.controllers.abort();
+    }
+}
+
+/// Waits until it holds; what it says last is the failure.
+pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<Result<(), String>>) -> Result<()> {
+    let deadline = tokio::time::Instant::now() + DEADLINE;
+    loop {
+        let not_yet = match holds().await? {
+            Ok(()) => return Ok(()),
+            Err(not_yet) => not_yet,
+        };
+        if tokio::time::Instant::now() > deadline {
+            bail!("{what}: {not_yet}");
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+pub async fn until_pods(world: &World, wanted: &[&str]) -> Result<()> {
+    until("the Pods are there", async || {
+        let pods = world.names::<k8s_openapi::api::core::v1::Pod>().await?;
+        Ok(if pods == wanted {
+            Ok(())
+        } else {
+            Err(format!("{pods:?}; {:#?}", world.status().await?.conditions))
+        })
+    })
+    .await
+}
+
+pub fn three_members() -> Value {
+    json!({"size": 3, "version": "3.6.16"})
+}

@@ -1,0 +1,76 @@
+//! Moves the playground into a mount namespace of its own, so that it and the containers it starts can mount what they
+//! like and nobody else sees it. Without root this takes a user namespace as well, in which this process is root and
+//! outside of which it is who it was.
+//!
+//! Must run before any thread exists: the kernel moves only a process of one thread into a user namespace.
+
+use std::fs;
+
+use nix::errno::Errno;
+use nix::mount::{MsFlags, mount};
+use nix::sched::{CloneFlags, unshare};
+use nix::unistd::{getegid, geteuid};
+
+/// The machine does not let us have namespaces.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "this machine does not let {who} make a user namespace ({source}), which the playground needs to give each \
+     container a file system of its own. One of these helps:\n{remedies}"
+)]
+pub struct NoNamespace {
+    who: String,
+    remedies: String,
+    source: Errno,
+}
+
+/// Moves this process into its namespaces.
+pub fn enter() -> Result<(), NoNamespace> {
+    if geteuid().is_root() && own_mounts(CloneFlags::CLONE_NEWNS).is_ok() {
+        return Ok(());
+    }
+    let (user, group) = (geteuid(), getegid());
+    own_mounts(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).map_err(|source| refused(source, user.as_raw()))?;
+    let maps = [
+        ("/proc/self/setgroups", "deny".to_owned()),
+        ("/proc/self/uid_map", format!("0 {user} 1")),
+        ("/proc/self/gid_map", format!("0 {group} 1")),
+    ];
+    for (file, map) in maps {
+        let written = fs::write(file, map);
+        written.map_err(|error| refused(Errno::from_raw(error.raw_os_error().unwrap_or(0)), user.as_raw()))?;
+    }
+    // As root of the new namespace, and not before.
+    keep_to_ourselves().map_err(|source| refused(source, user.as_raw()))
+}
+
+fn own_mounts(flags: CloneFlags) -> Result<(), Errno> {
+    unshare(flags)?;
+    if flags.contains(CloneFlags::CLONE_NEWUSER) {
+        return Ok(());
+    }
+    keep_to_ourselves()
+}
+
+/// Nothing that is mounted here reaches the rest of the machine.
+fn keep_to_ourselves() -> Result<(), Errno> {
+    let nothing = None::<&str>;
+    mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)
+}
+
+fn refused(source: Errno, user: u32) -> NoNamespace {
+    let switch = |file: &str, bad: &str| fs::read_to_string(file).is_ok_and(|value| value.trim() == bad);
+    let mut remedies = Vec::new();
+    if switch("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1") {
+        remedies.push("sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0");
+    }
+    if switch("/proc/sys/kernel/unprivileged_userns_clone", "0") {
+        remedies.push("sudo sysctl -w kernel.unprivileged_userns_clone=1");
+    }
+    if switch("/proc/sys/user/max_user_namespaces", "0") {
+        remedies.push("sudo sysctl -w user.max_user_namespaces=15000");
+    }
+    remedies.push("run it as root");
+    remedies.push("inside a container: give the container CAP_SYS_ADMIN, or an unconfined seccomp profile");
+    let remedies: Vec<String> = remedies.iter().map(|remedy| format!("  - {remedy}")).collect();
+    NoNamespace { who: format!("user {user}"), remedies: remedies.join("\n"), source }
+}

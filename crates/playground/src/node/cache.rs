@@ -1,0 +1,130 @@
+//! What the node has to know of other objects: Secrets, ConfigMaps, claims, volumes and Services, kept up to date.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use futures::StreamExt;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret, Service};
+use kube::runtime::reflector::{self, ObjectRef, Store};
+use kube::runtime::{WatchStreamExt, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// The objects.
+#[derive(Clone)]
+pub struct Cache {
+    secrets: Store<Secret>,
+    config_maps: Store<ConfigMap>,
+    claims: Store<PersistentVolumeClaim>,
+    volumes: Store<PersistentVolume>,
+    services: Store<Service>,
+    changed: watch::Receiver<u64>,
+}
+
+/// The values of a Secret or ConfigMap.
+pub type Values = BTreeMap<String, Vec<u8>>;
+
+impl Cache {
+    /// Begins to watch, in tasks of this set.
+    pub fn start(client: &Client, tasks: &mut JoinSet<()>) -> Self {
+        let (told, changed) = watch::channel(0);
+        let told = Arc::new(told);
+        Self {
+            secrets: reflect(client, &told, tasks),
+            config_maps: reflect(client, &told, tasks),
+            claims: reflect(client, &told, tasks),
+            volumes: reflect(client, &told, tasks),
+            services: reflect(client, &told, tasks),
+            changed,
+        }
+    }
+
+    /// One that knows of nothing.
+    #[cfg(test)]
+    pub fn empty() -> Self {
+        Self {
+            secrets: reflector::store().0,
+            config_maps: reflector::store().0,
+            claims: reflector::store().0,
+            volumes: reflector::store().0,
+            services: reflector::store().0,
+            changed: watch::channel(0).1,
+        }
+    }
+
+    /// Waits until everything was listed once.
+    pub async fn ready(&self) {
+        let _ = self.secrets.wait_until_ready().await;
+        let _ = self.config_maps.wait_until_ready().await;
+        let _ = self.claims.wait_until_ready().await;
+        let _ = self.volumes.wait_until_ready().await;
+        let _ = self.services.wait_until_ready().await;
+    }
+
+    /// Fires at every change.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.changed.clone()
+    }
+
+    /// The values of a Secret.
+    pub fn secret(&self, namespace: &str, name: &str, optional: Option<bool>) -> Result<Values, String> {
+        match self.secrets.get(&ObjectRef::new(name).within(namespace)) {
+            Some(secret) => Ok(bytes(secret.data.as_ref())),
+            None => absent("secret", name, optional),
+        }
+    }
+
+    /// The values of a ConfigMap.
+    pub fn config_map(&self, namespace: &str, name: &str, optional: Option<bool>) -> Result<Values, String> {
+        match self.config_maps.get(&ObjectRef::new(name).within(namespace)) {
+            Some(map) => {
+                let mut values = bytes(map.binary_data.as_ref());
+                let texts = map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone().into_bytes()));
+                values.extend(texts);
+                Ok(values)
+            }
+            None => absent("configmap", name, optional),
+        }
+    }
+
+    /// A claim.
+    pub fn claim(&self, namespace: &str, name: &str) -> Option<Arc<PersistentVolumeClaim>> {
+        self.claims.get(&ObjectRef::new(name).within(namespace))
+    }
+
+    /// A volume.
+    pub fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
+        self.volumes.get(&ObjectRef::new(name))
+    }
+
+    /// All Services.
+    pub fn services(&self) -> Vec<Arc<Service>> {
+        self.services.state()
+    }
+}
+
+fn reflect<K>(client: &Client, told: &Arc<watch::Sender<u64>>, tasks: &mut JoinSet<()>) -> Store<K>
+where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
+    <K as Resource>::DynamicType: Eq + Hash + Clone + Default,
+{
+    let (store, writer) = reflector::store();
+    let (api, told) = (Api::<K>::all(client.clone()), told.clone());
+    tasks.spawn(async move {
+        let events = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
+        events.for_each(|_| std::future::ready(told.send_modify(|count| *count += 1))).await;
+    });
+    store
+}
+
+fn bytes(data: Option<&BTreeMap<String, k8s_openapi::ByteString>>) -> Values {
+    data.into_iter().flatten().map(|(key, value)| (key.clone(), value.0.clone())).collect()
+}
+
+fn absent(kind: &str, name: &str, optional: Option<bool>) -> Result<Values, String> {
+    if optional == Some(true) { Ok(Values::new()) } else { Err(format!("{kind} {name:?} not found")) }
+}

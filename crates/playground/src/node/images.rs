@@ -1,0 +1,107 @@
+//! What stands for container images here: etcd's are the programs this machine has, our own is this very program.
+
+use std::path::PathBuf;
+
+use crate::programs::Programs;
+use crate::shim::Bind;
+
+/// Resolves image references.
+#[derive(Clone, Debug)]
+pub struct Images {
+    programs: Programs,
+    quorate: PathBuf,
+}
+
+/// An image, as far as a container needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Image {
+    /// Its id, in status.
+    pub id: String,
+    /// Its files.
+    pub files: Vec<Bind>,
+    /// What runs when the container names no command.
+    pub entrypoint: Vec<String>,
+}
+
+impl Images {
+    /// Images made of these programs; `quorate` is our own.
+    pub fn new(programs: Programs, quorate: PathBuf) -> Self {
+        Self { programs, quorate }
+    }
+
+    /// The image of a reference, or why it cannot be pulled, as a container runtime says it.
+    pub fn pull(&self, reference: &str) -> Result<Image, String> {
+        let (repository, tag) = split(reference);
+        let name = repository.rsplit('/').next().unwrap_or_default();
+        if name == "quorate" {
+            return Ok(Image {
+                id: format!("playground://quorate/{}", env!("CARGO_PKG_VERSION")),
+                files: vec![file(&self.quorate, "/quorate")],
+                entrypoint: vec!["/quorate".to_owned()],
+            });
+        }
+        let found = if name.contains("etcd") { self.programs.get(tag) } else { None };
+        let Some(programs) = found else {
+            return Err(format!(
+                "rpc error: code = NotFound desc = failed to pull and unpack image \"{reference}\": failed to resolve \
+                 reference \"{reference}\": {reference}: not found (the playground has etcd {} and quorate)",
+                self.programs.versions().join(", ")
+            ));
+        };
+        let mut files = vec![file(&programs.etcd, "/usr/local/bin/etcd")];
+        files.extend(programs.etcdctl.iter().map(|path| file(path, "/usr/local/bin/etcdctl")));
+        files.extend(programs.etcdutl.iter().map(|path| file(path, "/usr/local/bin/etcdutl")));
+        Ok(Image {
+            id: format!("playground://etcd/{}", programs.version),
+            files,
+            entrypoint: vec!["/usr/local/bin/etcd".to_owned()],
+        })
+    }
+}
+
+fn file(from: &std::path::Path, to: &str) -> Bind {
+    Bind { from: from.to_owned(), to: to.into(), read_only: true }
+}
+
+/// Repository and tag. A colon before a slash belongs to a port.
+fn split(reference: &str) -> (&str, &str) {
+    let reference = reference.split_once('@').map_or(reference, |(before, _digest)| before);
+    match reference.rsplit_once(':') {
+        Some((repository, tag)) if !tag.contains('/') => (repository, tag),
+        Some(_) | None => (reference, "latest"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn images() -> Images {
+        Images::new(Programs::of(&["3.5.21", "3.6.10"]), "/bin/quorate".into())
+    }
+
+    #[test]
+    fn an_etcd_image_of_any_registry_is_the_program_of_its_version() {
+        for reference in
+            ["gcr.io/etcd-development/etcd:v3.6.10", "quay.io:443/coreos/etcd:3.6.10", "etcd:v3.6.10@sha256:00"]
+        {
+            let image = images().pull(reference).unwrap();
+            assert_eq!(image.files[0].from, PathBuf::from("/opt/etcd-3.6.10"), "{reference}");
+        }
+    }
+
+    #[test]
+    fn our_own_image_is_this_program_whatever_its_tag() {
+        let image = images().pull("registry.example:5000/team/quorate:dev").unwrap();
+        assert_eq!(image.files, [file("/bin/quorate".as_ref(), "/quorate")]);
+    }
+
+    #[test]
+    fn a_version_that_is_not_there_is_refused_with_those_that_are() {
+        for reference in ["gcr.io/etcd-development/etcd:v3.6.999", "nginx:1", "localhost:5000/etcd"] {
+            let refused = images().pull(reference).unwrap_err();
+            assert!(refused.starts_with("rpc error: code = NotFound"), "{refused}");
+            assert!(refused.contains("etcd 3.5.21, 3.6.10"), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! From what the node knows of a Pod to its status. Pure.
+
+use std::net::Ipv4Addr;
+
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{HostIP, Pod, PodCondition, PodIP, PodStatus};
+
+use super::state::{ContainerPhase, ContainerState};
+use crate::clock::seconds;
+
+/// What the node knows of a Pod.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodState {
+    /// When the node took it over.
+    pub since: Timestamp,
+    /// Its address.
+    pub ip: Ipv4Addr,
+    /// Its node's address.
+    pub host: Ipv4Addr,
+    /// Its init containers, in order.
+    pub inits: Vec<ContainerState>,
+    /// Its containers.
+    pub containers: Vec<ContainerState>,
+}
+
+/// Conditions that the node writes; all others are left to whoever wrote them.
+const OWN: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+
+/// The status of a Pod.
+pub fn status(pod: &Pod, state: &PodState, now: Timestamp) -> PodStatus {
+    let old = pod.status.clone().unwrap_or_default();
+    let phase = phase(pod, state);
+    let over = matches!(phase, "Succeeded" | "Failed");
+    let initialized = condition_of(unfinished(&state.inits), "ContainersNotInitialized", |names| {
+        format!("containers with incomplete status: [{names}]")
+    });
+    let ready = if phase == "Succeeded" {
+        Told::no("PodCompleted", None)
+    } else if phase == "Failed" {
+        Told::no("PodFailed", None)
+    } else {
+        condition_of(unready(&state.containers), "ContainersNotReady", |names| {
+            format!("containers with unready status: [{names}]")
+        })
+    };
+    let told = [
+        ("PodReadyToStartContainers", if over { Told::no("", None) } else { Told::yes() }),
+        ("Initialized", if phase == "Succeeded" { Told { reason: Some("PodCompleted"), ..Told::yes() } } else { initialized }),
+        ("Ready", ready.clone()),
+        ("ContainersReady", ready),
+        ("PodScheduled", Told::yes()),
+    ];
+    let before = old.conditions.unwrap_or_default();
+    let mut conditions: Vec<PodCondition> =
+        told.into_iter().map(|(kind, told)| told.condition(kind, &before, pod, now)).collect();
+    conditions.extend(before.into_iter().filter(|one| !OWN.contains(&one.type_.as_str())));
+    let own = |ip: Ipv4Addr| ip.to_string();
+    PodStatus {
+        phase: Some(phase.to_owned()),
+        conditions: Some(conditions),
+        host_ip: Some(own(state.host)),
+        host_ips: Some(vec![HostIP { ip: own(state.host) }]),
+        pod_ip: Some(own(state.ip)),
+        pod_ips: Some(vec![PodIP { ip: own(state.ip) }]),
+        start_time: Some(seconds(state.since)),
+        init_container_statuses: (!state.inits.is_empty())
+            .then(|| state.inits.iter().map(|one| one.status(true)).collect()),
+        container_statuses: Some(state.containers.iter().map(|one| one.status(false)).collect()),
+        qos_class: old.qos_class,
+        message: old.message,
+        reason: old.reason,
+        nominated_node_name: old.nominated_node_name,
+        ..PodStatus::default()
+    }
+}
+
+/// Pending until every container has run once; over when none runs and none will be started again.
+pub fn phase(pod: &Pod, state: &PodState) -> &'static str {
+    let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
+    let code = |one: &ContainerState| match &one.phase {
+        ContainerPhase::Terminated(ended) => Some(ended.code),
+        ContainerPhase::Waiting { .. } | ContainerPhase::Running { .. } => None,
+    };
+    if state.inits.iter().any(|init| code(init) != Some(0)) {
+        let failed = policy == "Never" && state.inits.iter().any(|init| code(init).is_some_and(|code| code != 0));
+        return if failed { "Failed" } else { "Pending" };
+    }
+    let ended: Vec<Option<i32>> = state.containers.iter().map(code).collect();
+    let never_ran = |one: &ContainerState| matches!(one.phase, ContainerPhase::Waiting { .. }) && one.last.is_none();
+    if state.containers.iter().any(never_ran) {
+        return "Pending";
+    }
+    let stopped = pod.metadata.deletion_timestamp.is_some();
+    match policy {
+        _ if ended.iter().any(Option::is_none) => "Running",
+        "Always" if !stopped => "Running",
+        "OnFailure" if !stopped && ended.iter().any(|code| *code != Some(0)) => "Running",
+        _ if ended.iter().all(|code| *code == Some(0)) => "Succeeded",
+        _ => "Failed",
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Told {
+    holds: bool,
+    reason: Option<&'static str>,
+    message: Option<String>,
+}
+
+impl Told {
+    fn yes() -> Self {
+        Self { holds: true, reason: None, message: None }
+    }
+
+    fn no(reason: &'static str, message: Option<String>) -> Self {
+        Self { holds: false, reason: Some(reason).filter(|reason| !reason.is_empty()), message }
+    }
+
+    fn condition(self, kind: &str, before: &[PodCondition], pod: &Pod, now: Timestamp) -> PodCondition {
+        let status = if self.holds { "True" } else { "False" };
+        let same = before.iter().find(|one| one.type_ == kind && one.status == status);
+        let since = same.and_then(|one| one.last_transition_time.clone()).unwrap_or_else(|| seconds(now));
+        PodCondition {
+            type_: kind.to_owned(),
+            status: status.to_owned(),
+            reason: self.reason.map(str::to_owned),
+            message: self.message,
+            last_transition_time: Some(since),
+            observed_generation: same.and_then(|one| one.observed_generation).filter(|_| pod.metadata.generation.is_some()),
+            ..PodCondition::default()
+        }
+    }
+}
+
+fn condition_of(missing: Vec<&str>, reason: &'static str, message: impl Fn(&str) -> String) -> Told {
+    if missing.is_empty() { Told::yes() } else { Told::no(reason, Some(message(&missing.join(" ")))) }
+}
+
+fn unfinished(inits: &[ContainerState]) -> Vec<&str> {
+    let done = |one: &ContainerState| matches!(&one.phase, ContainerPhase::Terminated(ended) if ended.code == 0);
+    inits.iter().filter(|one| !done(one)).map(|one| one.name.as_str()).collect()
+}
+
+fn unready(containers: &[ContainerState]) -> Vec<&str> {
+    let ready = |one: &ContainerState| one.ready && matches!(one.phase, ContainerPhase::Running { .. });
+    containers.iter().filter(|one| !ready(one)).map(|one| one.name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Ended;
+    use super::*;
+
+    fn pod(policy: &str) -> Pod {
+        serde_json::from_value(serde_json::json!({"spec": {"restartPolicy": policy, "containers": []}})).unwrap()
+    }
+
+    fn container(phase: ContainerPhase) -> ContainerState {
+        ContainerState { phase, ..ContainerState::new("etcd", "etcd:v3") }
+    }
+
+    fn ended(code: i32) -> ContainerPhase {
+        let at = Timestamp::UNIX_EPOCH;
+        ContainerPhase::Terminated(Ended {
+            code,
+            reason: "Error".into(),
+            message: None,
+            since: at,
+            until: at,
+            id: String::new(),
+        })
+    }
+
+    fn running() -> ContainerPhase {
+        ContainerPhase::Running { since: Timestamp::UNIX_EPOCH, id: String::new() }
+    }
+
+    fn state(inits: Vec<ContainerPhase>, containers: Vec<ContainerPhase>) -> PodState {
+        PodState {
+            since: Timestamp::UNIX_EPOCH,
+            ip: Ipv4Addr::LOCALHOST,
+            host: Ipv4Addr::LOCALHOST,
+            inits: inits.into_iter().map(container).collect(),
+            containers: containers.into_iter().map(container).collect(),
+        }
+    }
+
+    #[test]
+    fn the_phase_follows_containers_and_restart_policy() {
+        let waiting = || ContainerPhase::waiting("PodInitializing");
+        let table = [
+            ("Always", state(vec![running()], vec![waiting()]), "Pending"),
+            ("Always", state(vec![ended(1)], vec![waiting()]), "Pending"),
+            ("Never", state(vec![ended(1)], vec![waiting()]), "Failed"),
+            ("Always", state(vec![ended(0)], vec![waiting()]), "Pending"),
+            ("Always", state(vec![ended(0)], vec![running()]), "Running"),
+            ("Always", state(vec![], vec![ended(0)]), "Running"),
+            ("Always", state(vec![], vec![running(), ended(1)]), "Running"),
+            ("OnFailure", state(vec![], vec![ended(1)]), "Running"),
+            ("OnFailure", state(vec![], vec![ended(0)]), "Succeeded"),
+            ("Never", state(vec![], vec![ended(0), ended(2)]), "Failed"),
+            ("Never", state(vec![], vec![ended(0), running()]), "Running"),
+        ];
+        for (policy, state, expected) in table {
+            assert_eq!(phase(&pod(policy), &state), expected, "{policy} {state:?}");
+        }
+    }
+
+    #[test]
+    fn a_condition_keeps_its_time_until_it_turns_and_those_of_others_stay() {
+        let mut pod = pod("Always");
+        let (then, now) = (Timestamp::from_second(100).unwrap(), Timestamp::from_second(200).unwrap());
+        let mut one = state(vec![], vec![running()]);
+        pod.status = Some(status(&pod, &one, then));
+        let foreign = PodCondition { type_: "DisruptionTarget".into(), status: "True".into(), ..Default::default() };
+        pod.status.as_mut().unwrap().conditions.as_mut().unwrap().push(foreign);
+        one.containers[0].ready = true;
+        let conditions = status(&pod, &one, now).conditions.unwrap();
+        let find = |kind: &str| conditions.iter().find(|condition| condition.type_ == kind).unwrap();
+        assert_eq!(find("Initialized").last_transition_time, Some(seconds(then)));
+        assert_eq!(find("Ready").last_transition_time, Some(seconds(now)));
+        assert_eq!(find("Ready").status, "True");
+        assert_eq!(find("DisruptionTarget").status, "True");
+    }
+
+    #[test]
+    fn a_pod_whose_container_is_not_ready_says_which() {
+        let conditions = status(&pod("Always"), &state(vec![], vec![running()]), Timestamp::UNIX_EPOCH).conditions;
+        let ready = conditions.unwrap().into_iter().find(|one| one.type_ == "Ready").unwrap();
+        assert_eq!(ready.message.unwrap(), "containers with unready status: [etcd]");
+    }
+}

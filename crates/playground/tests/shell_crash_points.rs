@@ -1,0 +1,59 @@
+//! The operator is killed at every numbered step, before and after, and started again. Whatever the step: the same end, one
+//! cluster id, and no object created or deleted more often than in a run without a crash.
+
+mod lab;
+
+use anyhow::{Result, ensure};
+use lab::{Lab, spec};
+
+/// The steps that the story below passes, each a crash point.
+const STEPS: &[&str] = &[
+    "B1", "B2", "B3", "B4", "B6", "B7", "T1", "G1", "G2", "G3", "G4", "G6", "S1", "S3", "S4", "S5", "Z1", "Z2", "W1", "K1",
+];
+
+/// Found two, grow to three, shrink to two, sleep, wake.
+async fn story(lab: &Lab) -> Result<()> {
+    lab.create("demo", spec(2)).await?;
+    lab.settled("demo", 2).await?;
+    let id = lab.one_cluster_id("demo").await?;
+    for size in [3, 2, 0, 2] {
+        lab.scale("demo", size).await?;
+        lab.settled("demo", size).await?;
+    }
+    ensure!(lab.one_cluster_id("demo").await? == id, "the cluster id changed");
+    Ok(())
+}
+
+/// The creates and deletes the API server has counted, by object.
+fn counts(lab: &Lab) -> Result<std::collections::BTreeMap<String, u64>> {
+    let text = lab.fault(&["count-writes"])?;
+    let of = |line: &str| {
+        let (object, count) = line.rsplit_once(' ')?;
+        Some((object.to_owned(), count.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(of).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_at_any_step_changes_neither_the_end_nor_what_is_created_and_deleted() -> Result<()> {
+    let clean = {
+        let lab = Lab::start().await?;
+        story(&lab).await?;
+        counts(&lab)?
+    };
+    ensure!(!clean.is_empty(), "nothing was counted");
+    for step in STEPS {
+        for when in ["before", "after"] {
+            let point = format!("{when}:{step}");
+            let lab = Lab::start_with(&[("QUORATE_CRASH_AT", &point)]).await?;
+            story(&lab).await.map_err(|error| error.context(format!("crash {point}")))?;
+            let log = std::fs::read_to_string(lab.path().join("logs/operator.log"))?;
+            ensure!(log.contains(&format!("crash point {point}")), "{point} was never reached");
+            for (object, count) in counts(&lab)? {
+                let allowed = clean.get(&object).copied().unwrap_or(0);
+                ensure!(count <= allowed, "crash {point}: {object} {count} times, {allowed} without a crash");
+            }
+        }
+    }
+    Ok(())
+}

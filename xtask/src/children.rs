@@ -1,0 +1,163 @@
+//! Processes that we start: bounded in time, and none left behind.
+//!
+//! A child carries a mark in its environment, which what it starts inherits. That is how a playground which outlives the
+//! test that started it is found, told and ended.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+const MARK: &str = "QUORATE_XTASK_RUN";
+
+/// How long what a child started may take to end after it.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// How a watched child ended.
+pub struct End {
+    /// Its own end.
+    pub status: ExitStatus,
+    /// What it wrote to stderr, which was shown as well.
+    pub stderr: String,
+    /// What was still running afterwards, and was ended.
+    pub left: Vec<String>,
+}
+
+/// Cargo itself.
+pub fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").as_deref().unwrap_or_else(|| OsStr::new("cargo")))
+}
+
+/// Runs it with our own output; fails if it fails.
+pub fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {}", shown(command)))?;
+    ensure!(status.success(), "{} failed ({status})", shown(command));
+    Ok(())
+}
+
+/// Runs it for its stdout; fails with its stderr if it fails.
+pub fn output(command: &mut Command) -> Result<String> {
+    let output = command.output().with_context(|| format!("cannot run {}", shown(command)))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "{} failed ({}):\n{stderr}", shown(command), output.status);
+    String::from_utf8(output.stdout).with_context(|| format!("{} writes no text", shown(command)))
+}
+
+/// Runs it until it ends or the deadline passes, and looks for what it left running.
+pub fn watch(command: &mut Command, deadline: Duration) -> Result<End> {
+    let end = Instant::now() + deadline;
+    let mark = format!("{}-{}", std::process::id(), end.duration_since(Instant::now()).as_nanos());
+    command.env(MARK, &mark).stderr(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot run {}", shown(command)))?;
+    let lines = BufReader::new(child.stderr.take().context("stderr is piped")?).lines();
+    let (sender, receiver) = mpsc::channel();
+    thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| sender.send(line)));
+    let mut stderr = String::new();
+    let status = loop {
+        match receiver.recv_timeout(Duration::from_millis(100)) {
+            Ok(line) => {
+                eprintln!("{line}");
+                stderr += &line;
+                stderr.push('\n');
+            }
+            // Who holds the pipe open may live longer than the child; the child's end counts.
+            Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+                if let Some(status) = child.try_wait()? {
+                    break status;
+                }
+            }
+        }
+        if Instant::now() > end {
+            stop(&marked(&mark));
+            child.wait()?;
+            bail!("{} took longer than {} s and was ended", shown(command), deadline.as_secs());
+        }
+    };
+    Ok(End { status, stderr, left: end_leftovers(&mark) })
+}
+
+/// Ends what still runs; its command lines.
+fn end_leftovers(mark: &str) -> Vec<String> {
+    let end = Instant::now() + GRACE;
+    loop {
+        let left = marked(mark);
+        if left.is_empty() {
+            return Vec::new();
+        }
+        if Instant::now() > end {
+            let lines = left.iter().map(|pid| command_line(*pid)).collect();
+            stop(&left);
+            return lines;
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// The living processes that carry the mark.
+fn marked(mark: &str) -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    let wanted = format!("{MARK}={mark}");
+    let carries = |pid: &u32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+    };
+    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.filter(carries).collect()
+}
+
+fn stop(pids: &[u32]) {
+    // One that ended meanwhile makes `kill` fail; nothing is to be done about it.
+    let _ = Command::new("kill").arg("-KILL").args(pids.iter().map(u32::to_string)).stderr(Stdio::null()).status();
+}
+
+fn command_line(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
+    format!("{pid} {}", words.join(" ").trim_end())
+}
+
+fn shown(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    let words: Vec<_> = words.map(OsStr::to_string_lossy).collect();
+    let program = words[0].rsplit('/').next().unwrap_or_default();
+    format!("`{program} {}`", words[1..].join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sh(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn what_a_child_leaves_running_is_told_and_ended() {
+        let end = watch(&mut sh("sleep 731 >/dev/null 2>&1 & echo $! >&2"), Duration::from_secs(30)).unwrap();
+        assert!(end.status.success());
+        assert!(end.left.iter().any(|line| line.ends_with("sleep 731")), "{:?}", end.left);
+        let pid = end.stderr.trim();
+        let state = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+        assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    }
+
+    #[test]
+    fn a_child_is_ended_with_all_it_started_when_its_time_is_up() {
+        let start = Instant::now();
+        let error = watch(&mut sh("sleep 732; true"), Duration::from_millis(300)).err().unwrap();
+        assert!(error.to_string().contains("took longer"), "{error}");
+        assert!(start.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn a_command_is_shown_without_the_folder_of_its_program() {
+        assert_eq!(shown(Command::new("/usr/bin/cargo").arg("fmt")), "`cargo fmt`");
+    }
+}

@@ -1,0 +1,138 @@
+//! The tiers that run tests. Which test belongs to which tier stands in `.config/nextest.toml`, a profile each.
+
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+
+use super::{Verdict, programs};
+use crate::{children, repo, tools};
+
+/// The etcd versions of `tools/` that the whole suite runs on, the one of most clusters first, and the one whose
+/// clusters are only founded, scaled and deleted.
+const WHOLE: [&str; 2] = ["3.6", "3.7"];
+const LIFE_ONLY: &str = "3.5";
+
+/// More than any of them needs on two slow cores; a test that hangs is ended long before, by its profile.
+const DEADLINE: Duration = Duration::from_secs(30 * 60);
+
+/// What nextest counted.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Count {
+    run: u32,
+    passed: u32,
+}
+
+/// L0: no process beside the test.
+pub fn unit() -> Result<Verdict> {
+    let mut count = Count::default();
+    let left = nextest("unit", None, &mut count)?;
+    Ok(verdict(&count, &left))
+}
+
+/// L3: the operator is killed at every numbered step and started again.
+pub fn shell() -> Result<Verdict> {
+    let mut count = Count::default();
+    set_up()?;
+    let left = nextest("shell", Some(&version(WHOLE[0])?), &mut count)?;
+    Ok(verdict(&count, &left))
+}
+
+/// L4: the etcd port and the agent on every minor version, then the whole system.
+pub fn etcd() -> Result<Verdict> {
+    let mut count = Count::default();
+    let mut left = Vec::new();
+    set_up()?;
+    left.extend(nextest("port", None, &mut count)?);
+    for minor in WHOLE {
+        left.extend(nextest("etcd", Some(&version(minor)?), &mut count)?);
+    }
+    left.extend(nextest("etcd-life", Some(&version(LIFE_ONLY)?), &mut count)?);
+    Ok(verdict(&count, &left))
+}
+
+/// The binaries the tests start.
+fn set_up() -> Result<()> {
+    tools::build_missing()?;
+    children::run(children::cargo().args(["build", "--package", "quorate"]).current_dir(repo::root()))
+}
+
+/// Runs the tests of one profile. What they left running, which is a failure even where they all passed.
+fn nextest(profile: &str, etcd_version: Option<&str>, count: &mut Count) -> Result<Vec<String>> {
+    let mut nextest = programs::nextest()?;
+    nextest.args(["run", "--workspace", "--profile", profile]);
+    nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
+    nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::etcd_bin());
+    if let Some(version) = etcd_version {
+        eprintln!("--- etcd {version}");
+        nextest.env("QUORATE_TEST_ETCD_VERSION", version);
+    }
+    let end = children::watch(&mut nextest, DEADLINE)?;
+    let counted = Count::read(&end.stderr).with_context(|| format!("the tests of {profile} were not run"))?;
+    ensure!(end.status.success() == (counted.run == counted.passed), "nextest ended with {}", end.status);
+    count.run += counted.run;
+    count.passed += counted.passed;
+    Ok(end.left)
+}
+
+fn verdict(count: &Count, left: &[String]) -> Verdict {
+    for line in left {
+        eprintln!("left running by a test, and ended: {line}");
+    }
+    let Count { run, passed } = count;
+    let failed = run - passed;
+    let mut what = if failed == 0 { format!("{run} tests") } else { format!("{failed} of {run} tests") };
+    if !left.is_empty() {
+        what += &format!(", {} processes left running,", left.len());
+    }
+    Verdict { ok: failed == 0 && left.is_empty(), what }
+}
+
+/// The version pinned for this minor.
+fn version(minor: &str) -> Result<String> {
+    let etcd = repo::etcd_bin().join(format!("etcd-{minor}"));
+    let output = children::output(Command::new(etcd).arg("--version"))?;
+    let version = output.lines().find_map(|line| line.strip_prefix("etcd Version: "));
+    Ok(version.context("etcd does not tell its version")?.to_owned())
+}
+
+impl Count {
+    /// From the line `Summary [ 1.2s] 12 tests run: 11 passed (1 slow), 1 failed, 3 skipped`.
+    fn read(stderr: &str) -> Option<Self> {
+        let line = stderr.lines().rev().find(|line| line.trim_start().starts_with("Summary ["))?;
+        let (_, counts) = line.split_once(']')?;
+        let (run, ends) = counts.split_once(':')?;
+        // `9/12 tests run` where it was interrupted.
+        let run = run.split_whitespace().next()?.rsplit('/').next()?.parse().ok()?;
+        let passed = ends.split(',').find(|end| end.contains("passed"));
+        let passed = passed.map_or(Some(0), |end| end.split_whitespace().next()?.parse().ok())?;
+        Some(Self { run, passed })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_of_the_tests_is_read_in_all_its_shapes() {
+        let read = |line: &str| Count::read(&format!("noise\n{line}\nerror: test run failed\n"));
+        let all = read("     Summary [   0.008s] 12 tests run: 12 passed, 0 skipped");
+        assert_eq!(all, Some(Count { run: 12, passed: 12 }));
+        let some = read("     Summary [   1.2s] 3 tests run: 2 passed (1 slow), 1 timed out, 5 skipped");
+        assert_eq!(some, Some(Count { run: 3, passed: 2 }));
+        let none = read("     Summary [   1.2s] 1 test run: 0 passed, 1 failed, 5 skipped");
+        assert_eq!(none, Some(Count { run: 1, passed: 0 }));
+        let cut = read("     Summary [   1.2s] 2/9 tests run: 1 passed, 1 failed, 5 skipped");
+        assert_eq!(cut, Some(Count { run: 9, passed: 1 }));
+        assert_eq!(read("error: could not compile"), None);
+    }
+
+    #[test]
+    fn a_process_left_running_fails_a_tier_whose_tests_all_passed() {
+        let count = Count { run: 3, passed: 3 };
+        assert!(verdict(&count, &[]).ok);
+        assert!(!verdict(&count, &["7 etcd".to_owned()]).ok);
+        assert!(!verdict(&Count { run: 3, passed: 2 }, &[]).ok);
+    }
+}
