@@ -7,6 +7,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -48,10 +49,10 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{} writes no text", shown(command)))
 }
 
-/// Runs it until it ends or the deadline passes, and looks for what it left running.
-pub fn watch(command: &mut Command, deadline: Duration) -> Result<End> {
-    let end = Instant::now() + deadline;
-    let mark = format!("{}-{}", std::process::id(), end.duration_since(Instant::now()).as_nanos());
+/// Runs it until it ends or its time is up, and looks for what it left running.
+pub fn watch(command: &mut Command, until: Instant) -> Result<End> {
+    static RUNS: AtomicU32 = AtomicU32::new(0);
+    let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
     command.env(MARK, &mark).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {}", shown(command)))?;
     let lines = BufReader::new(child.stderr.take().context("stderr is piped")?).lines();
@@ -72,10 +73,10 @@ pub fn watch(command: &mut Command, deadline: Duration) -> Result<End> {
                 }
             }
         }
-        if Instant::now() > end {
-            stop(&marked(&mark));
+        if Instant::now() > until {
+            stop(&mark);
             child.wait()?;
-            bail!("{} took longer than {} s and was ended", shown(command), deadline.as_secs());
+            bail!("{} ran out of time and was ended", shown(command));
         }
     };
     Ok(End { status, stderr, left: end_leftovers(&mark) })
@@ -90,8 +91,8 @@ fn end_leftovers(mark: &str) -> Vec<String> {
             return Vec::new();
         }
         if Instant::now() > end {
-            let lines = left.iter().map(|pid| command_line(*pid)).collect();
-            stop(&left);
+            let lines = left.into_iter().map(command_line).collect();
+            stop(mark);
             return lines;
         }
         thread::sleep(Duration::from_millis(50));
@@ -110,9 +111,22 @@ fn marked(mark: &str) -> Vec<u32> {
     pids.filter(carries).collect()
 }
 
-fn stop(pids: &[u32]) {
-    // One that ended meanwhile makes `kill` fail; nothing is to be done about it.
-    let _ = Command::new("kill").arg("-KILL").args(pids.iter().map(u32::to_string)).stderr(Stdio::null()).status();
+/// Ends all that carry the mark, also those that are started meanwhile. One whose end the kernel holds up is given up on.
+fn stop(mark: &str) {
+    let end = Instant::now() + GRACE;
+    loop {
+        let pids = marked(mark);
+        if pids.is_empty() || Instant::now() > end {
+            return;
+        }
+        // Fails for one that ended meanwhile, which is what is wanted.
+        let _ = Command::new("kill")
+            .arg("-KILL")
+            .args(pids.iter().map(u32::to_string))
+            .stderr(Stdio::null())
+            .status();
+        thread::sleep(Duration::from_millis(20));
+    }
 }
 
 fn command_line(pid: u32) -> String {
@@ -140,7 +154,11 @@ mod tests {
 
     #[test]
     fn what_a_child_leaves_running_is_told_and_ended() {
-        let end = watch(&mut sh("sleep 731 >/dev/null 2>&1 & echo $! >&2"), Duration::from_secs(30)).unwrap();
+        let end = watch(
+            &mut sh("sleep 731 >/dev/null 2>&1 & echo $! >&2"),
+            Instant::now() + Duration::from_secs(30),
+        )
+        .unwrap();
         assert!(end.status.success());
         assert!(end.left.iter().any(|line| line.ends_with("sleep 731")), "{:?}", end.left);
         let pid = end.stderr.trim();
@@ -151,8 +169,8 @@ mod tests {
     #[test]
     fn a_child_is_ended_with_all_it_started_when_its_time_is_up() {
         let start = Instant::now();
-        let error = watch(&mut sh("sleep 732; true"), Duration::from_millis(300)).err().unwrap();
-        assert!(error.to_string().contains("took longer"), "{error}");
+        let error = watch(&mut sh("sleep 732; true"), start + Duration::from_millis(300)).err().unwrap();
+        assert!(error.to_string().contains("ran out of time"), "{error}");
         assert!(start.elapsed() < Duration::from_secs(30));
     }
 

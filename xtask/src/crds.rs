@@ -23,7 +23,8 @@ pub fn write() -> Result<()> {
     }
     for (file, text) in &wanted {
         let state = if present.get(file) == Some(text) { "unchanged" } else { "written" };
-        fs::write(repo::root().join(file), text).with_context(|| format!("cannot write {}", file.display()))?;
+        fs::write(repo::root().join(file), text)
+            .with_context(|| format!("cannot write {}", file.display()))?;
         println!("{} {state}", file.display());
     }
     Ok(())
@@ -74,7 +75,10 @@ mod tests {
 
     #[test]
     fn every_document_becomes_a_file_named_after_group_and_plural() {
-        let files = files_of("---\nkind: X\nmetadata:\n  name: as.b.c\nspec:\n  name: no\n---\nmetadata:\n  name: ds.b.c\n").unwrap();
+        let files = files_of(
+            "---\nkind: X\nmetadata:\n  name: as.b.c\nspec:\n  name: no\n---\nmetadata:\n  name: ds.b.c\n",
+        )
+        .unwrap();
         let names: Vec<_> = files.keys().map(|path| path.to_str().unwrap()).collect();
         assert_eq!(names, ["config/crd/b.c_as.yaml", "config/crd/b.c_ds.yaml"]);
         assert!(files.values().all(|text| text.starts_with("---\n") && text.ends_with('\n')));

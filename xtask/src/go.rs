@@ -17,7 +17,11 @@ pub fn check(modules: &[&Path]) -> Result<()> {
     let (major, minor) = needed;
     let wanted = format!("Go {major}.{minor} or newer (https://go.dev/dl), which builds etcd from source");
     // Outside of any module: there, Go speaks of itself and not of the toolchain the module asks for.
-    let env = Command::new("go").args(["env", "GOVERSION", "GOTOOLCHAIN"]).env("GOTOOLCHAIN", "local").current_dir("/").output();
+    let env = Command::new("go")
+        .args(["env", "GOVERSION", "GOTOOLCHAIN"])
+        .env("GOTOOLCHAIN", "local")
+        .current_dir("/")
+        .output();
     let output = match env {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         Ok(output) => bail!("`go env` fails: {}", String::from_utf8_lossy(&output.stderr)),
@@ -77,7 +81,8 @@ mod tests {
 
     #[test]
     fn a_machine_without_network_is_told_so() {
-        let stderr = "go: downloading x\ngo: x@v1: Get \"https://proxy/x\": dial tcp: lookup proxy: no such host\n";
+        let stderr =
+            "go: downloading x\ngo: x@v1: Get \"https://proxy/x\": dial tcp: lookup proxy: no such host\n";
         let text = explain("etcd 3.6", stderr);
         assert!(text.contains("is the machine online"), "{text}");
         assert!(!text.contains("downloading"), "{text}");

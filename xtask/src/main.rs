@@ -15,7 +15,11 @@ use anyhow::Result;
 use clap::{CommandFactory, Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(bin_name = "cargo xtask", about = "The commands of this repository", disable_help_subcommand = true)]
+#[command(
+    bin_name = "cargo xtask",
+    about = "The commands of this repository",
+    disable_help_subcommand = true
+)]
 pub(crate) struct Xtask {
     #[command(subcommand)]
     command: Option<Task>,

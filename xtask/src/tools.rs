@@ -34,7 +34,8 @@ pub fn run() -> Result<()> {
 pub fn build_missing() -> Result<usize> {
     let bin = repo::etcd_bin();
     fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
-    let lock = File::create(repo::tools().join("lock")).context("cannot create the lock file of the tools")?;
+    let lock =
+        File::create(repo::tools().join("lock")).context("cannot create the lock file of the tools")?;
     lock.lock().context("cannot lock the tools")?;
     let mut missing = Vec::new();
     for minor in MINORS {

@@ -20,7 +20,7 @@ enum Inner {
 impl Body {
     /// One document.
     pub fn json(value: &Value) -> Self {
-        Self::whole(value.to_string())
+        Self::whole(format!("{value}\n"))
     }
 
     /// Some text.

@@ -160,6 +160,14 @@ impl ApiError {
         Self { code: 422, reason: "Invalid", message: format!("{kind} {name:?} is invalid: {told}"), details }
     }
 
+    /// 422: what was asked for along with the request is wrong.
+    pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> Self {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
+        let causes = json!([{ "reason": cause.reason, "message": cause.message, "field": cause.field }]);
+        let details = json!({ "group": "meta.k8s.io", "kind": kind, "causes": causes });
+        Self { code: 422, reason: "Invalid", message, details }
+    }
+
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
         Self { code: 400, reason: "BadRequest", message: message.into(), details: json!({}) }

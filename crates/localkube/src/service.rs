@@ -94,7 +94,7 @@ impl Store {
     pub fn bind(&self, info: &ResourceInfo, key: &ObjectKey, node: &str) -> Result<(), ApiError> {
         self.place(info, key, node)?;
         let condition = json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": self.now(),
+            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::fields::seconds(self.now()),
         });
         self.modify(key, Part::Status, false, |pod| {
             let mut pod = pod.clone();
@@ -142,7 +142,7 @@ where
                 headers: parts.headers,
                 body,
             };
-            Ok(rest::answer(&shared, request).await)
+            Ok(rest::answer(&shared, &request))
         })
     }
 }

@@ -120,6 +120,25 @@ fn h42_certificates_are_valid_for_every_name_by_which_members_are_reached() {
 }
 
 #[test]
+fn h42_h44_names_of_members_resolve_before_anybody_is_ready_and_while_anybody_stops() {
+    let service = made(&running(&rich()), Kind::Service, "demo");
+    assert_eq!(service["spec"]["publishNotReadyAddresses"], json!(true));
+    assert_eq!(service["spec"]["clusterIP"], json!("None"));
+}
+
+#[test]
+fn h39_the_budget_is_a_number_of_voters_for_the_larger_of_what_is_and_what_shall_be() {
+    let mut world = World::running(5);
+    let min_available = |world: &World| made(world, Kind::Budget, "demo")["spec"]["minAvailable"].clone();
+    assert_eq!(min_available(&world), json!(4));
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(3));
+    world.pass();
+    assert_eq!(min_available(&world), json!(4), "five voters are still there");
+    world.settle();
+    assert_eq!(min_available(&world), json!(2));
+}
+
+#[test]
 fn h20_volumes_carry_no_owner_reference_and_everything_else_does() {
     let world = running(&rich());
     for (kind, name) in world.objects.keys().filter(|(kind, _)| *kind != Kind::Cluster) {
@@ -166,7 +185,7 @@ fn a_drifted_object_of_ours_is_brought_back_and_then_left_alone() {
     let wanted: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
     world.edit(Kind::Service, "demo", |service| service["spec"]["publishNotReadyAddresses"] = json!(false));
     world.edit(Kind::Service, "demo-client", |service| {
-        service["spec"]["selector"] = json!({ "app": "other" })
+        service["spec"]["selector"] = json!({ "app": "other" });
     });
     world.edit(Kind::Budget, "demo", |budget| {
         budget["spec"] = json!({ "maxUnavailable": 2, "selector": {} });

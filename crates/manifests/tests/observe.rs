@@ -4,7 +4,7 @@ mod world;
 
 use k8s_openapi::api::core::v1::Pod;
 use quorate_manifests::Kind;
-use quorate_model::{GuardVerdict, MemberName, snapshot};
+use quorate_model::{ClusterUid, GuardVerdict, MemberName, snapshot};
 use serde_json::{Value, json};
 use world::World;
 
@@ -144,7 +144,7 @@ fn volumes_are_ours_by_label_and_name_of_whatever_incarnation() {
     let uids: Vec<(&str, Option<&str>)> = seen
         .volumes
         .iter()
-        .map(|(name, volume)| (name.as_str(), volume.cluster_uid.as_ref().map(|uid| uid.as_str())))
+        .map(|(name, volume)| (name.as_str(), volume.cluster_uid.as_ref().map(ClusterUid::as_str)))
         .collect();
     assert_eq!(uids, [("demo-0", Some("u-1")), ("demo-7", Some("u-0")), ("demo-8", None)]);
     assert_eq!(seen.volumes[&MemberName::new("demo-0")].bytes, 1 << 30);

@@ -50,15 +50,11 @@ fn nothing_changes_when_nothing_changes() {
     let mut lost = World::running(3);
     lost.silent.extend(["demo-1".to_owned(), "demo-2".to_owned()]);
     worlds.push(lost);
-    for mut world in worlds {
-        let once = world.look().unwrap().status;
-        world.edit(Kind::Cluster, "demo", |cluster| cluster["status"] = serde_json::to_value(&once).unwrap());
-        let again = world.look().unwrap();
-        // The plan may have gone on, for it reads the record in status; what is told of the same plan has not.
-        if again.plan.record == again.sight.snapshot.record {
-            assert_eq!(serde_json::to_value(&again.status).unwrap(), serde_json::to_value(&once).unwrap());
-            assert_eq!(events(&once, &again.status), []);
-        }
+    for world in worlds {
+        let once = world.look().unwrap();
+        let again = world.tell_again(&once);
+        assert_eq!(serde_json::to_value(&again).unwrap(), serde_json::to_value(&once.status).unwrap());
+        assert_eq!(events(&once.status, &again), []);
     }
 }
 
@@ -286,4 +282,59 @@ fn a_stuck_first_pod_is_told_as_degraded_with_the_cause() {
     assert_eq!((&*holds, &*reason), ("True", "PodStuck"));
     assert!(message.contains("the image etcd:v9 of etcd can not be pulled"), "{message}");
     assert!(world.condition("Progressing").2.contains("etcd:v9"));
+}
+
+#[test]
+fn deletion_is_told_and_nobody_is_called_sick_for_it() {
+    let mut world = World::running(3);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
+    });
+    world.pass();
+    world.pass();
+    assert_eq!(world.status().phase, Some(Phase::Deleting));
+    assert_eq!(world.condition("Progressing").1, "Deleting");
+    assert_eq!(world.condition("Degraded").1, "Deleting");
+    assert!(world.told.iter().all(|event| !event.warning), "{:#?}", world.told);
+}
+
+#[test]
+fn a_paused_cluster_says_so_and_still_names_the_sick() {
+    let mut world = World::running(3);
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["paused"] = json!(true));
+    world.remove(Kind::Pod, "demo-2");
+    world.settle();
+    let (holds, reason, _) = world.condition("Progressing");
+    assert_eq!((&*holds, &*reason), ("False", "Paused"));
+    assert_eq!(world.condition("Degraded").2, "demo-2: it has no Pod");
+}
+
+#[test]
+fn a_cluster_of_two_ids_is_split_and_nothing_else_is_claimed() {
+    let mut world = World::running(3);
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["clusterID"] = json!("dead"));
+    world.pass();
+    assert_eq!(world.status().phase, Some(Phase::Blocked));
+    for type_ in ["Available", "SplitBrain", "Progressing"] {
+        assert_eq!(world.condition(type_).1, "SplitBrain", "{type_}");
+    }
+    assert_eq!(world.condition("SplitBrain").0, "True");
+}
+
+#[test]
+fn a_wake_that_does_not_come_about_is_told_after_a_while() {
+    let mut world = World::running(3);
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(0));
+    world.settle();
+    world.silent.extend(["demo-1".to_owned(), "demo-2".to_owned()]);
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(3));
+    for _ in 0..10 {
+        world.pass();
+    }
+    assert_eq!(world.condition("Available").1, "Waking");
+    for _ in 0..120 {
+        world.pass();
+    }
+    assert_eq!(world.status().phase, Some(Phase::Unavailable));
+    assert_eq!(world.condition("Available").1, "QuorumLost");
 }

@@ -93,3 +93,83 @@ fn params(
     params.distinguished_name.push(DnType::CommonName, common_name);
     Ok(params)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use quorate_manifests::certificate::Certificate;
+    use quorate_model::ClusterRef;
+    use rustls::RootCertStore;
+    use rustls::client::WebPkiServerVerifier;
+    use rustls::client::danger::ServerCertVerifier as _;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+    use rustls::server::WebPkiClientVerifier;
+
+    use super::*;
+
+    const NOW: Instant = Instant(1_800_000_000_000);
+
+    struct Issued {
+        roots: Arc<RootCertStore>,
+        leaf: CertificateDer<'static>,
+    }
+
+    fn issued(kind: Certificate) -> Issued {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let ca = authority("quorate-ca 1", NOW).unwrap();
+        let wanted = kind.leaf(&ClusterRef::new("default", "demo")).unwrap();
+        let made = leaf(&ca, &wanted, NOW).unwrap();
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(ca.cert.as_bytes()).unwrap()).unwrap();
+        let leaf = CertificateDer::from_pem_slice(made.cert.as_bytes()).unwrap();
+        Issued { roots: Arc::new(roots), leaf }
+    }
+
+    fn at(offset: i64) -> UnixTime {
+        UnixTime::since_unix_epoch(Duration::from_secs((NOW.0 / 1000 + offset).cast_unsigned()))
+    }
+
+    impl Issued {
+        fn serves(&self, name: &str, when: UnixTime) -> bool {
+            let verifier = WebPkiServerVerifier::builder(self.roots.clone()).build().unwrap();
+            let name = ServerName::try_from(name.to_owned()).unwrap();
+            verifier.verify_server_cert(&self.leaf, &[], &name, &[], when).is_ok()
+        }
+
+        fn is_client(&self) -> bool {
+            let verifier = WebPkiClientVerifier::builder(self.roots.clone()).build().unwrap();
+            verifier.verify_client_cert(&self.leaf, &[], at(0)).is_ok()
+        }
+    }
+
+    #[test]
+    fn h42_a_server_is_known_by_its_members_and_services_and_by_nothing_else() {
+        let server = issued(Certificate::Server);
+        for name in
+            ["demo-7.demo.default.svc", "demo-client.default", "demo-client", "localhost", "127.0.0.1"]
+        {
+            assert!(server.serves(name, at(0)), "{name}");
+        }
+        assert!(!server.serves("demo-7.other.default.svc", at(0)));
+        assert!(server.is_client(), "etcd dials itself with it");
+    }
+
+    #[test]
+    fn a_certificate_is_valid_from_a_little_before_it_was_made_and_for_a_year() {
+        let peer = issued(Certificate::Peer);
+        let name = "demo-0.demo.default.svc";
+        assert!(peer.serves(name, at(-300)) && peer.serves(name, at(364 * 86_400)));
+        assert!(!peer.serves(name, at(-3600)) && !peer.serves(name, at(366 * 86_400)));
+    }
+
+    #[test]
+    fn a_client_certificate_is_no_servers_and_another_authority_does_not_vouch_for_it() {
+        let client = issued(Certificate::Client);
+        assert!(client.is_client() && !client.serves("localhost", at(0)));
+        let other = Issued { leaf: client.leaf, roots: issued(Certificate::Client).roots };
+        assert!(!other.is_client());
+    }
+}

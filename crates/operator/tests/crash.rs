@@ -7,38 +7,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Result, ensure};
-use futures::FutureExt as _;
-use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use quorate_api::EtcdCluster;
 use quorate_model::Step;
-use quorate_operator::crash::{CrashPoint, Hook, NoCrash, Side, crash_points};
+use quorate_operator::crash::{CrashPoint, Hook, NoCrash, crash_points};
 use tokio_util::sync::CancellationToken;
-use world::{World, three_members, until, until_pods};
+use world::{DieAt, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 
 /// The steps of the story below.
 const STEPS: [Step; 7] = [Step::B1, Step::B2, Step::B3, Step::B4, Step::D1, Step::D2, Step::D3];
-
-/// Stops everything at one point, and says so.
-struct DieAt {
-    point: CrashPoint,
-    died: CancellationToken,
-}
-
-impl Hook for DieAt {
-    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
-        if (side, step) == (self.point.side, self.point.step) {
-            self.died.cancel();
-        }
-        // After the end of the process nothing goes on, whatever else was under way.
-        if self.died.is_cancelled() {
-            return futures::future::pending().boxed();
-        }
-        futures::future::ready(()).boxed()
-    }
-}
 
 /// Create, and delete once the Pods are there.
 async fn story(world: &World) -> Result<()> {

@@ -33,7 +33,7 @@ async fn a_new_cluster_gets_names_certificates_volumes_and_pods_each_created_onc
     assert_eq!(status.members.len(), 3);
 
     let (writes, version) = (world.writes(), world.kube.store().version());
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.writes(), writes);
     assert_eq!(world.kube.store().version(), version, "nothing is written while nothing changes");
     operator.stop().await
@@ -73,7 +73,7 @@ async fn a_foreign_service_of_our_name_is_told_and_left_alone_until_its_owner_ta
         })
     })
     .await?;
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.api::<Service>().get("demo").await?.metadata.uid, theirs.metadata.uid);
     assert!(world.names::<Pod>().await?.is_empty(), "no Pod before the Service that gives it its name");
 
@@ -162,7 +162,8 @@ async fn h45_lost_replies_to_creates_neither_lose_nor_double_an_object() -> Resu
     let count = std::sync::atomic::AtomicU32::new(0);
     let client = world.client_through(move |request| {
         let creates = request.method() == http::Method::POST;
-        let every_second = creates && count.fetch_add(1, std::sync::atomic::Ordering::SeqCst) % 2 == 0;
+        let every_second =
+            creates && count.fetch_add(1, std::sync::atomic::Ordering::SeqCst).is_multiple_of(2);
         if every_second { Gate::ReplyLost } else { Gate::Open }
     });
     let _operator = world.operator_over(client, |_| {});

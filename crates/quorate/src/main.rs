@@ -1,1 +1,91 @@
-fn main() {}
+//! `quorate`: the operator, the programs in its Pods, and the playground, in one binary.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use quorate_agent::AgentCommand;
+use quorate_operator::{LogFormat, OperatorArgs};
+use tracing_subscriber::EnvFilter;
+
+/// Runs etcd clusters on Kubernetes.
+#[derive(Parser)]
+#[command(name = "quorate", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the operator.
+    Operator(Box<OperatorArgs>),
+    /// What runs beside etcd in a member's Pod.
+    #[command(subcommand)]
+    Agent(AgentCommand),
+    /// Try it on this machine, without Kubernetes.
+    #[cfg(feature = "playground")]
+    Playground(Box<quorate_playground::cli::PlaygroundArgs>),
+    /// Print the custom resource definitions.
+    Crds,
+}
+
+fn main() -> ExitCode {
+    // Before anything else: a container's process is this program until it becomes the container's own.
+    #[cfg(feature = "playground")]
+    if std::env::args_os().nth(1).is_some_and(|first| first == quorate_playground::shim::SUBCOMMAND) {
+        return quorate_playground::shim::main(std::env::args_os().skip(2));
+    }
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> Result<ExitCode> {
+    match command {
+        Command::Operator(args) => {
+            log(args.log_format);
+            use_ring();
+            block_on(async { quorate_operator::run(*args).await.map_err(anyhow::Error::from) })?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Agent(command) => {
+            log(LogFormat::Text);
+            use_ring();
+            block_on(async { Ok(quorate_agent::run(command).await) })
+        }
+        // Enters its namespaces before any thread exists, so it makes its own runtime.
+        #[cfg(feature = "playground")]
+        Command::Playground(args) => {
+            log(LogFormat::Text);
+            use_ring();
+            quorate_playground::cli::main(&args)
+        }
+        Command::Crds => {
+            print!("{}", quorate_api::crds_yaml());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// One TLS provider in one binary, or rustls would have to guess.
+fn use_ring() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+fn log(format: LogFormat) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    match format {
+        LogFormat::Text => builder.with_ansi(false).init(),
+        LogFormat::Json => builder.json().init(),
+    }
+}

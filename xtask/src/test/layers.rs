@@ -1,7 +1,7 @@
 //! The tiers that run tests. Which test belongs to which tier stands in `.config/nextest.toml`, a profile each.
 
 use std::process::Command;
-use std::time::Duration;
+use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
@@ -13,9 +13,6 @@ use crate::{children, repo, tools};
 const WHOLE: [&str; 2] = ["3.6", "3.7"];
 const LIFE_ONLY: &str = "3.5";
 
-/// More than any of them needs on two slow cores; a test that hangs is ended long before, by its profile.
-const DEADLINE: Duration = Duration::from_secs(30 * 60);
-
 /// What nextest counted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Count {
@@ -24,30 +21,30 @@ struct Count {
 }
 
 /// L0: no process beside the test.
-pub fn unit() -> Result<Verdict> {
+pub fn unit(until: Instant) -> Result<Verdict> {
     let mut count = Count::default();
-    let left = nextest("unit", None, &mut count)?;
+    let left = nextest("unit", None, &mut count, until)?;
     Ok(verdict(&count, &left))
 }
 
 /// L3: the operator is killed at every numbered step and started again.
-pub fn shell() -> Result<Verdict> {
+pub fn shell(until: Instant) -> Result<Verdict> {
     let mut count = Count::default();
     set_up()?;
-    let left = nextest("shell", Some(&version(WHOLE[0])?), &mut count)?;
+    let left = nextest("shell", Some(&version(WHOLE[0])?), &mut count, until)?;
     Ok(verdict(&count, &left))
 }
 
 /// L4: the etcd port and the agent on every minor version, then the whole system.
-pub fn etcd() -> Result<Verdict> {
+pub fn etcd(until: Instant) -> Result<Verdict> {
     let mut count = Count::default();
     let mut left = Vec::new();
     set_up()?;
-    left.extend(nextest("port", None, &mut count)?);
+    left.extend(nextest("port", None, &mut count, until)?);
     for minor in WHOLE {
-        left.extend(nextest("etcd", Some(&version(minor)?), &mut count)?);
+        left.extend(nextest("etcd", Some(&version(minor)?), &mut count, until)?);
     }
-    left.extend(nextest("etcd-life", Some(&version(LIFE_ONLY)?), &mut count)?);
+    left.extend(nextest("etcd-life", Some(&version(LIFE_ONLY)?), &mut count, until)?);
     Ok(verdict(&count, &left))
 }
 
@@ -58,7 +55,12 @@ fn set_up() -> Result<()> {
 }
 
 /// Runs the tests of one profile. What they left running, which is a failure even where they all passed.
-fn nextest(profile: &str, etcd_version: Option<&str>, count: &mut Count) -> Result<Vec<String>> {
+fn nextest(
+    profile: &str,
+    etcd_version: Option<&str>,
+    count: &mut Count,
+    until: Instant,
+) -> Result<Vec<String>> {
     let mut nextest = programs::nextest()?;
     nextest.args(["run", "--workspace", "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
@@ -67,7 +69,7 @@ fn nextest(profile: &str, etcd_version: Option<&str>, count: &mut Count) -> Resu
         eprintln!("--- etcd {version}");
         nextest.env("QUORATE_TEST_ETCD_VERSION", version);
     }
-    let end = children::watch(&mut nextest, DEADLINE)?;
+    let end = children::watch(&mut nextest, until)?;
     let counted = Count::read(&end.stderr).with_context(|| format!("the tests of {profile} were not run"))?;
     ensure!(end.status.success() == (counted.run == counted.passed), "nextest ended with {}", end.status);
     count.run += counted.run;
@@ -81,10 +83,11 @@ fn verdict(count: &Count, left: &[String]) -> Verdict {
     }
     let Count { run, passed } = count;
     let failed = run - passed;
-    let mut what = if failed == 0 { format!("{run} tests") } else { format!("{failed} of {run} tests") };
-    if !left.is_empty() {
-        what += &format!(", {} processes left running,", left.len());
-    }
+    let tests = if failed == 0 { format!("{run} tests") } else { format!("{failed} of {run} tests") };
+    let what = match left.len() {
+        0 => tests,
+        left => format!("{tests}, {left} processes left running,"),
+    };
     Verdict { ok: failed == 0 && left.is_empty(), what }
 }
 

@@ -50,7 +50,9 @@ impl Program {
         eprintln!("installing {} {}, a few minutes, once", self.name, self.version);
         let build = root.join("build");
         let mut install = children::cargo();
-        install.args(["install", "--quiet", "--locked", self.name, "--version", self.version]).args(self.features);
+        install
+            .args(["install", "--quiet", "--locked", self.name, "--version", self.version])
+            .args(self.features);
         install.arg("--root").arg(&root).arg("--target-dir").arg(&build);
         // Unoptimised: it runs for seconds and would be optimised for minutes.
         install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "0");

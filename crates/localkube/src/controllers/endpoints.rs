@@ -15,10 +15,12 @@ const HEADLESS: &str = "service.kubernetes.io/headless";
 /// Brings the endpoints of every Service up to date and takes away those of Services that are gone.
 pub fn step(view: &View) -> Vec<Action> {
     let pods = Labelled::of(view.all(kinds::PODS));
+    let known = Labelled::of(view.all(kinds::SLICES));
     let services = view.all(kinds::SERVICES).filter(|service| selects_pods(service) && !deleting(service));
     let current = services.flat_map(|service| {
         let backends = Backends::of(&pods, service);
-        subsets::update(view, service, &backends).into_iter().chain(slices::update(view, service, &backends))
+        let subsets = subsets::update(view, service, &backends);
+        subsets.into_iter().chain(slices::update(view, &known, service, &backends))
     });
     current.chain(subsets::leftovers(view)).collect()
 }

@@ -86,8 +86,8 @@ pub async fn run(store: &Store) {
 }
 
 /// Admits the eviction of a Pod or says why not; what the budget allows is taken from it, and the Pod's status tells
-/// that it is evicted. The deletion itself is the caller's.
-pub fn admit_eviction(store: &Store, pod: &Value) -> Result<(), ApiError> {
+/// that it is evicted; a dry run only decides. The deletion itself is the caller's.
+pub fn admit_eviction(store: &Store, pod: &Value, dry_run: bool) -> Result<(), ApiError> {
     let budgets = ResourceKey::from(kinds::BUDGETS);
     loop {
         let (guards, _) = store.list(&budgets, Some(namespace(pod)));
@@ -95,7 +95,7 @@ pub fn admit_eviction(store: &Store, pod: &Value) -> Result<(), ApiError> {
             Ok(Eviction::Free) => break,
             Ok(Eviction::Spend(budget)) => {
                 let key = ObjectKey::new(budgets.clone(), namespace(&budget), name(&budget));
-                match store.update(&key, Part::Status, *budget, false) {
+                match store.update(&key, Part::Status, *budget, dry_run) {
                     Ok(_) => break,
                     // Somebody else spent, or the count was brought up to date: decide again.
                     Err(error) if error.code == 409 => {}
@@ -113,7 +113,7 @@ pub fn admit_eviction(store: &Store, pod: &Value) -> Result<(), ApiError> {
         set_condition(&mut pod, "DisruptionTarget", "True", "EvictionByEvictionAPI", message, now);
         Ok(pod)
     };
-    store.modify(&key, Part::Status, false, evicted).map(drop)
+    store.modify(&key, Part::Status, dry_run, evicted).map(drop)
 }
 
 fn refused(refusal: &Refusal) -> ApiError {

@@ -127,7 +127,7 @@ fn place(board: &Board<'_>, pod: &Value) -> Result<String, String> {
         return Ok(promised.to_owned());
     }
     // Ties go to the name that comes first, so that the same state always gives the same placement.
-    fitting.sort_by_key(|node| (std::cmp::Reverse(score::score(board, pod, node)), name(node)));
+    fitting.sort_by_cached_key(|node| (std::cmp::Reverse(score::score(board, pod, node)), name(node)));
     fitting.first().map(|node| name(node).to_owned()).ok_or_else(|| unavailable(total, &reasons, helpless))
 }
 

@@ -36,6 +36,11 @@ impl<'a> Labelled<'a> {
         few.iter().copied().filter(|object| map_selects(selector, object)).collect()
     }
 
+    /// Those with one label.
+    pub fn with(&self, namespace: &str, key: &str, value: &str) -> &[&'a Value] {
+        self.0.get(namespace).map(|inside| inside.with(key, value)).unwrap_or_default()
+    }
+
     /// Those that a `LabelSelector` selects.
     pub fn of_selector(&self, namespace: &str, selector: Option<&Value>) -> Vec<&'a Value> {
         let few = self.few(namespace, selector.and_then(|selector| selector.get("matchLabels")));

@@ -17,7 +17,7 @@ use crate::fields::annotation;
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const BINDER: &str = "persistentvolume-controller";
 /// The provisioner of the class `standard`: directories of the node.
-pub(super) const PROVISIONER: &str = "local.quorate.dev/directory";
+pub(super) const PROVISIONER: &str = "localkube/directory";
 
 /// One pass over all claims and volumes.
 pub fn step(view: &View) -> Vec<Action> {

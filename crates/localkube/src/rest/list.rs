@@ -1,10 +1,12 @@
 //! Reading: lists with selectors and pages, single objects, and both as tables for kubectl.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Response, StatusCode};
 use serde_json::{Value, json};
 
 use super::path::Place;
-use super::{Reply, Request, document as reply};
+use super::{Reply, Request, document as reply, events};
 use crate::body::Body;
 use crate::errors::ApiError;
 use crate::fields::{name, namespace};
@@ -13,35 +15,47 @@ use crate::tables::{self, Include};
 
 pub(super) fn list(shared: &Shared, request: &Request, at: &Place) -> Reply {
     let (mut objects, version) = selected(shared, request, at)?;
+    request.query.version()?;
     if let Some(after) = request.query.get("continue") {
-        objects.retain(|object| token(object).as_str() > after);
+        let after = read_token(after)?;
+        objects.retain(|object| place(object) > after);
     }
+    let limit = request
+        .query
+        .number("limit")?
+        .and_then(|limit| usize::try_from(limit).ok())
+        .filter(|limit| *limit > 0);
     let mut next = None;
-    if let Some(limit) = request.query.number("limit")
-        && limit > 0
-        && objects.len() as u64 > limit
-    {
-        objects.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
-        next = objects.last().map(token);
+    if let Some(limit) = limit.filter(|limit| objects.len() > *limit) {
+        let remaining = objects.len() - limit;
+        objects.truncate(limit);
+        next = objects.last().map(|last| Next { token: token(last), remaining });
     }
     if wants_table(request) {
-        let meta = list_meta(version, next);
+        let meta = list_meta(version, next.as_ref());
         let table = tables::render(&at.info, &objects, &meta, include(request), true, shared.store.now());
         return Ok(reply(StatusCode::OK, &table));
     }
     if wants_metadata(request) {
         objects.iter_mut().for_each(|object| *object = metadata_only(object));
     }
-    Ok(reply(StatusCode::OK, &document(at, &objects, version, next)))
+    Ok(reply(StatusCode::OK, &document(at, objects, version, next.as_ref())))
+}
+
+/// Where a list goes on.
+pub(super) struct Next {
+    token: String,
+    remaining: usize,
 }
 
 /// A list as a document.
-pub(super) fn document(at: &Place, objects: &[Value], version: u64, next: Option<String>) -> Value {
+pub(super) fn document(at: &Place, objects: Vec<Value>, version: u64, next: Option<&Next>) -> Value {
+    let items: Vec<Value> = objects.into_iter().map(|object| events::shown(&at.info, object)).collect();
     json!({
         "kind": format!("{}List", at.info.kind),
         "apiVersion": at.info.api_version(),
         "metadata": list_meta(version, next),
-        "items": objects,
+        "items": items,
     })
 }
 
@@ -51,7 +65,7 @@ pub(super) fn selected(
     request: &Request,
     at: &Place,
 ) -> Result<(Vec<Value>, u64), ApiError> {
-    let selector = request.query.selector()?;
+    let selector = request.query.selector(&at.info)?;
     let (mut objects, version) = shared.store.list(&at.storage, at.namespace.as_deref());
     objects.retain(|object| selector.matches(object));
     Ok((objects, version))
@@ -75,7 +89,7 @@ pub(super) fn one(
     if wants_metadata(request) {
         return reply(code, &metadata_only(object));
     }
-    reply(code, object)
+    reply(code, &events::shown(&at.info, object.clone()))
 }
 
 pub(super) fn wants_table(request: &Request) -> bool {
@@ -94,15 +108,28 @@ pub(super) fn metadata_only(object: &Value) -> Value {
     json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": object["metadata"]})
 }
 
-fn list_meta(version: u64, next: Option<String>) -> Value {
+fn list_meta(version: u64, next: Option<&Next>) -> Value {
     let mut meta = json!({"resourceVersion": version.to_string()});
     if let Some(next) = next {
-        meta["continue"] = json!(next);
+        meta["continue"] = json!(next.token);
+        meta["remainingItemCount"] = json!(next.remaining);
     }
     meta
 }
 
-/// Where the next page begins. Objects are in the order of namespace and name.
+/// Objects are in this order.
+fn place(object: &Value) -> (String, String) {
+    (namespace(object).to_owned(), name(object).to_owned())
+}
+
+/// Where the next page begins: after this object.
 fn token(object: &Value) -> String {
-    format!("{}\u{1}{}", namespace(object), name(object))
+    URL_SAFE_NO_PAD.encode(json!(place(object)).to_string())
+}
+
+fn read_token(token: &str) -> Result<(String, String), ApiError> {
+    let bytes = URL_SAFE_NO_PAD.decode(token).ok();
+    bytes.and_then(|bytes| serde_json::from_slice(&bytes).ok()).ok_or_else(|| {
+        ApiError::bad_request(format!("continue key is not valid: illegal base64 data in {token:?}"))
+    })
 }

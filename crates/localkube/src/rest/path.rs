@@ -38,9 +38,7 @@ impl Place {
     pub(super) fn namespace_for_writing(&self) -> Result<&str, ApiError> {
         match &self.namespace {
             Some(namespace) => Ok(namespace),
-            None if self.info.namespaced => {
-                Err(ApiError::bad_request("an empty namespace may not be set during creation"))
-            }
+            None if self.info.namespaced => Err(ApiError::method_not_allowed()),
             None => Ok(""),
         }
     }

@@ -4,7 +4,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use super::path::Place;
-use super::{Reply, Request, document};
+use super::{Reply, Request, change, document};
 use crate::errors::ApiError;
 use crate::fields::{integer, text};
 use crate::patch;
@@ -18,12 +18,11 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
         Method::GET => shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?,
         Method::PUT | Method::PATCH => {
             let body = request.json()?;
-            let kind = (request.method == Method::PATCH).then(|| request.patch_kind(at)).transpose()?;
+            let kind = (request.method == Method::PATCH).then(|| request.patch_kind(&at.info)).transpose()?;
             shared.store.modify(key, Part::Main, request.query.dry_run(), |old| {
                 let shown = show(&paths, old);
                 let wanted = match kind {
-                    Some(kind) => patch::apply(kind, &shown, &body)
-                        .map_err(|error| ApiError::bad_request(error.to_string()))?,
+                    Some(kind) => patch::apply(kind, &shown, &body).map_err(change::refusal)?,
                     None => body,
                 };
                 let version = text(&wanted, "/metadata/resourceVersion");

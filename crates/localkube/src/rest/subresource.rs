@@ -1,5 +1,7 @@
 //! What stands below an object: status, scale, and of Pods binding, eviction and logs.
 
+use std::fmt::Write as _;
+
 use http::{Method, Response, StatusCode};
 use serde_json::{Value, json};
 
@@ -8,7 +10,7 @@ use super::{Reply, Request, change, document, list, scale};
 use crate::body::Body;
 use crate::controllers;
 use crate::errors::ApiError;
-use crate::fields::{integer, text, uid};
+use crate::fields::{integer, items, text, uid};
 use crate::logs::LogRequest;
 use crate::resources::ObjectKey;
 use crate::service::Shared;
@@ -25,10 +27,8 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, name: &str, 
                 let object = shared.store.get(&key).ok_or_else(|| ApiError::not_found(&at.info, name))?;
                 Ok(list::one(shared, request, at, StatusCode::OK, &object))
             }
-            Method::PUT | Method::PATCH => {
-                let changed = change(shared, request, at, &key, Part::Status)?;
-                Ok(list::one(shared, request, at, StatusCode::OK, &changed))
-            }
+            Method::PUT => change::replace(shared, request, at, &key, Part::Status),
+            Method::PATCH => change::patch(shared, request, at, &key, Part::Status),
             _ => Err(ApiError::method_not_allowed()),
         },
         "scale" => scale::serve(shared, request, at, &key),
@@ -59,11 +59,14 @@ fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Rep
     }
     let body = request.json()?;
     let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
-    controllers::admit_eviction(&shared.store, &pod)?;
+    // kubectl asks for a dry run in the body, others in the query.
+    let dry_run = request.query.dry_run()
+        || crate::fields::items(&body, "/deleteOptions/dryRun").contains(&json!("All"));
+    controllers::admit_eviction(&shared.store, &pod, dry_run)?;
     let options = DeleteOptions {
         uid: Some(uid(&pod).to_owned()),
         grace_period: integer(&body, "/deleteOptions/gracePeriodSeconds"),
-        dry_run: request.query.dry_run(),
+        dry_run,
         ..DeleteOptions::default()
     };
     shared.store.delete(key, &options)?;
@@ -72,26 +75,35 @@ fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Rep
 
 fn log(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
     let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
-    let containers = crate::fields::items(&pod, "/spec/containers");
+    let [containers, starters] = ["containers", "initContainers"].map(|list| items(&pod, &format!("/spec/{list}")));
     let container = match (request.query.get("container"), containers) {
         (Some(container), _) => container.to_owned(),
         (None, [only]) => text(only, "/name").to_owned(),
         (None, several) => {
             let names: Vec<&str> = several.iter().map(|container| text(container, "/name")).collect();
-            return Err(ApiError::bad_request(format!(
+            let mut why = format!(
                 "a container name must be specified for pod {}, choose one of: [{}]",
                 key.name,
                 names.join(" ")
-            )));
+            );
+            let first: Vec<&str> = starters.iter().map(|container| text(container, "/name")).collect();
+            if !first.is_empty() {
+                let _ = write!(why, " or one of the init containers: [{}]", first.join(" "));
+            }
+            return Err(ApiError::bad_request(why));
         }
     };
+    if !containers.iter().chain(starters).any(|own| text(own, "/name") == container) {
+        let why = format!("container {container} is not valid for pod {}", key.name);
+        return Err(ApiError::bad_request(why));
+    }
     let wanted = LogRequest {
         namespace: key.namespace.clone(),
         pod: key.name.clone(),
         container,
         follow: request.query.flag("follow"),
         previous: request.query.flag("previous"),
-        tail: request.query.number("tailLines"),
+        tail: request.query.number("tailLines")?,
         timestamps: request.query.flag("timestamps"),
     };
     let lines = shared.logs(&wanted)?;

@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use super::list::{include, metadata_only, wants_metadata, wants_table};
 use super::path::Place;
-use super::query::Selector;
-use super::{Reply, Request};
+use super::selector::Selector;
+use super::{Reply, Request, events};
 use crate::body::Body;
-use crate::errors::ApiError;
+use crate::errors::{ApiError, Cause};
 use crate::fields::{name, namespace};
 use crate::resources::{ResourceInfo, ResourceKey};
 use crate::service::Shared;
@@ -50,26 +50,18 @@ enum Shape {
 
 pub(super) fn watch(shared: &Shared, request: &Request, at: &Place, name: Option<&str>) -> Reply {
     if request.query.flag("sendInitialEvents") {
-        return Err(ApiError {
-            code: 422,
-            reason: "Invalid",
-            message: "sendInitialEvents: Forbidden: streaming lists are not served here; list, then watch"
-                .to_owned(),
-            details: json!({}),
-        });
+        let why = "streaming lists are not served here: list, then watch";
+        let cause = Cause::forbidden("sendInitialEvents", why);
+        return Err(ApiError::invalid_options("ListOptions", &cause));
     }
     let store = shared.store.clone();
-    let selector = request.query.selector()?;
+    let selector = request.query.selector(&at.info)?;
     let changed = store.subscribe();
-    let (version, first) = match request.query.get("resourceVersion") {
-        None | Some("0") => {
-            let (objects, version) = store.list(&at.storage, at.namespace.as_deref());
-            (version, objects)
-        }
-        Some(version) => {
-            let wrong = |_| ApiError::bad_request(format!("invalid resource version: {version:?}"));
-            (version.parse().map_err(wrong)?, Vec::new())
-        }
+    let (version, first) = if let Some(version) = request.query.version()? {
+        (version, Vec::new())
+    } else {
+        let (objects, version) = store.list(&at.storage, at.namespace.as_deref());
+        (version, objects)
     };
     let shape = if wants_table(request) {
         Shape::Table { include: include(request), headers: true }
@@ -78,7 +70,8 @@ pub(super) fn watch(shared: &Shared, request: &Request, at: &Place, name: Option
     } else {
         Shape::Object
     };
-    let timeout = request.query.number("timeoutSeconds").map_or(DEFAULT_TIMEOUT, Duration::from_secs);
+    let timeout = request.query.number("timeoutSeconds")?.filter(|seconds| *seconds > 0);
+    let timeout = timeout.map_or(DEFAULT_TIMEOUT, Duration::from_secs);
     let watch = Watch {
         store,
         info: at.info.clone(),
@@ -179,7 +172,7 @@ impl Watch {
 
     fn event(&mut self, kind: &str, object: &Value) -> Value {
         let object = match &mut self.shape {
-            Shape::Object => object.clone(),
+            Shape::Object => events::shown(&self.info, object.clone()),
             Shape::Metadata => metadata_only(object),
             Shape::Table { include, headers } => {
                 let meta = json!({"resourceVersion": object["metadata"]["resourceVersion"]});

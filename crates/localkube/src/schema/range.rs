@@ -19,6 +19,10 @@ pub(super) fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<
 }
 
 fn check_number(schema: &Value, number: f64, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if schema["format"] == "int32" && (number < f64::from(i32::MIN) || number > f64::from(i32::MAX)) {
+        let message = format!("Checked value must be of type integer with format int32 in {path}");
+        causes.push(Cause::invalid("<nil>", &Value::String(String::new()), message));
+    }
     let mut wrong = |message: String| causes.push(Cause::invalid(path, value, message));
     let exclusive = |key: &str| schema[key] == true;
     if let Some(maximum) = schema["maximum"].as_f64() {
@@ -39,10 +43,6 @@ fn check_number(schema: &Value, number: f64, value: &Value, path: &str, causes: 
         && number % step != 0.0
     {
         wrong(format!("{path} in body should be a multiple of {step}"));
-    }
-    if schema["format"] == "int32" && (number < f64::from(i32::MIN) || number > f64::from(i32::MAX)) {
-        let message = format!("Checked value must be of type integer with format int32 in {path}");
-        causes.push(Cause::invalid("<nil>", &Value::String(String::new()), message));
     }
 }
 

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::deletion::{self, DeleteOptions};
 use super::{Inner, metadata};
 use crate::errors::{ApiError, Cause};
-use crate::fields::{deleting, drop_finalizer, items, name, namespace};
-use crate::resources::{ObjectKey, ResourceInfo};
+use crate::fields::{deleting, drop_finalizer, items, name, namespace, set_condition};
+use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
 
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
@@ -56,6 +56,16 @@ impl Inner {
     /// Deletes every object of a kind whose definition is going.
     pub(super) fn clear_out(&mut self, definition: &Value, now: Timestamp) {
         let Ok(info) = ResourceInfo::from_definition(definition) else { return };
+        let key = ObjectKey::new(
+            ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions"),
+            "",
+            name(definition),
+        );
+        let mut going = definition.clone();
+        let why = "CustomResource deletion is in progress";
+        if set_condition(&mut going, "Terminating", "True", "InstanceDeletionInProgress", why, now) {
+            self.put(&key, going);
+        }
         let objects: Vec<Value> =
             self.objects.get(&info.key()).into_iter().flatten().map(|(_, object)| object.clone()).collect();
         for mut object in objects.into_iter().filter(|object| !deleting(object)) {

@@ -102,7 +102,8 @@ fn act(cluster: &mut Cluster, deed: &Deed) {
             }
         }
         Deed::GrowClaim(number) => {
-            if there(cluster, "persistentvolumeclaims", &named(number)).is_some() {
+            let claim = there(cluster, "persistentvolumeclaims", &named(number));
+            if claim.is_some_and(|claim| text(&claim, "/status/phase") == "Bound") {
                 let grow = json!({ "spec": { "resources": { "requests": { "storage": "2Gi" } } } });
                 cluster.edit("persistentvolumeclaims", &named(number), &grow);
             }
@@ -169,7 +170,7 @@ proptest! {
     fn the_controllers_come_to_rest_after_any_history(deeds in prop::collection::vec(deed(), 1..60), every in 1..4_usize) {
         let mut cluster = Cluster::with_nodes(3);
         let selector = json!({ "app": "demo" });
-        cluster.create("services", json!({ "metadata": { "name": "demo" }, "spec": { "selector": selector } }));
+        cluster.create("services", json!({ "metadata": { "name": "demo" }, "spec": { "selector": selector, "ports": [{ "port": 2379 }] } }));
         let spec = json!({ "minAvailable": 2, "selector": { "matchLabels": selector } });
         cluster.create("poddisruptionbudgets", json!({ "metadata": { "name": "demo" }, "spec": spec }));
         for (at, deed) in deeds.iter().enumerate() {

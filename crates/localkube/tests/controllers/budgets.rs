@@ -1,3 +1,4 @@
+use quorate_localkube::ApiError;
 use quorate_localkube::controllers::admit_eviction;
 use serde_json::{Value, json};
 
@@ -19,6 +20,10 @@ fn guarded(bound: &Value, pod: &Value) -> (Cluster, Value) {
         cluster.create("poddisruptionbudgets", json!({ "metadata": { "name": "demo" }, "spec": spec }));
     cluster.settle();
     (cluster, budget)
+}
+
+fn evict(cluster: &Cluster, pod: &str) -> Result<(), ApiError> {
+    admit_eviction(&cluster.store, &cluster.get("pods", pod), false)
 }
 
 fn figures(cluster: &Cluster) -> [i64; 4] {
@@ -90,13 +95,13 @@ fn a_controller_without_scale_is_an_error_that_allows_nothing() {
 #[test]
 fn evictions_are_admitted_until_the_budget_is_spent() {
     let (mut cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
-    admit_eviction(&cluster.store, &cluster.get("pods", "demo-0")).unwrap();
+    evict(&cluster, "demo-0").unwrap();
     assert_eq!(figures(&cluster)[3], 0, "spent at once, before the controller looks");
     let evicted = condition(&cluster.get("pods", "demo-0"), "DisruptionTarget");
     assert_eq!(evicted["reason"], "EvictionByEvictionAPI");
     cluster.delete("pods", "demo-0");
     cluster.settle();
-    let refusal = admit_eviction(&cluster.store, &cluster.get("pods", "demo-1")).unwrap_err();
+    let refusal = evict(&cluster, "demo-1").unwrap_err();
     assert_eq!((refusal.code, refusal.reason), (429, "TooManyRequests"));
     assert_eq!(refusal.message, "Cannot evict pod as it would violate the pod's disruption budget.");
     let cause = json!({ "reason": "DisruptionBudget",
@@ -105,9 +110,17 @@ fn evictions_are_admitted_until_the_budget_is_spent() {
 }
 
 #[test]
+fn a_dry_run_of_an_eviction_spends_nothing() {
+    let (cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
+    let version = cluster.store.version();
+    admit_eviction(&cluster.store, &cluster.get("pods", "demo-0"), true).unwrap();
+    assert_eq!((figures(&cluster)[3], cluster.store.version()), (1, version));
+}
+
+#[test]
 fn an_eviction_that_never_happened_stops_counting_after_two_minutes() {
     let (mut cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
-    admit_eviction(&cluster.store, &cluster.get("pods", "demo-0")).unwrap();
+    evict(&cluster, "demo-0").unwrap();
     cluster.settle();
     assert_eq!(figures(&cluster), [3, 2, 2, 0]);
     cluster.pass_seconds(121);
@@ -120,24 +133,24 @@ fn a_sick_pod_may_go_while_the_budget_is_met_without_it() {
     let (mut cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
     cluster.run_pod("demo-0", "127.0.0.1", false);
     cluster.settle();
-    assert!(admit_eviction(&cluster.store, &cluster.get("pods", "demo-1")).is_err());
-    admit_eviction(&cluster.store, &cluster.get("pods", "demo-0")).unwrap();
+    assert!(evict(&cluster, "demo-1").is_err());
+    evict(&cluster, "demo-0").unwrap();
     cluster.run_pod("demo-1", "127.0.0.2", false);
     cluster.settle();
-    assert!(admit_eviction(&cluster.store, &cluster.get("pods", "demo-0")).is_err(), "too few are healthy");
+    assert!(evict(&cluster, "demo-0").is_err(), "too few are healthy");
     cluster.edit(
         "poddisruptionbudgets",
         "demo",
         &json!({ "spec": { "unhealthyPodEvictionPolicy": "AlwaysAllow" } }),
     );
-    admit_eviction(&cluster.store, &cluster.get("pods", "demo-0")).unwrap();
+    evict(&cluster, "demo-0").unwrap();
 }
 
 #[test]
 fn a_budget_that_was_not_counted_yet_lets_nobody_go() {
     let (cluster, _) = guarded(&json!({ "minAvailable": 1 }), &json!({}));
     cluster.edit("poddisruptionbudgets", "demo", &json!({ "spec": { "minAvailable": 3 } }));
-    let refusal = admit_eviction(&cluster.store, &cluster.get("pods", "demo-0")).unwrap_err();
+    let refusal = evict(&cluster, "demo-0").unwrap_err();
     assert_eq!(refusal.details["retryAfterSeconds"], 10);
 }
 
@@ -147,7 +160,7 @@ fn two_budgets_over_one_pod_are_an_error() {
     let spec = json!({ "minAvailable": 1, "selector": { "matchLabels": { "app": "demo" } } });
     cluster.create("poddisruptionbudgets", json!({ "metadata": { "name": "other" }, "spec": spec }));
     cluster.settle();
-    assert_eq!(admit_eviction(&cluster.store, &cluster.get("pods", "demo-0")).unwrap_err().code, 500);
+    assert_eq!(evict(&cluster, "demo-0").unwrap_err().code, 500);
 }
 
 fn definition() -> Value {

@@ -101,8 +101,9 @@ fn one_owner_that_lives_is_enough() {
     let mut cluster = Cluster::with_nodes(0);
     let [one, other] =
         ["one", "other"].map(|name| cluster.create("configmaps", json!({ "metadata": { "name": name } })));
-    let mut owners = owned_by(&one).as_array().unwrap().clone();
-    owners.extend(owned_by(&other).as_array().unwrap().clone());
+    let mut also = owned_by(&one)[0].clone();
+    also["controller"] = json!(false);
+    let owners = json!([also, owned_by(&other)[0]]);
     cluster.create("secrets", json!({ "metadata": { "name": "child", "ownerReferences": owners } }));
     cluster.delete("configmaps", "one");
     cluster.settle();

@@ -30,7 +30,7 @@ fn pods_of_one_service_are_spread_over_the_nodes() {
     let mut cluster = Cluster::with_nodes(3);
     cluster.create(
         "services",
-        json!({ "metadata": { "name": "demo" }, "spec": { "selector": { "app": "demo" } } }),
+        json!({ "metadata": { "name": "demo" }, "spec": { "selector": { "app": "demo" }, "ports": [{ "port": 2379 }] } }),
     );
     for number in 0..6 {
         cluster.pod(&format!("demo-{number}"), &json!({}));

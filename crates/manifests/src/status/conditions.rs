@@ -126,6 +126,9 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     if picture.record.hibernating {
         return Finding::no(Reason::Hibernated, "The cluster is at size zero");
     }
+    if picture.seen.deleting {
+        return Finding::no(Reason::Deleting, "The cluster is being deleted");
+    }
     if picture.is_coming_up() {
         return coming_up(picture);
     }
@@ -217,6 +220,9 @@ fn existing_data(picture: &Picture<'_>) -> Finding {
 /// Not yet, or not now, by intent.
 fn not_running(picture: &Picture<'_>) -> Option<Finding> {
     let record = picture.record;
+    if picture.seen.deleting {
+        return Some(Finding::no(Reason::Deleting, "The cluster is being deleted"));
+    }
     if record.hibernating {
         let text = "The cluster is at size zero and its volumes are kept; any other size wakes it";
         return Some(Finding::no(Reason::Hibernated, text));

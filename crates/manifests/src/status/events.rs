@@ -1,7 +1,7 @@
 //! Events: what changed from one status to the next, told once.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use quorate_api::status::{EtcdClusterStatus, MemberPhase, MemberStatus};
+use quorate_api::status::{EtcdClusterStatus, MemberPhase, MemberStatus, Phase};
 use quorate_api::{ConditionType, Reason};
 
 /// An event on the EtcdCluster.
@@ -23,9 +23,10 @@ pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<Even
         };
         of_condition(type_, find(before).as_ref(), &find(after)?)
     });
+    let stopped = after.hibernating || after.phase == Some(Phase::Deleting);
     let members = after.members.iter().flat_map(|member| {
         let before = before.members.iter().find(|before| before.name == member.name);
-        of_member(before, member, after.hibernating)
+        of_member(before, member, stopped)
     });
     let gone =
         before.members.iter().filter(|member| after.members.iter().all(|after| after.name != member.name));
@@ -99,7 +100,7 @@ fn is_reason_to_worry(progressing: &Condition) -> bool {
     worries.into_iter().any(|reason| is(progressing, reason))
 }
 
-fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, hibernating: bool) -> Vec<EventText> {
+fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, stopped: bool) -> Vec<EventText> {
     let name = &after.name;
     let mut events = Vec::new();
     if before.map(|before| before.phase) != Some(after.phase) {
@@ -119,7 +120,7 @@ fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, hibernating: b
     if was_voter && after.phase == MemberPhase::Voter {
         match (was_healthy, after.healthy) {
             // It is meant to be stopped.
-            (true, false) if hibernating => {}
+            (true, false) if stopped => {}
             (true, false) => {
                 let message = format!("{name}: {why}");
                 events.push(EventText { warning: true, reason: "MemberUnhealthy".to_owned(), message });

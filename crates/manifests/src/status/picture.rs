@@ -34,7 +34,7 @@ impl<'a> Picture<'a> {
         now: Instant,
     ) -> Self {
         let mut picture = Self { before, seen, refused, plan, record: &plan.record, now, sick: Vec::new() };
-        if !picture.record.hibernating {
+        if !picture.is_stopped_on_purpose() {
             let voters = picture.record.voters();
             picture.sick =
                 voters.filter_map(|voter| Some((voter.clone(), picture.why_not_healthy(voter)?))).collect();
@@ -74,6 +74,11 @@ impl<'a> Picture<'a> {
     /// The committed target; before the first commit, the wanted one.
     pub(super) fn target(&self) -> &Target {
         self.record.target.as_ref().unwrap_or(&self.seen.wanted)
+    }
+
+    /// Its Pods are not there, or go, because somebody wants it so.
+    pub(super) fn is_stopped_on_purpose(&self) -> bool {
+        self.record.hibernating || self.seen.deleting
     }
 
     /// A linearizable list was read a moment ago: proof of a quorum.
@@ -205,8 +210,6 @@ impl<'a> Picture<'a> {
     }
 
     fn why_without_pod(&self, member: &MemberName) -> String {
-        let made =
-            |effect: &Effect| matches!(effect, Effect::CreatePod { member: made, .. } if made == member);
         let lost = |waiting: &Waiting| matches!(waiting, Waiting::VolumeLost(lost) if lost == member);
         if self.plan.waiting.iter().any(lost) {
             "its volume is gone, and its data with it; it is not made again empty".to_owned()

@@ -133,6 +133,19 @@ impl World {
         Ok(Pass { sight, plan, status })
     }
 
+    /// The status that the same sight and plan give on top of their own status.
+    pub fn tell_again(&self, pass: &Pass) -> EtcdClusterStatus {
+        let mut cluster = self.cluster();
+        cluster.status = Some(pass.status.clone());
+        status(&Situation {
+            cluster: &cluster,
+            snapshot: &pass.sight.snapshot,
+            refused: pass.sight.refused.as_ref(),
+            plan: &pass.plan,
+            now: self.now,
+        })
+    }
+
     /// Looks, writes status, carries everything out. `false` if there was nothing to do.
     pub fn pass(&mut self) -> bool {
         let Pass { sight, plan, status } = self.look().unwrap();

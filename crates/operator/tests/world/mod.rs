@@ -2,26 +2,30 @@
 //! crash is a dropped future.
 #![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
 
+pub mod members;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, DeleteParams, ListParams, PostParams};
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::client::Body;
 use quorate_api::{EtcdCluster, EtcdClusterStatus};
 use quorate_localkube::LocalKube;
-use quorate_model::Instant;
-use quorate_operator::crash::{Hook, NoCrash};
+use quorate_model::{Instant, Step};
+use quorate_operator::crash::{CrashPoint, Hook, NoCrash, Side};
 use quorate_operator::{Clock, Options, RunError, run_with};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 /// Of the paused clock: it costs nothing.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// An arbitrary morning.
 const EPOCH: Instant = Instant(1_800_000_000_000);
@@ -111,9 +115,13 @@ impl World {
     }
 
     pub async fn create_cluster(&self, spec: Value) -> Result<EtcdCluster> {
+        self.create_cluster_named("demo", spec).await
+    }
+
+    pub async fn create_cluster_named(&self, name: &str, spec: Value) -> Result<EtcdCluster> {
         let object = json!({
             "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
-            "metadata": {"name": "demo"}, "spec": spec,
+            "metadata": {"name": name}, "spec": spec,
         });
         let clusters: Api<EtcdCluster> = self.api();
         Ok(clusters.create(&PostParams::default(), &serde_json::from_value(object)?).await?)
@@ -156,9 +164,34 @@ impl World {
         Ok(found.map(|one| (one.reason, one.message)))
     }
 
+    /// Runs the Pods there are.
+    pub fn kubelet(&self, members: &members::Members) -> Running {
+        let (members, client) = (members.clone(), self.client.clone());
+        Running(tokio::spawn(async move { drop(members.run(client).await) }))
+    }
+
     /// How often objects were created and deleted.
     pub fn writes(&self) -> BTreeMap<String, u64> {
         self.kube.store().write_counts()
+    }
+}
+
+/// Stops everything at one point, and says so.
+pub struct DieAt {
+    pub point: CrashPoint,
+    pub died: CancellationToken,
+}
+
+impl Hook for DieAt {
+    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
+        if (side, step) == (self.point.side, self.point.step) {
+            self.died.cancel();
+        }
+        // After the end of the process nothing goes on, whatever else was under way.
+        if self.died.is_cancelled() {
+            return futures::future::pending().boxed();
+        }
+        futures::future::ready(()).boxed()
     }
 }
 
@@ -180,6 +213,15 @@ impl Operator {
 
     pub fn has_ended(&self) -> bool {
         self.run.is_finished()
+    }
+}
+
+/// A task that ends with the test.
+pub struct Running(pub JoinHandle<()>);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
@@ -220,6 +262,35 @@ pub async fn until_pods(world: &World, wanted: &[&str]) -> Result<()> {
         })
     })
     .await
+}
+
+pub async fn scale(world: &World, size: usize) -> Result<()> {
+    let patch = Patch::Merge(json!({"spec": {"size": size}}));
+    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// As many voters as asked for, and nothing left to do.
+pub async fn settled(world: &World, size: u32) -> Result<()> {
+    until(&format!("{size} voters"), async || {
+        let status = world.status().await?;
+        let current = world.api::<EtcdCluster>().get("demo").await?.metadata.generation;
+        let is = |type_: &str, wanted: &str| {
+            status.conditions.iter().any(|one| one.type_ == type_ && one.status == wanted)
+        };
+        let settled = status.observed_generation == current
+            && status.ready_replicas == size
+            && status.current_replicas == size
+            && is("Progressing", "False")
+            && (size == 0 || is("Available", "True"));
+        Ok(if settled { Ok(()) } else { Err(format!("{status:#?}")) })
+    })
+    .await
+}
+
+/// Without TLS, as modelled members speak.
+pub fn plain(size: usize) -> Value {
+    json!({"size": size, "version": "3.6.16", "tls": {"provider": "disabled"}})
 }
 
 pub fn three_members() -> Value {

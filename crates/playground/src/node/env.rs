@@ -143,19 +143,9 @@ fn resource_of(container: &Container, resource: &str) -> Result<String, String> 
         Some(("requests", name)) => (resources.requests, name),
         Some(_) | None => return Err(format!("unsupported container resource : {resource}")),
     };
-    let text = map.and_then(|map| map.get(name).cloned()).map(|quantity| quantity.0).unwrap_or_default();
-    let bytes = quorate_api::quantity::bytes(&text);
-    Ok(match (name, bytes) {
-        ("cpu", _) => {
-            let cores = text.strip_suffix('m').map_or_else(
-                || text.parse().unwrap_or(0.0),
-                |milli| milli.parse::<f64>().unwrap_or(0.0) / 1000.0,
-            );
-            format!("{}", cores.ceil())
-        }
-        (_, Some(bytes)) => bytes.to_string(),
-        (_, None) => "0".to_owned(),
-    })
+    // Whole bytes, and whole cores: a fraction counts for one.
+    let amount = map.and_then(|map| map.get(name).and_then(quorate_api::quantity::bytes));
+    Ok(amount.unwrap_or_default().to_string())
 }
 
 #[cfg(test)]

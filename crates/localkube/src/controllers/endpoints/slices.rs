@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::action::Action;
+use super::super::selectors::Labelled;
 use super::super::view::{View, kinds};
 use super::{Backend, Backends, is_labelled, labels, target_ref};
 use crate::fields::{deleting, label, name, namespace, text, uid};
@@ -12,7 +13,12 @@ const SERVICE: &str = "kubernetes.io/service-name";
 const MANAGED: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io");
 
 /// Makes, corrects and removes the slices of a Service. There is always one, if only an empty one.
-pub(super) fn update(view: &View, service: &Value, backends: &Backends<'_>) -> Vec<Action> {
+pub(super) fn update(
+    view: &View,
+    known: &Labelled<'_>,
+    service: &Value,
+    backends: &Backends<'_>,
+) -> Vec<Action> {
     let mut wanted: Vec<Value> = backends
         .0
         .iter()
@@ -22,11 +28,9 @@ pub(super) fn update(view: &View, service: &Value, backends: &Backends<'_>) -> V
     if wanted.is_empty() {
         wanted.push(slice(view, service, 0, &[], &[]));
     }
-    let ours: Vec<&Value> = view
-        .of_namespace(kinds::SLICES, namespace(service))
-        .filter(|slice| is_labelled(slice, MANAGED) && label(slice, SERVICE) == Some(name(service)))
-        .filter(|slice| !deleting(slice))
-        .collect();
+    let of_service = known.with(namespace(service), SERVICE, name(service)).iter().copied();
+    let ours: Vec<&Value> =
+        of_service.filter(|slice| is_labelled(slice, MANAGED) && !deleting(slice)).collect();
     let surplus: Vec<Action> = ours
         .iter()
         .filter(|slice| !wanted.iter().any(|one| name(one) == name(slice)))

@@ -7,8 +7,10 @@ use super::Board;
 use super::filter::Objection;
 use crate::fields::{integer, items, label, namespace, text};
 
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
+const COMPANY: &str = "/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+const DISTANCE: &str = "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution";
+const BETTER_TOGETHER: &str = "/spec/affinity/podAffinity/preferredDuringSchedulingIgnoredDuringExecution";
+const BETTER_APART: &str = "/spec/affinity/podAntiAffinity/preferredDuringSchedulingIgnoredDuringExecution";
 
 /// Why Pods elsewhere or here forbid this node.
 pub(super) fn objection(board: &Board<'_>, pod: &Value, node: &Value) -> Option<Objection> {
@@ -17,13 +19,13 @@ pub(super) fn objection(board: &Board<'_>, pod: &Value, node: &Value) -> Option<
         let text = "node(s) didn't match pod topology spread constraints".to_owned();
         return Some(Objection { text, for_good: false });
     }
-    if !terms(pod, "podAffinity").all(|term| finds_company(board, pod, node, term)) {
+    if !items(pod, COMPANY).iter().all(|term| finds_company(board, pod, node, term)) {
         return Some(Objection {
             text: "node(s) didn't match pod affinity rules".to_owned(),
             for_good: true,
         });
     }
-    if terms(pod, "podAntiAffinity").any(|term| count(board, pod, node, term) > 0) {
+    if items(pod, DISTANCE).iter().any(|term| count(board, pod, node, term) > 0) {
         return Some(Objection {
             text: "node(s) didn't match pod anti-affinity rules".to_owned(),
             for_good: false,
@@ -38,8 +40,8 @@ pub(super) fn objection(board: &Board<'_>, pod: &Value, node: &Value) -> Option<
 
 /// What the preferred terms and soft spread constraints say, more being better.
 pub(super) fn preference(board: &Board<'_>, pod: &Value, node: &Value) -> i64 {
-    let weighed = |kind: &str, sign: i64| -> i64 {
-        items(pod, &format!("/spec/affinity/{kind}/{PREFERRED}"))
+    let weighed = |preferred: &str, sign: i64| -> i64 {
+        items(pod, preferred)
             .iter()
             .map(|one| {
                 sign * integer(one, "/weight").unwrap_or(1) * count(board, pod, node, &one["podAffinityTerm"])
@@ -51,11 +53,7 @@ pub(super) fn preference(board: &Board<'_>, pod: &Value, node: &Value) -> i64 {
         .filter(|one| one["whenUnsatisfiable"] == "ScheduleAnyway")
         .map(|one| count(board, pod, node, one))
         .sum();
-    weighed("podAffinity", 1) + weighed("podAntiAffinity", -1) - 100 * crowding
-}
-
-fn terms<'a>(pod: &'a Value, kind: &str) -> impl Iterator<Item = &'a Value> + use<'a> {
-    items(pod, &format!("/spec/affinity/{kind}/{REQUIRED}")).iter()
+    weighed(BETTER_TOGETHER, 1) + weighed(BETTER_APART, -1) - 100 * crowding
 }
 
 /// How many Pods that a term means stand in the node's topology domain.
@@ -95,7 +93,7 @@ fn finds_company(board: &Board<'_>, pod: &Value, node: &Value, term: &Value) -> 
 fn unwelcome(board: &Board<'_>, pod: &Value, node: &Value) -> bool {
     board.nodes.iter().any(|other| {
         board.others(other, pod).any(|there| {
-            terms(there, "podAntiAffinity").any(|term| {
+            items(there, DISTANCE).iter().any(|term| {
                 let key = text(term, "/topologyKey");
                 let together = label(node, key).is_some() && label(node, key) == label(other, key);
                 together && means(term, there, pod)

@@ -45,15 +45,14 @@ pub(super) fn on_update(old: &Value, new: &mut Value, causes: &mut Vec<Cause>) {
         }
         spec
     };
+    let size = |claim: &Value| claim.pointer(SIZE).and_then(millis).unwrap_or(0);
+    let capacity = old.pointer("/status/capacity/storage").and_then(millis).unwrap_or(0);
     if fixed(old) != fixed(new) {
         causes.push(Cause::forbidden(
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         ));
-    }
-    let size = |claim: &Value| claim.pointer(SIZE).and_then(millis).unwrap_or(0);
-    let capacity = old.pointer("/status/capacity/storage").and_then(millis).unwrap_or(0);
-    if size(new) < size(old) && (text(old, "/status/phase") != "Bound" || size(new) <= capacity) {
+    } else if size(new) < size(old) && size(new) <= capacity {
         let why = "field can not be less than status.capacity";
         causes.push(Cause::forbidden("spec.resources.requests.storage", why));
     }

@@ -33,6 +33,7 @@ pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
             set_default(pod, &format!("/spec/{kept}"), given.clone());
         }
     }
+    tolerate(pod);
     defaults::fill(pod);
     if fixed(old) != fixed(pod) || drops_a_toleration(old, pod) {
         causes.push(Cause::forbidden(

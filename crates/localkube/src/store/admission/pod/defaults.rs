@@ -36,11 +36,6 @@ fn container(container: &mut Value) {
             container["resources"]["requests"][resource] = limit;
         }
     }
-    if container["resources"]["limits"].is_null()
-        && let Some(resources) = container["resources"].as_object_mut()
-    {
-        resources.remove("limits");
-    }
     entries_mut(container, "ports").for_each(|port| set_default(port, "/protocol", json!("TCP")));
     for variable in entries_mut(container, "env") {
         if variable.pointer("/valueFrom/fieldRef").is_some() {
@@ -72,17 +67,14 @@ fn volume(volume: &mut Value) {
             set_default(volume, &format!("/{source}/defaultMode"), json!(0o644));
         }
     }
-    for item in entries_mut(&mut volume["downwardAPI"], "items") {
+    for item in volume.get_mut("downwardAPI").into_iter().flat_map(|source| entries_mut(source, "items")) {
         if item.get("fieldRef").is_some() {
             set_default(item, "/fieldRef/apiVersion", json!("v1"));
         }
     }
-    if volume["downwardAPI"].is_null()
-        && let Some(fields) = volume.as_object_mut()
+    if let Some(fields) = volume.as_object_mut()
+        && fields.len() == 1
     {
-        fields.remove("downwardAPI");
-        if fields.len() == 1 {
-            fields.insert("emptyDir".to_owned(), json!({}));
-        }
+        fields.insert("emptyDir".to_owned(), json!({}));
     }
 }

@@ -1,0 +1,112 @@
+//! The life of a cluster, from its founding over every change of size, and what a sick one does to the others. In real
+//! time, over real connections, to modelled members.
+
+mod world;
+
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use world::members::Members;
+use world::{World, plain, scale, settled, until};
+
+#[tokio::test]
+async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() -> Result<()> {
+    let world = World::new().await?;
+    let members = Members::new();
+    let _kubelet = world.kubelet(&members);
+    let operator = world.operator();
+
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    assert_eq!(world.status().await?.cluster_id, Some(members.cluster_id()));
+    assert!(members.changes().is_empty(), "a founding adds nobody");
+
+    scale(&world, 5).await?;
+    settled(&world, 5).await?;
+    assert_eq!(members.changes(), ["add demo-3", "promote demo-3", "add demo-4", "promote demo-4"]);
+
+    scale(&world, 1).await?;
+    settled(&world, 1).await?;
+    assert_eq!(members.names().len(), 1);
+    assert_eq!(world.names::<PersistentVolumeClaim>().await?, members.names(), "whenScaled is Delete");
+
+    scale(&world, 0).await?;
+    settled(&world, 0).await?;
+    assert!(world.names::<Pod>().await?.is_empty());
+    assert_eq!(world.names::<PersistentVolumeClaim>().await?, members.names(), "volumes are kept");
+
+    scale(&world, 3).await?;
+    settled(&world, 3).await?;
+    assert_eq!(world.status().await?.cluster_id, Some(members.cluster_id()));
+
+    let version = world.kube.store().version();
+    tokio::time::sleep(Duration::from_secs(12)).await;
+    assert_eq!(world.kube.store().version(), version, "nothing is written once nothing is left to do");
+    operator.stop().await
+}
+
+#[tokio::test]
+async fn a_hung_member_is_told_within_15_seconds_although_no_pod_changed() -> Result<()> {
+    let world = World::new().await?;
+    let members = Members::new();
+    let kubelet = world.kubelet(&members);
+    let _operator = world.operator();
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+
+    drop(kubelet);
+    members.hang("demo-1");
+    let began = Instant::now();
+    until("it is told", async || {
+        let status = world.status().await?;
+        let told = status.members.iter().any(|member| member.name == "demo-1" && !member.healthy);
+        Ok(if told { Ok(()) } else { Err(format!("{status:#?}")) })
+    })
+    .await?;
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(world.condition("Available", "True").await?.is_some(), "two of three answer");
+    Ok(())
+}
+
+#[tokio::test]
+async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()> {
+    let world = World::new().await?;
+    let members = Members::new();
+    let kubelet = world.kubelet(&members);
+    let _operator = world.operator();
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    drop(kubelet);
+    let undisturbed = ten_more(&world, "before").await?;
+    for member in members.names() {
+        members.hang(&member);
+    }
+    until("it is told", async || {
+        let told = world.condition("Available", "False").await?;
+        Ok(told.map(drop).ok_or_else(|| "it seems available".to_owned()))
+    })
+    .await?;
+    // Each pass over the hung one now waits two seconds for nothing.
+    let beside = ten_more(&world, "after").await?;
+    assert!(
+        beside < undisturbed * 3 / 2 + Duration::from_millis(300),
+        "{beside:?} instead of {undisturbed:?}"
+    );
+    Ok(())
+}
+
+/// How long ten new clusters take to get their Pods.
+async fn ten_more(world: &World, name: &str) -> Result<Duration> {
+    let began = Instant::now();
+    for n in 0..10 {
+        world.create_cluster_named(&format!("{name}{n}"), plain(1)).await?;
+    }
+    until("their Pods are there", async || {
+        let pods = world.names::<Pod>().await?;
+        let there = pods.iter().filter(|pod| pod.starts_with(name)).count();
+        Ok(if there == 10 { Ok(()) } else { Err(format!("{there} of 10")) })
+    })
+    .await?;
+    Ok(began.elapsed())
+}

@@ -1,0 +1,176 @@
+//! Starting: in the foreground with a live table, or detached.
+
+use std::fs::{self, File};
+use std::io::IsTerminal;
+use std::process::{Command, ExitCode, Stdio};
+use std::os::unix::process::CommandExt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use quorate_localkube::LocalKube;
+use nix::sys::signal::Signal;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use super::{PlaygroundArgs, sample, status, table};
+use crate::home::Home;
+use crate::ledger::Ledger;
+use crate::log_source::Logs;
+use crate::node::{Nodes, Setup};
+use crate::process::Launcher;
+use crate::programs::Programs;
+use crate::server::Server;
+use crate::supervisor::OperatorOptions;
+use crate::{clock, isolate, proxy, saved, supervisor};
+
+/// How long a detached start may take until its cluster is available.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+/// How long containers may take to stop when the playground does.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Runs until Ctrl-C, SIGTERM, or `down`.
+pub(super) fn foreground(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
+    let programs = Programs::find(args.etcd_bin_dir.as_deref())?;
+    let version = match &args.etcd_version {
+        Some(version) => version.trim_start_matches('v').to_owned(),
+        None => programs.newest().map(|programs| programs.version.clone()).unwrap_or_default(),
+    };
+    let _claim = home.claim(args.fresh)?;
+    isolate::enter()?;
+    for name in Launcher::stop_leftovers(home) {
+        println!("stopped {name}, left by an earlier playground");
+    }
+    keep_program(home)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let result = runtime.block_on(world(args, home, programs, &version));
+    runtime.shutdown_timeout(Duration::from_secs(2));
+    let _ = fs::remove_file(home.pid());
+    result?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts another process for it, and waits until the cluster is available.
+pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
+    // Whatever can be told at once is told here, not in a log.
+    Programs::find(args.etcd_bin_dir.as_deref())?;
+    drop(home.claim(args.fresh)?);
+    let log = File::create(home.log())?;
+    let own: Vec<_> = std::env::args_os().skip(1).filter(|arg| arg != "--detach" && arg != "--fresh").collect();
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(own)
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .process_group(0)
+        .spawn()?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let start = Instant::now();
+    loop {
+        if let Some(exit) = child.try_wait()? {
+            let log = fs::read_to_string(home.log()).unwrap_or_default();
+            bail!("the playground ended at once ({exit}):\n{}", log.trim());
+        }
+        if runtime.block_on(status::is_up(home, !args.empty)) {
+            break;
+        }
+        if start.elapsed() > PATIENCE {
+            let _ = runtime.block_on(status::show(home));
+            bail!("not available within {PATIENCE:?}; it goes on: see {} or the log {}", "quorate playground status", home.log().display());
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    runtime.block_on(status::show(home))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The program stays what it is while it runs, also when it is built anew.
+fn keep_program(home: &Home) -> Result<()> {
+    let own = std::env::current_exe()?;
+    let _ = fs::remove_file(home.program());
+    if fs::hard_link(&own, home.program()).is_err() {
+        fs::copy(&own, home.program()).with_context(|| format!("cannot copy {}", own.display()))?;
+    }
+    Ok(())
+}
+
+async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: &str) -> Result<()> {
+    let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let kube = LocalKube::new(Arc::new(clock::now));
+    let returning = saved::restore(&kube, home)?;
+    let client = kube::Client::new(kube.service(), "default");
+    sample::definitions(&kube)?;
+    sample::storage_class(&kube, &home.volumes())?;
+    let ledger = Arc::new(Ledger::open(home.ledger())?);
+    kube.set_log_source(Arc::new(Logs::of(home)));
+    let server = Server::bind(home, &ledger).await?;
+
+    // Ends with this function, whichever way it ends.
+    let mut beside = JoinSet::new();
+    let controllers = kube.clone();
+    beside.spawn(async move { controllers.run_controllers().await });
+    beside.spawn(server.serve(kube.service()));
+    beside.spawn(saved::keep(kube.clone(), home.clone()));
+    beside.spawn(proxy::run(kube.clone(), ledger.clone()));
+    let setup = Setup {
+        client,
+        home: home.clone(),
+        programs: programs.clone(),
+        ledger,
+        nodes: args.nodes,
+        crash_back_off: args.crash_back_off,
+    };
+    let nodes = Nodes::start(setup, &mut beside).await?;
+    beside.spawn(async move { nodes.run().await });
+    let operator = CancellationToken::new();
+    let first_env = args.operator_env.iter().filter_map(|pair| pair.split_once('='));
+    let options = OperatorOptions {
+        first_env: first_env.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
+        env: Vec::new(),
+    };
+    let launcher = Launcher::new(home.clone());
+    let mut supervised = JoinSet::new();
+    supervised.spawn(supervisor::run(home.clone(), launcher, options, operator.clone()));
+
+    if !args.empty && !returning {
+        sample::apply(&kube, version, args.size)?;
+    }
+    status::introduce(home, &programs, returning);
+    tokio::select! {
+        () = table::live(&kube, home, std::io::stdout().is_terminal()) => {}
+        _ = signals.0.recv() => {}
+        _ = signals.1.recv() => {}
+    }
+
+    println!("\nstopping; a second Ctrl-C stops at once");
+    let orderly = async {
+        // The operator first, or it would mend what is being stopped.
+        operator.cancel();
+        while supervised.join_next().await.is_some() {}
+        stop_containers(home).await;
+    };
+    tokio::select! {
+        () = orderly => {}
+        _ = signals.0.recv() => {}
+        _ = signals.1.recv() => {}
+    }
+    saved::save(&kube, home);
+    println!("stopped. The data stay in {}; the next start there brings them back", home.dir().display());
+    Ok(())
+}
+
+/// Lets every container's process end by itself, as on a node that is shut down.
+async fn stop_containers(home: &Home) {
+    let running = Launcher::running(home);
+    for (_, process) in &running {
+        process.signal(Signal::SIGCONT);
+        process.signal(Signal::SIGTERM);
+    }
+    let deadline = Instant::now() + GRACE;
+    while running.iter().any(|(_, process)| process.is_alive()) && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Launcher::stop_leftovers(home);
+}

@@ -1,0 +1,56 @@
+//! What a new playground holds: the custom resources and one sample cluster.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use quorate_localkube::store::Part;
+use quorate_localkube::{LocalKube, ObjectKey, ResourceKey};
+use serde_json::{Value, json};
+
+/// The name of the sample cluster.
+pub(super) const NAME: &str = "demo";
+
+/// Serves our kinds, in their present form.
+pub(super) fn definitions(kube: &LocalKube) -> Result<()> {
+    let resource = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
+    for definition in quorate_api::crds() {
+        let mut definition: Value = serde_json::to_value(definition)?;
+        let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let key = ObjectKey::new(resource.clone(), "", name);
+        if kube.store().get(&key).is_none() {
+            kube.store().create(&resource, "", definition, false).context("the custom resources are not served")?;
+        } else {
+            definition["metadata"] = json!({"name": key.name});
+            kube.store().update(&key, Part::Main, definition, false).context("the custom resources are not served")?;
+        }
+    }
+    Ok(())
+}
+
+/// The storage class: a directory for each volume, below this one.
+pub(super) fn storage_class(kube: &LocalKube, volumes: &Path) -> Result<()> {
+    let resource = ResourceKey::new("storage.k8s.io", "storageclasses");
+    let class = json!({
+        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "provisioner": "localkube/directory", "parameters": {"path": volumes},
+        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
+    });
+    let key = ObjectKey::new(resource.clone(), "", "standard");
+    match kube.store().get(&key) {
+        None => kube.store().create(&resource, "", class, false),
+        Some(_) => kube.store().update(&key, Part::Main, class, false),
+    }
+    .context("the storage class was refused")?;
+    Ok(())
+}
+
+/// Applies the sample cluster.
+pub(super) fn apply(kube: &LocalKube, version: &str, size: u32) -> Result<()> {
+    let cluster = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": NAME},
+        "spec": {"size": size, "version": version, "storageSpec": {"volumeSizeRequest": "256Mi"}},
+    });
+    let resource = ResourceKey::new("operator.etcd.io", "etcdclusters");
+    kube.store().create(&resource, "default", cluster, false).context("the sample cluster was refused")?;
+    Ok(())
+}

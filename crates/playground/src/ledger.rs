@@ -1,0 +1,244 @@
+//! What was given out and must not be given to somebody else by mistake: addresses of Pods, ports for people. Kept in a
+//! file, so that a playground that starts again finds its way about.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::home::write_atomically;
+
+/// Pods live in 127.B.0.0/16 and Services in 127.(B+64).0.0/16, with one B in this range for each playground on a machine.
+const BLOCKS: std::ops::Range<u8> = 32..96;
+
+/// Where a playground listens to hold its block.
+const CLAIM_PORT: u16 = 40127;
+
+/// The first port that people are given.
+const FIRST_PORT: u16 = 32379;
+
+/// The ports that member Pods listen on.
+const MEMBER_PORTS: [u16; 4] = [2379, 2380, 2381, 9980];
+
+/// What was given out.
+#[derive(Debug)]
+pub struct Ledger {
+    file: PathBuf,
+    entries: Mutex<Entries>,
+    block: u8,
+    _claim: TcpListener,
+}
+
+/// Something on this machine is in the way.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    /// Another program listens on all addresses.
+    #[error(
+        "port {0} is taken on all addresses of this machine by another program, so no etcd member can listen on it. \
+         See which with `ss -ltnp 'sport = :{0}'`, and stop it"
+    )]
+    PortTaken(u16),
+    /// No block of addresses is free.
+    #[error("{} playgrounds run on this machine already; stop one with `quorate playground down`", BLOCKS.len())]
+    Crowded,
+    /// The loopback network is not as it should be.
+    #[error("cannot listen on {0}: {1}. The playground needs the whole of 127.0.0.0/8 on the loopback interface")]
+    Loopback(Ipv4Addr, io::Error),
+    /// The file cannot be read or written.
+    #[error("{0}: {1}")]
+    File(PathBuf, io::Error),
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+struct Entries {
+    block: Option<u8>,
+    next: u16,
+    pods: BTreeMap<String, u16>,
+    ports: BTreeMap<String, u16>,
+    api_port: Option<u16>,
+    lost_volumes: BTreeSet<String>,
+}
+
+impl Ledger {
+    /// Opens the ledger and takes a block of addresses: that of last time, if it is free.
+    pub fn open(file: PathBuf) -> Result<Self, LedgerError> {
+        let mut entries: Entries = match fs::read(&file) {
+            Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Entries::default(),
+            Err(error) => return Err(LedgerError::File(file, error)),
+        };
+        let before = entries.block;
+        let (block, claim) = take_block(before)?;
+        for port in MEMBER_PORTS {
+            let address = SocketAddr::from((Ipv4Addr::new(127, block, 255, 253), port));
+            if let Err(error) = TcpListener::bind(address)
+                && error.kind() == io::ErrorKind::AddrInUse
+            {
+                return Err(LedgerError::PortTaken(port));
+            }
+        }
+        entries.block = Some(block);
+        let ledger = Self { file, entries: Mutex::new(entries), block, _claim: claim };
+        ledger.change(|_| ())?;
+        Ok(ledger)
+    }
+
+    /// The second number of the addresses of Services.
+    pub fn service_block(&self) -> u8 {
+        self.block + (BLOCKS.end - BLOCKS.start)
+    }
+
+    /// The address of a node, counted from 1.
+    pub fn node_address(&self, number: u8) -> Ipv4Addr {
+        Ipv4Addr::new(127, self.block, 255, number)
+    }
+
+    /// The address of a Pod, the same each time. A new Pod gets the one that was not used for longest.
+    pub fn pod_address(&self, uid: &str) -> Ipv4Addr {
+        let known = self.lock().pods.get(uid).copied();
+        let number = known.unwrap_or_else(|| self.change_or_warn(|entries| {
+            let taken: BTreeSet<u16> = entries.pods.values().copied().collect();
+            // The last network belongs to the nodes.
+            let after = |number: u16| if number >= 0xfeff { 1 } else { number + 1 };
+            let mut number = after(entries.next);
+            while taken.contains(&number) || number & 0xff == 0 {
+                number = after(number);
+            }
+            entries.next = number;
+            entries.pods.insert(uid.to_owned(), number);
+            number
+        }));
+        let [high, low] = number.to_be_bytes();
+        Ipv4Addr::new(127, self.block, high, low)
+    }
+
+    /// The Pod is gone.
+    pub fn release_pod(&self, uid: &str) {
+        self.change_or_warn(|entries| {
+            entries.pods.remove(uid);
+        });
+    }
+
+    /// Pods that have addresses.
+    pub fn pods(&self) -> Vec<String> {
+        self.lock().pods.keys().cloned().collect()
+    }
+
+    /// The local port at which people reach a Service, the same each time.
+    pub fn client_port(&self, service: &str) -> u16 {
+        if let Some(port) = self.lock().ports.get(service) {
+            return *port;
+        }
+        self.change_or_warn(|entries| {
+            let taken: BTreeSet<u16> = entries.ports.values().copied().collect();
+            let free = |port: &u16| !taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+            let port = (FIRST_PORT..u16::MAX).find(free).unwrap_or(FIRST_PORT);
+            entries.ports.insert(service.to_owned(), port);
+            port
+        })
+    }
+
+    /// The Service is gone.
+    pub fn release_port(&self, service: &str) {
+        self.change_or_warn(|entries| {
+            entries.ports.remove(service);
+        });
+    }
+
+    /// The port of the Kubernetes API, once it was chosen.
+    pub fn api_port(&self) -> Option<u16> {
+        self.lock().api_port
+    }
+
+    /// Keeps the port of the Kubernetes API.
+    pub fn keep_api_port(&self, port: u16) {
+        self.change_or_warn(|entries| entries.api_port = Some(port));
+    }
+
+    /// Whether a persistent volume was lost with its disk.
+    pub fn is_lost(&self, volume: &str) -> bool {
+        self.lock().lost_volumes.contains(volume)
+    }
+
+    /// A persistent volume is lost.
+    pub fn lose(&self, volume: &str) {
+        self.change_or_warn(|entries| {
+            entries.lost_volumes.insert(volume.to_owned());
+        });
+    }
+
+    fn change_or_warn<T: Default>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
+        let mut result = T::default();
+        if let Err(error) = self.change(|entries| result = change(entries)) {
+            tracing::warn!(%error, "the ledger was not written; addresses may change with the next start");
+        }
+        result
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Entries)) -> Result<(), LedgerError> {
+        let mut entries = self.lock();
+        change(&mut entries);
+        let text = serde_json::to_vec_pretty(&*entries).unwrap_or_default();
+        write_atomically(&self.file, &text).map_err(|error| LedgerError::File(self.file.clone(), error))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn take_block(before: Option<u8>) -> Result<(u8, TcpListener), LedgerError> {
+    for block in before.into_iter().filter(|block| BLOCKS.contains(block)).chain(BLOCKS) {
+        let address = Ipv4Addr::new(127, block, 255, 254);
+        match TcpListener::bind((address, CLAIM_PORT)) {
+            Ok(claim) => return Ok((block, claim)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            Err(error) => return Err(LedgerError::Loopback(address, error)),
+        }
+    }
+    Err(LedgerError::Crowded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_stay_with_their_pods_over_restarts_and_are_not_reused_quickly() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("ledger.json");
+        let ledger = Ledger::open(file.clone()).unwrap();
+        let (a, b) = (ledger.pod_address("a"), ledger.pod_address("b"));
+        assert_ne!(a, b);
+        assert_eq!(ledger.pod_address("a"), a);
+        ledger.release_pod("a");
+        assert_ne!(ledger.pod_address("c"), a, "given out again at once");
+        drop(ledger);
+        let ledger = Ledger::open(file).unwrap();
+        assert_eq!(ledger.pod_address("b"), b);
+    }
+
+    #[test]
+    fn two_playgrounds_on_a_machine_have_different_addresses() {
+        let dir = tempfile::tempdir().unwrap();
+        let one = Ledger::open(dir.path().join("one")).unwrap();
+        let other = Ledger::open(dir.path().join("other")).unwrap();
+        assert_ne!(one.pod_address("a"), other.pod_address("a"));
+        assert_ne!(one.service_block(), other.service_block());
+    }
+
+    #[test]
+    fn the_port_for_people_is_theirs_for_good() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledger = Ledger::open(dir.path().join("ledger")).unwrap();
+        let port = ledger.client_port("default/demo-client");
+        assert!(port >= FIRST_PORT);
+        assert_ne!(ledger.client_port("default/other-client"), port);
+        assert_eq!(ledger.client_port("default/demo-client"), port);
+    }
+}

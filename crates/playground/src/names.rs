@@ -1,0 +1,142 @@
+//! The cluster's DNS, as a hosts file that every container sees.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::ResourceExt;
+
+/// The hosts file.
+#[derive(Debug)]
+pub struct Names {
+    file: PathBuf,
+    written: Mutex<String>,
+}
+
+impl Names {
+    /// In this file.
+    pub fn new(file: PathBuf) -> io::Result<Self> {
+        let text = hosts(&[], &[]);
+        fs::write(&file, &text)?;
+        Ok(Self { file, written: Mutex::new(text) })
+    }
+
+    /// Makes the file say what these Pods and Services are called.
+    pub fn publish(&self, pods: &[(std::sync::Arc<Pod>, Ipv4Addr)], services: &[std::sync::Arc<Service>]) {
+        let text = hosts(pods, services);
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if *written == text {
+            return;
+        }
+        if let Err(error) = self.write(&text) {
+            tracing::warn!(file = %self.file.display(), %error, "the hosts file was not written");
+        }
+        *written = text;
+    }
+
+    /// In place: a new file would not be the one that containers have mounted.
+    fn write(&self, text: &str) -> io::Result<()> {
+        let file = fs::File::options().write(true).open(&self.file)?;
+        file.write_all_at(text.as_bytes(), 0)?;
+        file.set_len(text.len() as u64)
+    }
+}
+
+fn hosts(pods: &[(std::sync::Arc<Pod>, Ipv4Addr)], services: &[std::sync::Arc<Service>]) -> String {
+    let mut text = "127.0.0.1 localhost\n".to_owned();
+    let mut lines = Vec::new();
+    for service in services {
+        let Some(spec) = &service.spec else { continue };
+        let (name, namespace) = (service.name_any(), service.namespace().unwrap_or_default());
+        let cluster_ip = spec.cluster_ip.as_deref().unwrap_or("None");
+        if cluster_ip != "None" {
+            lines.push((cluster_ip.to_owned(), named(&format!("{name}.{namespace}"))));
+            continue;
+        }
+        // All Pods share this machine's network, so whoever connects comes from 127.0.0.1. etcd looks up whether that is
+        // one of the names in the certificate it was shown.
+        lines.push(("127.0.0.1".to_owned(), format!("anybody.{name}.{namespace}.svc")));
+        let unready_too = spec.publish_not_ready_addresses == Some(true);
+        let empty = BTreeMap::new();
+        let selector = spec.selector.as_ref().unwrap_or(&empty);
+        for (pod, ip) in pods {
+            let selected = !selector.is_empty()
+                && pod.namespace() == service.namespace()
+                && selector.iter().all(|(key, value)| pod.labels().get(key) == Some(value));
+            if !selected || !(unready_too || is_ready(pod)) {
+                continue;
+            }
+            let hostname = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
+            let subdomain = pod.spec.as_ref().and_then(|spec| spec.subdomain.clone());
+            if let (Some(hostname), true) = (hostname, subdomain.as_deref() == Some(&name)) {
+                lines.push((ip.to_string(), named(&format!("{hostname}.{name}.{namespace}"))));
+            }
+            lines.push((ip.to_string(), named(&format!("{name}.{namespace}"))));
+        }
+    }
+    lines.sort();
+    lines.dedup();
+    for (ip, names) in lines {
+        let _ = writeln!(text, "{ip} {names}");
+    }
+    text
+}
+
+fn named(name: &str) -> String {
+    format!("{name}.svc.cluster.local {name}.svc {name}")
+}
+
+fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.into_iter().any(|one| one.type_ == "Ready" && one.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::json;
+
+    use super::*;
+
+    fn service(name: &str, ip: &str, unready_too: bool) -> Arc<Service> {
+        let object = json!({"metadata": {"name": name, "namespace": "prod"},
+            "spec": {"clusterIP": ip, "publishNotReadyAddresses": unready_too, "selector": {"app": "demo"}}});
+        Arc::new(serde_json::from_value(object).unwrap())
+    }
+
+    fn pod(name: &str, ready: &str) -> (Arc<Pod>, Ipv4Addr) {
+        let object = json!({"metadata": {"name": name, "namespace": "prod", "labels": {"app": "demo"}},
+            "spec": {"hostname": name, "subdomain": "demo", "containers": []},
+            "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        (Arc::new(serde_json::from_value(object).unwrap()), Ipv4Addr::new(127, 64, 0, 7))
+    }
+
+    #[test]
+    fn pods_of_a_headless_service_have_names_before_they_are_ready_where_it_says_so() {
+        let text = hosts(&[pod("demo-0", "False")], &[service("demo", "None", true)]);
+        assert!(text.contains("127.64.0.7 demo-0.demo.prod.svc.cluster.local demo-0.demo.prod.svc demo-0.demo.prod\n"), "{text}");
+        let text = hosts(&[pod("demo-0", "False")], &[service("demo", "None", false)]);
+        assert!(!text.contains("demo-0"), "{text}");
+        let text = hosts(&[pod("demo-0", "True")], &[service("demo", "None", false)]);
+        assert!(text.contains("demo-0.demo.prod.svc "), "{text}");
+    }
+
+    #[test]
+    fn connections_between_pods_seem_to_come_from_a_name_of_their_service() {
+        let text = hosts(&[], &[service("demo", "None", true)]);
+        assert_eq!(text, "127.0.0.1 localhost\n127.0.0.1 anybody.demo.prod.svc\n");
+    }
+
+    #[test]
+    fn a_service_with_an_address_has_a_name_and_its_pods_have_none_of_it() {
+        let text = hosts(&[pod("demo-0", "True")], &[service("demo-client", "127.128.0.1", false)]);
+        assert_eq!(text, "127.0.0.1 localhost\n127.128.0.1 demo-client.prod.svc.cluster.local demo-client.prod.svc demo-client.prod\n");
+    }
+}

@@ -1,0 +1,145 @@
+//! What comes before a container's start: its image, its configuration, its file system.
+
+use std::fs;
+use std::path::PathBuf;
+
+use k8s_openapi::api::core::v1::Container;
+use tokio::time::{Duration, sleep};
+
+use super::Runner;
+use crate::node::back_off::BackOff;
+use crate::node::env::invocation;
+use crate::node::events::Kind;
+use crate::node::images::Image;
+use crate::node::state::ContainerPhase;
+use crate::node::volumes;
+use crate::shim::{Bind, Root, ShimSpec, View};
+
+/// How long until a configuration that was not complete is looked at again, if nothing changes meanwhile.
+const LOOK_AGAIN: Duration = Duration::from_secs(10);
+
+/// As much of a termination message as the kubelet takes.
+const LONGEST_MESSAGE: usize = 4096;
+
+/// A container that can be started.
+pub(super) struct Made {
+    pub spec: ShimSpec,
+    pub container: Container,
+    pub image_name: String,
+    pub image_id: String,
+}
+
+impl Runner {
+    /// Makes it, however long that takes; nothing if the Pod stops meanwhile.
+    pub(super) async fn make(&self) -> Option<Made> {
+        let (image_name, image) = self.pull().await?;
+        loop {
+            let container = self.spec()?;
+            let mut changes = self.run.cache().changes();
+            match self.configure(&container, &image) {
+                Ok(spec) => return Some(Made { spec, container, image_name, image_id: image.id }),
+                Err(why) => {
+                    self.wait_for("CreateContainerConfigError", &why);
+                    self.tell(Kind::Warning, "Failed", &format!("Error: {why}")).await;
+                }
+            }
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = sleep(LOOK_AGAIN) => {}
+                () = self.run.stopped() => return None,
+            }
+        }
+    }
+
+    /// Finds the image, as often as it takes. An edit of the Pod's image is taken up at once.
+    async fn pull(&self) -> Option<(String, Image)> {
+        let mut back_off = BackOff::new(self.run.crash_back_off());
+        let _ = back_off.after(Duration::ZERO);
+        let mut pod = self.run.watch();
+        loop {
+            if self.run.stopping() {
+                return None;
+            }
+            let name = self.spec()?.image.unwrap_or_default();
+            let why = match self.run.images().pull(&name) {
+                Ok(image) => {
+                    let message = format!("Container image {name:?} already present on machine");
+                    self.tell(Kind::Normal, "Pulled", &message).await;
+                    return Some((name, image));
+                }
+                Err(why) => why,
+            };
+            let failed = format!("Failed to pull image {name:?}: {why}");
+            self.wait_for("ErrImagePull", &why);
+            self.tell(Kind::Normal, "Pulling", &format!("Pulling image {name:?}")).await;
+            self.tell(Kind::Warning, "Failed", &failed).await;
+            self.tell(Kind::Warning, "Failed", "Error: ErrImagePull").await;
+            self.wait_for("ImagePullBackOff", &format!("Back-off pulling image {name:?}: ErrImagePull: {why}"));
+            self.tell(Kind::Normal, "BackOff", &format!("Back-off pulling image {name:?}")).await;
+            self.tell(Kind::Warning, "Failed", "Error: ImagePullBackOff").await;
+            let again = sleep(back_off.after(Duration::ZERO));
+            tokio::pin!(again);
+            loop {
+                tokio::select! {
+                    () = &mut again => break,
+                    () = self.run.stopped() => return None,
+                    changed = pod.changed() => {
+                        if changed.is_err() || self.spec()?.image.as_ref() != Some(&name) {
+                            break;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn wait_for(&self, reason: &str, message: &str) {
+        let (reason, message) = (reason.to_owned(), Some(message.to_owned()));
+        self.update(|state| state.phase = ContainerPhase::Waiting { reason, message });
+    }
+
+    fn configure(&self, container: &Container, image: &Image) -> Result<ShimSpec, String> {
+        let run = &self.run;
+        let made = invocation(&run.pod(), container, &image.entrypoint, run.placed(), run.cache())?;
+        let root = self.own_dir().join("root");
+        fs::create_dir_all(&root).map_err(|error| error.to_string())?;
+        fs::write(self.termination_log(), "").map_err(|error| error.to_string())?;
+        let here = |from: PathBuf, to: &str, read_only| Bind { from, to: to.into(), read_only };
+        let mut binds = image.files.clone();
+        binds.push(here(run.home().hosts(), "/etc/hosts", true));
+        binds.push(here(run.home().resolv_conf(), "/etc/resolv.conf", true));
+        let message_path = container.termination_message_path.as_deref().unwrap_or("/dev/termination-log");
+        binds.push(here(self.termination_log(), message_path, false));
+        binds.extend(volumes::binds(container.volume_mounts.as_deref().unwrap_or_default(), &run.mounted())?);
+        let context = container.security_context.as_ref();
+        let read_only = context.and_then(|context| context.read_only_root_filesystem) == Some(true);
+        let work_dir = container.working_dir.clone().filter(|dir| !dir.is_empty());
+        Ok(ShimSpec {
+            view: View::Own(Root { at: root, binds, read_only }),
+            command: made.command,
+            env: made.env,
+            work_dir: work_dir.unwrap_or_else(|| "/".to_owned()).into(),
+            ..ShimSpec::default()
+        })
+    }
+
+    /// The termination message: what it left in the file, else, where that was asked for, the end of its log.
+    pub(super) fn last_words(&self, code: i32, restart: i32) -> Option<String> {
+        let left = fs::read(self.termination_log()).unwrap_or_default();
+        let left = String::from_utf8_lossy(&left[..left.len().min(LONGEST_MESSAGE)]).into_owned();
+        if !left.is_empty() {
+            return Some(left);
+        }
+        let container = self.spec()?;
+        let from_logs = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
+        (from_logs && code != 0).then(|| self.run.logs(&self.name).tail(restart)).filter(|tail| !tail.is_empty())
+    }
+
+    fn own_dir(&self) -> PathBuf {
+        volumes::pod_dir(self.run.home(), self.run.uid()).join("containers").join(&self.name)
+    }
+
+    fn termination_log(&self) -> PathBuf {
+        self.own_dir().join("termination-log")
+    }
+}

@@ -1,0 +1,453 @@
+//! One Pod on its node, from its first sight to its end.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
+use nix::sys::signal::Signal;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tokio::sync::{broadcast, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::Shared;
+use super::cache::Cache;
+use super::container::Runner;
+use super::env::Placed;
+use super::events::Kind;
+use super::images::Images;
+use super::logs::ContainerLogs;
+use super::state::{ContainerPhase, ContainerState, Ended};
+use super::status::{PodState, status};
+use super::volumes::{self, Mounted};
+use crate::clock::now;
+use crate::home::Home;
+use crate::process::Launcher;
+
+/// How long a Pod that was deleted by force has to end.
+const FORCED: Duration = Duration::from_secs(1);
+
+/// What somebody wants done to a container's process, as a fault.
+#[derive(Clone, Debug)]
+pub struct Order {
+    /// Which container; all if none.
+    pub container: Option<String>,
+    /// The signal.
+    pub signal: Signal,
+    /// It is to look as if the container had run out of memory.
+    pub out_of_memory: bool,
+}
+
+/// A Pod that this node runs.
+pub struct PodRun {
+    shared: Arc<Shared>,
+    uid: String,
+    placed: Placed,
+    pod: watch::Sender<Arc<Pod>>,
+    state: Mutex<PodState>,
+    changed: watch::Sender<u64>,
+    mounted: Mutex<Mounted>,
+    stop: watch::Sender<Option<Instant>>,
+    /// Its node goes down, and the Pod is not to know.
+    retired: AtomicBool,
+    orders: broadcast::Sender<Order>,
+}
+
+impl PodRun {
+    /// Takes a Pod over. One that ran before, on a node that has restarted since, is known by its status.
+    pub(super) fn new(shared: Arc<Shared>, pod: Arc<Pod>, placed: Placed) -> Arc<Self> {
+        let spec = pod.spec.clone().unwrap_or_default();
+        let old = pod.status.clone().unwrap_or_default();
+        let state = |name: &str, image: Option<&String>, before: Option<&Vec<ContainerStatus>>| {
+            let known = before.into_iter().flatten().find(|status| status.name == name);
+            resumed(ContainerState::new(name, image.map_or("", String::as_str)), known)
+        };
+        let inits = spec.init_containers.iter().flatten();
+        let inits = inits.map(|one| state(&one.name, one.image.as_ref(), old.init_container_statuses.as_ref()));
+        let containers = spec.containers.iter();
+        let containers = containers.map(|one| state(&one.name, one.image.as_ref(), old.container_statuses.as_ref()));
+        let since = old.start_time.as_ref().map_or_else(now, |time| time.0);
+        let state = PodState {
+            since,
+            ip: placed.ip,
+            host: placed.host,
+            inits: inits.collect(),
+            containers: containers.collect(),
+        };
+        Arc::new(Self {
+            uid: pod.uid().unwrap_or_default(),
+            shared,
+            placed,
+            pod: watch::Sender::new(pod),
+            state: Mutex::new(state),
+            changed: watch::Sender::new(0),
+            mounted: Mutex::default(),
+            stop: watch::Sender::new(None),
+            retired: AtomicBool::new(false),
+            orders: broadcast::Sender::new(8),
+        })
+    }
+
+    /// Its whole life.
+    pub(super) async fn live(self: Arc<Self>) {
+        tokio::select! {
+            () = self.work() => {}
+            () = self.keep_reporting() => {}
+            () = self.keep_fresh() => {}
+        }
+        if self.is_retired() {
+            return;
+        }
+        self.report().await;
+        // Where its work was done by itself, it stays until somebody deletes it.
+        self.stopped().await;
+        if self.is_retired() {
+            return;
+        }
+        volumes::tear_down(&self.shared.home, &self.uid);
+        self.delete().await;
+    }
+
+    /// Takes in a newer state of the object.
+    pub(super) fn observe(&self, pod: Arc<Pod>) {
+        let version = |pod: &Pod| pod.resource_version().and_then(|version| version.parse::<u64>().ok());
+        if let Some(at) = &pod.metadata.deletion_timestamp {
+            let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0);
+            let left = Duration::try_from(at.0.duration_since(now())).unwrap_or_default();
+            let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+            self.stop_by(Instant::now() + left.min(grace).max(FORCED));
+        }
+        self.pod.send_if_modified(|known| {
+            let newer = version(&pod) > version(known);
+            if newer {
+                *known = pod;
+            }
+            newer
+        });
+    }
+
+    /// The object is gone: it was deleted by force.
+    pub(super) fn forced(&self) {
+        self.stop_by(Instant::now() + FORCED);
+    }
+
+    /// Its node goes down: its processes end, and its object stays as it is.
+    pub(super) fn retire(&self, grace: Duration) {
+        self.retired.store(true, Ordering::Relaxed);
+        // A process that hangs could not end by itself.
+        self.order(Order { container: None, signal: Signal::SIGCONT, out_of_memory: false });
+        self.stop_by(Instant::now() + grace);
+    }
+
+    /// Whether its node goes down.
+    pub fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    fn stop_by(&self, until: Instant) {
+        self.stop.send_if_modified(|known| {
+            let sooner = known.is_none_or(|known| until + Duration::from_millis(500) < known);
+            if sooner {
+                *known = Some(until);
+            }
+            sooner
+        });
+    }
+
+    /// Does something to its processes.
+    pub fn order(&self, order: Order) -> usize {
+        self.orders.send(order).unwrap_or(0)
+    }
+
+    async fn work(self: &Arc<Self>) {
+        if !self.mount().await {
+            return;
+        }
+        let spec = self.pod().spec.clone().unwrap_or_default();
+        for init in spec.init_containers.iter().flatten() {
+            match Runner::new(self.clone(), &init.name, true).keep().await {
+                Some(ended) if ended.code == 0 && !self.stopping() => {}
+                Some(_) | None => return,
+            }
+        }
+        for container in &spec.containers {
+            self.update(&container.name, false, |state| {
+                if matches!(state.phase, ContainerPhase::Waiting { .. }) {
+                    state.phase = ContainerPhase::waiting("ContainerCreating");
+                }
+            });
+        }
+        let runners = spec.containers.iter().map(|container| Runner::new(self.clone(), &container.name, false));
+        join_all(runners.map(Runner::keep)).await;
+    }
+
+    /// Makes the volumes, as often as it takes; false if the Pod stops meanwhile.
+    async fn mount(&self) -> bool {
+        // Others may be a moment behind: a certificate, a claim. Only what stays is told.
+        let mut wait = Duration::from_millis(500);
+        let mut tell_at = Instant::now() + wait;
+        loop {
+            let mut changes = self.shared.cache.changes();
+            let is_lost = |volume: &str| self.shared.ledger.is_lost(volume);
+            let pod = self.pod();
+            let made = volumes::set_up(&self.shared.home, &pod, self.placed, &self.shared.cache, is_lost);
+            let failed = match made {
+                Ok(mounted) => {
+                    *self.mounted.lock().unwrap_or_else(PoisonError::into_inner) = mounted;
+                    return !self.stopping();
+                }
+                Err(failed) => failed,
+            };
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = sleep_until(tell_at) => {
+                    self.tell(None, Kind::Warning, "FailedMount", &failed.to_string()).await;
+                    wait = (2 * wait).min(Duration::from_secs(122));
+                    tell_at = Instant::now() + wait;
+                }
+                () = self.stopped() => return false,
+            }
+        }
+    }
+
+    async fn keep_reporting(&self) {
+        let mut changed = self.changed.subscribe();
+        loop {
+            self.report().await;
+            if changed.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Shows changed Secrets and ConfigMaps to containers that run.
+    async fn keep_fresh(&self) {
+        let mut changes = self.shared.cache.changes();
+        while changes.changed().await.is_ok() {
+            if !self.mounted().is_empty() {
+                volumes::refresh(&self.shared.home, &self.pod(), self.placed, &self.shared.cache);
+            }
+        }
+        std::future::pending().await
+    }
+
+    /// Writes the status, if there is anything new in it.
+    async fn report(&self) {
+        if self.is_retired() {
+            return;
+        }
+        let pod = self.pod();
+        let state = self.lock().clone();
+        let wanted = json!(status(&pod, &state, now()));
+        let shown = json!(pod.status);
+        let differs = wanted.as_object().into_iter().flatten().any(|(key, value)| shown[key] != *value);
+        if !differs {
+            return;
+        }
+        let patch = json!({"metadata": {"uid": self.uid}, "status": wanted});
+        match self.api().patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
+            Ok(pod) => self.observe(Arc::new(pod)),
+            Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => {}
+            Err(error) => tracing::warn!(pod = self.title(), %error, "a Pod's status was not written"),
+        }
+    }
+
+    /// Tells the API that nothing of it is left.
+    #[expect(clippy::disallowed_methods, reason = "the kubelet is the one who ends the life of a Pod object")]
+    async fn delete(&self) {
+        let params = DeleteParams {
+            grace_period_seconds: Some(0),
+            preconditions: Some(Preconditions { uid: Some(self.uid.clone()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        match self.api().delete(&self.pod().name_any(), &params).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => {}
+            Err(error) => tracing::warn!(pod = self.title(), %error, "a Pod was not deleted"),
+        }
+    }
+
+    fn api(&self) -> Api<Pod> {
+        Api::namespaced(self.shared.client.clone(), &self.pod().namespace().unwrap_or_default())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, PodState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What its containers need.
+impl PodRun {
+    /// The object, as it was last seen.
+    pub fn pod(&self) -> Arc<Pod> {
+        self.pod.borrow().clone()
+    }
+
+    /// Fires when the object changes.
+    pub fn watch(&self) -> watch::Receiver<Arc<Pod>> {
+        self.pod.subscribe()
+    }
+
+    /// Fires when it is to stop, and by when.
+    pub fn stop(&self) -> watch::Receiver<Option<Instant>> {
+        self.stop.subscribe()
+    }
+
+    /// Whether it is to stop.
+    pub fn stopping(&self) -> bool {
+        self.stop.borrow().is_some()
+    }
+
+    /// Returns once it is to stop.
+    pub async fn stopped(&self) {
+        let _ = self.stop.subscribe().wait_for(Option::is_some).await;
+    }
+
+    /// Faults as they come.
+    pub fn orders(&self) -> broadcast::Receiver<Order> {
+        self.orders.subscribe()
+    }
+
+    /// Changes what is known of a container.
+    pub fn update(&self, name: &str, is_init: bool, change: impl FnOnce(&mut ContainerState)) {
+        let mut state = self.lock();
+        if let Some(container) = select(&mut state, is_init).iter_mut().find(|one| one.name == name) {
+            change(container);
+        }
+        drop(state);
+        self.changed.send_modify(|count| *count += 1);
+    }
+
+    /// Reads what is known of a container.
+    pub fn read<T>(&self, name: &str, is_init: bool, read: impl FnOnce(&ContainerState) -> T) -> T {
+        let mut state = self.lock();
+        let known = select(&mut state, is_init).iter().find(|one| one.name == name);
+        read(known.unwrap_or(&ContainerState::new(name, "")))
+    }
+
+    /// Writes an event about it or one of its containers.
+    pub async fn tell(&self, container: Option<&str>, kind: Kind, reason: &str, message: &str) {
+        self.shared.events.tell(&self.pod(), container, kind, reason, message).await;
+    }
+
+    /// `name_namespace(uid)`, as the kubelet writes it.
+    pub fn title(&self) -> String {
+        let pod = self.pod();
+        format!("{}_{}({})", pod.name_any(), pod.namespace().unwrap_or_default(), self.uid)
+    }
+
+    /// What the process of a container is called.
+    pub fn process_name(&self, container: &str) -> String {
+        let pod = self.pod();
+        format!("{}/{}/{container}", pod.namespace().unwrap_or_default(), pod.name_any())
+    }
+
+    /// Its uid.
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Its address.
+    pub fn ip(&self) -> Ipv4Addr {
+        self.placed.ip
+    }
+
+    /// Its address and its node's.
+    pub fn placed(&self) -> Placed {
+        self.placed
+    }
+
+    /// Its volumes.
+    pub fn mounted(&self) -> Mounted {
+        self.mounted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The id of a run of a container.
+    pub fn container_id(&self, container: &str, restart: i32) -> String {
+        let digest = Sha256::digest(format!("{}/{container}/{restart}", self.uid));
+        let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        format!("playground://{hex}")
+    }
+
+    /// The logs of a container.
+    pub fn logs(&self, container: &str) -> ContainerLogs {
+        let pod = self.pod();
+        ContainerLogs::of(&self.shared.home.logs(), &pod.namespace().unwrap_or_default(), &pod.name_any(), container)
+    }
+
+    /// Always, OnFailure or Never.
+    pub fn restart_policy(&self) -> String {
+        let policy = self.pod().spec.as_ref().and_then(|spec| spec.restart_policy.clone());
+        policy.unwrap_or_else(|| "Always".to_owned())
+    }
+
+    /// How long its containers have between being told to end and being ended.
+    pub fn grace(&self) -> Duration {
+        let seconds = self.pod().spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+        Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
+    }
+
+    /// The first wait of a container that keeps ending.
+    pub fn crash_back_off(&self) -> Duration {
+        self.shared.crash_back_off
+    }
+
+    /// Starts processes.
+    pub fn launcher(&self) -> &Launcher {
+        &self.shared.launcher
+    }
+
+    /// Finds images.
+    pub fn images(&self) -> &Images {
+        &self.shared.images
+    }
+
+    /// Other objects.
+    pub fn cache(&self) -> &Cache {
+        &self.shared.cache
+    }
+
+    /// The playground's directory.
+    pub fn home(&self) -> &Home {
+        &self.shared.home
+    }
+}
+
+fn select(state: &mut PodState, is_init: bool) -> &mut Vec<ContainerState> {
+    if is_init { &mut state.inits } else { &mut state.containers }
+}
+
+/// What ran when the node went down was ended by that.
+fn resumed(fresh: ContainerState, known: Option<&ContainerStatus>) -> ContainerState {
+    let Some(known) = known else { return fresh };
+    let ended = |since: Option<jiff::Timestamp>| Ended {
+        code: 255,
+        reason: "Unknown".to_owned(),
+        message: None,
+        since: since.unwrap_or_else(now),
+        until: now(),
+        id: known.container_id.clone().unwrap_or_default(),
+    };
+    let running = known.state.as_ref().and_then(|state| state.running.as_ref());
+    let terminated = [known.state.as_ref(), known.last_state.as_ref()].into_iter().flatten();
+    let terminated = terminated.filter_map(|state| state.terminated.as_ref()).next();
+    let last = match (running, terminated) {
+        (Some(running), _) => Some(ended(running.started_at.as_ref().map(|time| time.0))),
+        (None, Some(before)) => Some(Ended {
+            code: before.exit_code,
+            reason: before.reason.clone().unwrap_or_default(),
+            message: before.message.clone(),
+            since: before.started_at.as_ref().map_or_else(now, |time| time.0),
+            until: before.finished_at.as_ref().map_or_else(now, |time| time.0),
+            id: before.container_id.clone().unwrap_or_default(),
+        }),
+        (None, None) => None,
+    };
+    let restarts = known.restart_count + i32::from(last.is_some());
+    ContainerState { last, restarts, ..fresh }
+}

@@ -1,0 +1,81 @@
+//! Runs the operator as a process of its own and starts it again when it dies, as a Deployment would.
+
+use std::fs::File;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tokio_util::sync::CancellationToken;
+
+use crate::home::Home;
+use crate::process::{Launcher, Process};
+use crate::shim::ShimSpec;
+
+/// The name of its process in `run/`.
+pub(crate) const OPERATOR: &str = "operator";
+/// A start that ended sooner counts as failed, and the next waits longer.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+/// How long it may take to stop when asked to.
+const GRACE: Duration = Duration::from_secs(10);
+
+/// How the operator is started.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OperatorOptions {
+    /// Environment of its first start only.
+    pub first_env: Vec<(String, String)>,
+    /// Environment of every start.
+    pub env: Vec<(String, String)>,
+}
+
+/// Keeps an operator running until told to stop, and then stops it.
+pub(crate) async fn run(home: Home, launcher: Launcher, options: OperatorOptions, stop: CancellationToken) {
+    let mut first = Some(options.first_env);
+    let mut wait = Duration::from_millis(200);
+    while !stop.is_cancelled() {
+        let started = Instant::now();
+        let env = options.env.iter().cloned().chain(first.take().into_iter().flatten()).collect();
+        match spawn(&home, &launcher, env) {
+            Ok(process) => watch(process, &stop).await,
+            Err(error) => tracing::error!(%error, "the operator could not be started"),
+        }
+        wait = if started.elapsed() > HEALTHY_AFTER { Duration::from_millis(200) } else { (wait * 2).min(HEALTHY_AFTER) };
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = tokio::time::sleep(wait) => {}
+        }
+    }
+}
+
+fn spawn(home: &Home, launcher: &Launcher, env: Vec<(String, String)>) -> std::io::Result<Process> {
+    let log = File::options().create(true).append(true).open(home.logs().join("operator.log"))?;
+    let program = home.program().display().to_string();
+    let kubeconfig = home.kubeconfig().display().to_string();
+    let command = [
+        program.as_str(), "operator", "--kubeconfig", &kubeconfig, "--agent-image", "quorate:playground",
+        "--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "0",
+    ];
+    let inherited = ["PATH", "HOME", "RUST_LOG", "RUST_BACKTRACE"]
+        .into_iter()
+        .filter_map(|key| Some((key.to_owned(), std::env::var(key).ok()?)));
+    let spec = ShimSpec {
+        command: command.map(str::to_owned).to_vec(),
+        env: inherited.chain(env).collect(),
+        work_dir: home.dir().to_owned(),
+        ..ShimSpec::default()
+    };
+    launcher.spawn(OPERATOR, spec, log.into())
+}
+
+async fn watch(mut process: Process, stop: &CancellationToken) {
+    tokio::select! {
+        exit = process.wait() => {
+            tracing::warn!(code = exit.code, why = ?exit.not_started, "the operator ended; it is started again");
+        }
+        () = stop.cancelled() => {
+            process.signal(Signal::SIGTERM);
+            if tokio::time::timeout(GRACE, process.wait()).await.is_err() {
+                process.signal_all(Signal::SIGKILL);
+                process.wait().await;
+            }
+        }
+    }
+}

@@ -1,0 +1,21 @@
+//! `cargo xtask bench`: hands over to the program in `bench/`, which needs half of the workspace and is built only then.
+
+use anyhow::Result;
+
+use crate::{children, repo, tools};
+
+/// Builds what is measured, optimised as in the image, and runs the measurement.
+pub fn run(args: &[String]) -> Result<()> {
+    tools::build_missing()?;
+    children::run(
+        children::cargo().args(["build", "--release", "--package", "quorate"]).current_dir(repo::root()),
+    )?;
+    let mut bench = children::cargo();
+    bench
+        .args(["run", "--quiet", "--package", "xtask", "--features", "bench", "--bin", "bench", "--"])
+        .args(args);
+    bench
+        .env("QUORATE_BIN", repo::target().join("release/quorate"))
+        .env("QUORATE_ETCD_BIN_DIR", repo::etcd_bin());
+    children::run(bench.current_dir(repo::root()))
+}

@@ -1,0 +1,94 @@
+//! docs/hazards.md and the tests that are named after its rows.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use crate::repo;
+
+const TABLE: &str = "docs/hazards.md";
+
+/// A line for each hazard without its test, and each such test without its hazard.
+pub fn check() -> Result<Vec<String>> {
+    let table = repo::read(Path::new(TABLE))?;
+    let mut tests = BTreeSet::new();
+    for file in repo::files_with("rs")? {
+        tests.extend(tests_in(&repo::read(&file)?));
+    }
+    ensure!(!tests.is_empty(), "no test is named after a hazard");
+    Ok(faults(&table, &tests))
+}
+
+fn faults(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut named = BTreeSet::new();
+    for (number, line) in table.lines().enumerate() {
+        let at = format!("{TABLE}:{}", number + 1);
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let Some(hazard) = cells.get(1).and_then(|cell| cell.parse::<u32>().ok()) else { continue };
+        let shown_by = cells.get(4).copied().unwrap_or_default();
+        let words: Vec<String> = shown_by.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        // A hazard that cannot be tested says why.
+        if words.is_empty() && !shown_by.starts_with("no test:") {
+            faults.push(format!("{at}: hazard {hazard} has neither a test nor \"no test: <reason>\""));
+        }
+        for test in words {
+            if !tests.contains(&test) {
+                faults.push(format!("{at}: no such test: {test}"));
+            } else if hazard_of(&test) != Some(hazard) {
+                faults.push(format!("{at}: {test} is not named after hazard {hazard}"));
+            }
+            named.insert(test);
+        }
+    }
+    for test in tests.difference(&named) {
+        faults.push(format!("{TABLE}: {test} is named after a hazard and not in the table"));
+    }
+    faults
+}
+
+/// The functions `hNN_...` that are tests: an attribute `test` stands above them.
+fn tests_in(text: &str) -> Vec<String> {
+    let mut tests = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[") {
+            is_test |= line.starts_with("#[test]") || line.contains("::test");
+            continue;
+        }
+        let declared = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "));
+        let name = declared.and_then(|rest| rest.split(['(', '<']).next()).unwrap_or_default();
+        if is_test && hazard_of(name).is_some() {
+            tests.push(name.to_owned());
+        }
+        is_test = false;
+    }
+    tests
+}
+
+/// 7 of `h07_...`.
+fn hazard_of(test: &str) -> Option<u32> {
+    let (number, _) = test.strip_prefix('h')?.split_once('_')?;
+    (number.len() == 2).then(|| number.parse().ok())?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_runs_as_a_test_counts() {
+        let text = "#[test]\nfn h01_a() {}\nfn h02_helper() {}\n#[tokio::test(flavor = \"x\")]\n#[expect(y)]\nasync fn h03_b() {}\n";
+        assert_eq!(tests_in(text), ["h01_a", "h03_b"]);
+    }
+
+    #[test]
+    fn the_table_and_the_tests_name_each_other() {
+        let tests = BTreeSet::from(["h01_a".to_owned(), "h02_b".to_owned()]);
+        let good = "| H | what | done | by |\n| --- | --- | --- | --- |\n| 1 | a | b | P `h01_a` |\n| 2 | a | b | P `h02_b` |\n| 3 | a | b | no test: why |\n";
+        assert_eq!(faults(good, &tests), Vec::<String>::new());
+        let bad = "| 1 | a | b | P `h01_x` |\n| 2 | a | b | P `h01_a` |\n| 3 | a | b | later |\n";
+        assert_eq!(faults(bad, &tests).len(), 4, "{:?}", faults(bad, &tests));
+    }
+}

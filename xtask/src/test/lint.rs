@@ -1,0 +1,47 @@
+//! The lint tier: what can be judged without running anything.
+
+mod arrows;
+mod length;
+mod words;
+
+use anyhow::{Result, ensure};
+
+use super::{Check, Verdict, checks, programs};
+use crate::{children, repo};
+
+/// Runs every check.
+pub fn run() -> Verdict {
+    checks(&[
+        Check { name: "format", run: format },
+        Check { name: "words", run: words::check },
+        Check { name: "length of files", run: length::check },
+        Check { name: "arrows between crates", run: arrows::check },
+        Check { name: "dependencies (cargo deny)", run: deny },
+        Check { name: "clippy", run: clippy },
+        Check { name: "quorate without the playground", run: arrows::image },
+    ])
+}
+
+fn format() -> Result<Vec<String>> {
+    cargo(&["fmt", "--all", "--check"])
+}
+
+fn clippy() -> Result<Vec<String>> {
+    cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
+}
+
+/// Advisories come and go without a change of ours, so they are no part of this: `cargo deny check advisories`.
+fn deny() -> Result<Vec<String>> {
+    let status = programs::deny()?
+        .args(["--workspace", "--all-features", "--locked", "--log-level", "error"])
+        .args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
+        .status()?;
+    ensure!(status.success(), "refused, see above");
+    Ok(Vec::new())
+}
+
+/// A cargo command that shows its faults itself.
+fn cargo(args: &[&str]) -> Result<Vec<String>> {
+    children::run(children::cargo().args(args).current_dir(repo::root()))?;
+    Ok(Vec::new())
+}

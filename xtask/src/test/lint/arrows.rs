@@ -1,0 +1,123 @@
+//! Which crate may depend on which, and what the container image must not hold.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result};
+use serde::Deserialize;
+
+use crate::{children, repo};
+
+/// The map of ARCHITECTURE.md. A crate that is not named here is a fault: its place has to be decided.
+const ARROWS: [(&str, &[&str]); 11] = [
+    ("quorate-model", &[]),
+    ("quorate-planner", &["quorate-model"]),
+    ("quorate-api", &[]),
+    ("quorate-manifests", &["quorate-model", "quorate-api"]),
+    ("quorate-etcd", &["quorate-model"]),
+    (
+        "quorate-operator",
+        &["quorate-model", "quorate-planner", "quorate-api", "quorate-manifests", "quorate-etcd"],
+    ),
+    ("quorate-agent", &["quorate-etcd", "quorate-model"]),
+    ("quorate-localkube", &[]),
+    (
+        "quorate-playground",
+        &["quorate-localkube", "quorate-operator", "quorate-api", "quorate-etcd", "quorate-model"],
+    ),
+    ("quorate", &["quorate-operator", "quorate-agent", "quorate-api", "quorate-playground"]),
+    ("xtask", &["quorate-api", "quorate-etcd"]),
+];
+
+/// What stays pure: the standard library and the crates above, so nothing that talks, waits or rolls dice.
+const PURE: [&str; 2] = ["quorate-model", "quorate-planner"];
+
+/// What only runs on a laptop.
+const LAPTOP: [&str; 4] = ["quorate-playground", "quorate-localkube", "quorate-sim", "quorate-scenarios"];
+
+#[derive(Deserialize)]
+struct Metadata {
+    packages: Vec<Package>,
+}
+
+#[derive(Deserialize)]
+struct Package {
+    name: String,
+    dependencies: Vec<Dependency>,
+}
+
+#[derive(Deserialize)]
+struct Dependency {
+    name: String,
+    kind: Option<String>,
+    path: Option<String>,
+}
+
+/// A line for each arrow that is not on the map.
+pub fn check() -> Result<Vec<String>> {
+    let mut metadata = children::cargo();
+    metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]).current_dir(repo::root());
+    let metadata: Metadata = serde_json::from_str(&children::output(&mut metadata)?)?;
+    Ok(metadata.packages.iter().flat_map(faults_of).collect())
+}
+
+/// The container image's program builds, and holds nothing of the laptop.
+pub fn image() -> Result<Vec<String>> {
+    let features = ["--package", "quorate", "--no-default-features"];
+    children::run(children::cargo().args(["check", "--quiet"]).args(features).current_dir(repo::root()))?;
+    let mut tree = children::cargo();
+    tree.args(["tree", "--prefix=none", "--edges=normal", "--locked"])
+        .args(features)
+        .current_dir(repo::root());
+    let tree = children::output(&mut tree).context("the tree of dependencies is known")?;
+    let linked = |name: &&str| tree.lines().any(|line| line.split(' ').next() == Some(name));
+    let laptop = LAPTOP.iter().copied().filter(linked);
+    Ok(laptop.map(|name| format!("{name} would be in the container image")).collect())
+}
+
+fn faults_of(package: &Package) -> Vec<String> {
+    let name = package.name.as_str();
+    let map = BTreeMap::from(ARROWS);
+    let Some(allowed) = map.get(name) else {
+        return vec![format!(
+            "{name} is not on the map: add it to ARCHITECTURE.md and xtask/src/test/lint/arrows.rs"
+        )];
+    };
+    let mut faults = Vec::new();
+    // What tests use is their affair.
+    for dependency in package.dependencies.iter().filter(|one| one.kind.as_deref() != Some("dev")) {
+        let used = dependency.name.as_str();
+        if dependency.path.is_some() && !allowed.contains(&used) {
+            faults.push(format!("{name} -> {used}: no such arrow on the map"));
+        }
+        if dependency.path.is_none() && PURE.contains(&name) {
+            faults.push(format!("{name} -> {used}: {name} is pure"));
+        }
+    }
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn package(name: &str, used: &str, kind: Option<&str>, ours: bool) -> Package {
+        let path = ours.then(String::new);
+        let dependency = Dependency { name: used.to_owned(), kind: kind.map(str::to_owned), path };
+        Package { name: name.to_owned(), dependencies: vec![dependency] }
+    }
+
+    #[test]
+    fn an_arrow_that_is_not_on_the_map_is_a_fault() {
+        assert!(faults_of(&package("quorate-planner", "quorate-model", None, true)).is_empty());
+        assert_eq!(faults_of(&package("quorate-planner", "quorate-etcd", None, true)).len(), 1);
+        assert!(faults_of(&package("quorate-planner", "quorate-etcd", Some("dev"), true)).is_empty());
+        assert_eq!(faults_of(&package("quorate-new", "serde", None, false)).len(), 1);
+    }
+
+    #[test]
+    fn the_pure_crates_use_nobody_elses_code_save_in_tests() {
+        assert_eq!(faults_of(&package("quorate-model", "tokio", None, false)).len(), 1);
+        assert!(faults_of(&package("quorate-planner", "insta", Some("dev"), false)).is_empty());
+        assert!(faults_of(&package("quorate-operator", "tokio", None, false)).is_empty());
+    }
+}
