@@ -38,6 +38,8 @@ pub(crate) struct Inner {
     resources: Resources,
     history: history::History,
     writes: BTreeMap<String, u64>,
+    /// The second number of the addresses of Services.
+    service_network: u8,
 }
 
 impl Store {
@@ -49,6 +51,7 @@ impl Store {
             resources: Resources::builtin(),
             history: history::History::default(),
             writes: BTreeMap::new(),
+            service_network: 96,
         };
         let store =
             Self { inner: Arc::new(Mutex::new(inner)), version: Arc::new(watch::Sender::new(1)), clock };
@@ -95,6 +98,11 @@ impl Store {
     /// A kind, or the refusal that there is none.
     pub fn info(&self, resource: &ResourceKey) -> Result<Arc<ResourceInfo>, ApiError> {
         self.lock().resources.get(resource).ok_or_else(ApiError::no_such_path)
+    }
+
+    /// Takes the addresses of Services from 127.N.0.0/16 from now on: two that run on one machine must not share them.
+    pub fn set_service_network(&self, second: u8) {
+        self.lock().service_network = second;
     }
 
     /// The version of the newest change.

@@ -75,7 +75,8 @@ fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Rep
 
 fn log(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
     let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
-    let [containers, starters] = ["containers", "initContainers"].map(|list| items(&pod, &format!("/spec/{list}")));
+    let [containers, starters] =
+        ["containers", "initContainers"].map(|list| items(&pod, &format!("/spec/{list}")));
     let container = match (request.query.get("container"), containers) {
         (Some(container), _) => container.to_owned(),
         (None, [only]) => text(only, "/name").to_owned(),

@@ -57,28 +57,28 @@ pub(super) async fn cause(home: &Home, fault: &Fault) -> Result<()> {
         Fault::KillEtcd { pod } => signal(home, &etcd_of(pod), Signal::SIGKILL),
         Fault::StopEtcd { pod } => signal(home, &etcd_of(pod), Signal::SIGSTOP),
         Fault::ContEtcd { pod } => signal(home, &etcd_of(pod), Signal::SIGCONT),
-        Fault::KillOperator => signal(home, &(OPERATOR.to_owned(), ""), Signal::SIGKILL),
+        Fault::KillOperator => signal(home, OPERATOR, Signal::SIGKILL),
         Fault::WipeVolume { pod } => wipe(home, pod).await,
         Fault::CountWrites => count_writes(home).await,
     }
 }
 
-/// How the name of a member's etcd process in `run/` begins and ends.
-fn etcd_of(pod: &str) -> (String, &'static str) {
+/// The name of a member's etcd process in `run/`.
+fn etcd_of(pod: &str) -> String {
     let (namespace, pod) = split(pod);
-    (format!("{pod}_{namespace}("), " etcd")
+    format!("{namespace}/{pod}/etcd")
 }
 
 fn split(pod: &str) -> (&str, &str) {
     pod.split_once('/').unwrap_or(("default", pod))
 }
 
-fn signal(home: &Home, (begin, end): &(String, &str), signal: Signal) -> Result<()> {
+fn signal(home: &Home, wanted: &str, signal: Signal) -> Result<()> {
     let running = Launcher::running(home);
-    let found = running.iter().find(|(name, _)| name.starts_with(begin) && name.ends_with(end));
+    let found = running.iter().find(|(name, _)| name == wanted);
     let Some((name, process)) = found else {
         let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
-        bail!("no process of {begin:?} runs; what runs: {}", names.join(", "));
+        bail!("{wanted} does not run; what runs: {}", names.join(", "));
     };
     process.signal(signal);
     println!("sent {signal} to {name} (pid {})", process.pid);

@@ -8,8 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use quorate_localkube::LocalKube;
-use nix::sys::signal::Signal;
+use quorate_localkube::{LocalKube, controllers};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -102,8 +101,9 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
     let returning = saved::restore(&kube, home)?;
     let client = kube::Client::new(kube.service(), "default");
     sample::definitions(&kube)?;
-    sample::storage_class(&kube, &home.volumes())?;
+    controllers::found(kube.store(), &home.volumes().display().to_string())?;
     let ledger = Arc::new(Ledger::open(home.ledger())?);
+    kube.store().set_service_network(ledger.service_block());
     kube.set_log_source(Arc::new(Logs::of(home)));
     let server = Server::bind(home, &ledger).await?;
 
@@ -123,7 +123,8 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         crash_back_off: args.crash_back_off,
     };
     let nodes = Nodes::start(setup, &mut beside).await?;
-    beside.spawn(async move { nodes.run().await });
+    let kubelets = nodes.clone();
+    beside.spawn(async move { kubelets.run().await });
     let operator = CancellationToken::new();
     let first_env = args.operator_env.iter().filter_map(|pair| pair.split_once('='));
     let options = OperatorOptions {
@@ -149,7 +150,7 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         // The operator first, or it would mend what is being stopped.
         operator.cancel();
         while supervised.join_next().await.is_some() {}
-        stop_containers(home).await;
+        nodes.stop(GRACE).await;
     };
     tokio::select! {
         () = orderly => {}
@@ -159,18 +160,4 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
     saved::save(&kube, home);
     println!("stopped. The data stay in {}; the next start there brings them back", home.dir().display());
     Ok(())
-}
-
-/// Lets every container's process end by itself, as on a node that is shut down.
-async fn stop_containers(home: &Home) {
-    let running = Launcher::running(home);
-    for (_, process) in &running {
-        process.signal(Signal::SIGCONT);
-        process.signal(Signal::SIGTERM);
-    }
-    let deadline = Instant::now() + GRACE;
-    while running.iter().any(|(_, process)| process.is_alive()) && Instant::now() < deadline {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    Launcher::stop_leftovers(home);
 }

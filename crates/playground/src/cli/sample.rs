@@ -1,7 +1,5 @@
 //! What a new playground holds: the custom resources and one sample cluster.
 
-use std::path::Path;
-
 use anyhow::{Context, Result};
 use quorate_localkube::store::Part;
 use quorate_localkube::{LocalKube, ObjectKey, ResourceKey};
@@ -24,23 +22,6 @@ pub(super) fn definitions(kube: &LocalKube) -> Result<()> {
             kube.store().update(&key, Part::Main, definition, false).context("the custom resources are not served")?;
         }
     }
-    Ok(())
-}
-
-/// The storage class: a directory for each volume, below this one.
-pub(super) fn storage_class(kube: &LocalKube, volumes: &Path) -> Result<()> {
-    let resource = ResourceKey::new("storage.k8s.io", "storageclasses");
-    let class = json!({
-        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
-        "provisioner": "localkube/directory", "parameters": {"path": volumes},
-        "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
-    });
-    let key = ObjectKey::new(resource.clone(), "", "standard");
-    match kube.store().get(&key) {
-        None => kube.store().create(&resource, "", class, false),
-        Some(_) => kube.store().update(&key, Part::Main, class, false),
-    }
-    .context("the storage class was refused")?;
     Ok(())
 }
 

@@ -21,7 +21,7 @@ pub(super) fn on_create(inner: &Inner, service: &mut Value, causes: &mut Vec<Cau
     let taken = addresses(inner);
     let wanted = text(service, "/spec/clusterIP").to_owned();
     if wanted.is_empty() {
-        service["spec"]["clusterIP"] = json!(free_address(&taken));
+        service["spec"]["clusterIP"] = json!(free_address(&taken, inner.service_network));
     } else if taken.contains(wanted.as_str()) {
         let why = format!("failed to allocate IP {wanted}: provided IP is already allocated");
         causes.push(Cause::invalid("spec.clusterIPs", &json!([wanted]), why));
@@ -96,9 +96,9 @@ fn addresses(inner: &Inner) -> BTreeSet<&str> {
     addresses.filter(|address| *address != "None").collect()
 }
 
-fn free_address(taken: &BTreeSet<&str>) -> String {
+fn free_address(taken: &BTreeSet<&str>, network: u8) -> String {
     let free = (1..=u16::MAX)
-        .map(|number| format!("127.96.{}.{}", number >> 8, number & 255))
+        .map(|number| format!("127.{network}.{}.{}", number >> 8, number & 255))
         .find(|address| !taken.contains(address.as_str()));
     free.unwrap_or_default()
 }
