@@ -90,7 +90,7 @@ fn merge_object(object: &mut Value, patch: &Map<String, Value>) {
             Value::Object(patch) => merge_object(fields.entry(key.clone()).or_insert(Value::Null), patch),
             Value::Array(patch) => merge_list(key, fields.entry(key.clone()).or_insert(Value::Null), patch),
             Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                drop(fields.insert(key.clone(), value.clone()))
+                drop(fields.insert(key.clone(), value.clone()));
             }
         }
     }

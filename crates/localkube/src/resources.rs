@@ -262,6 +262,7 @@ impl Resources {
     }
 }
 
+#[derive(Clone, Copy)]
 struct Row {
     group: &'static str,
     kind: &'static str,

@@ -5,6 +5,7 @@ mod definitions;
 mod deletion;
 mod history;
 mod metadata;
+mod state;
 mod write;
 
 use std::collections::BTreeMap;
@@ -15,10 +16,10 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::errors::ApiError;
-use crate::fields::{name, namespace};
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey, Resources};
 pub use deletion::{DeleteOptions, Deleted, Propagation};
 pub use history::{Change, ChangeKind};
+pub use state::RestoreError;
 pub use write::Part;
 
 /// The store. Clones share it.
@@ -126,63 +127,9 @@ impl Store {
         self.lock().writes.clone()
     }
 
-    /// The whole state, to be kept in a file.
-    pub fn snapshot(&self) -> Value {
-        let version = self.version();
-        let objects: Vec<Value> = self
-            .everything()
-            .into_iter()
-            .map(|(resource, object)| {
-                json!({"group": resource.group, "plural": resource.plural, "object": object})
-            })
-            .collect();
-        json!({"version": version, "objects": objects, "writes": self.write_counts()})
-    }
-
-    /// Puts a state back that [`Store::snapshot`] gave, in place of what is here. Watches of before are told to list
-    /// again.
-    pub fn restore(&self, state: &Value) -> Result<(), RestoreError> {
-        let version = state["version"].as_u64().ok_or(RestoreError::Malformed("version"))?;
-        let entries = state["objects"].as_array().ok_or(RestoreError::Malformed("objects"))?;
-        let mut inner = self.lock();
-        inner.objects.clear();
-        inner.resources = Resources::builtin();
-        inner.writes = serde_json::from_value(state["writes"].clone()).unwrap_or_default();
-        for entry in entries {
-            let text = |key: &str| entry[key].as_str().ok_or(RestoreError::Malformed("objects"));
-            let resource = ResourceKey::new(text("group")?, text("plural")?);
-            let object = entry["object"].clone();
-            if resource.plural == "customresourcedefinitions" {
-                inner
-                    .resources
-                    .add(ResourceInfo::from_definition(&object).map_err(RestoreError::Definition)?);
-            }
-            let key = (namespace(&object).to_owned(), name(&object).to_owned());
-            inner.objects.entry(resource).or_default().insert(key, object);
-        }
-        // A gap, so that no watch of before finds its version among the new ones.
-        inner.version = version + 1000;
-        let reached = inner.version;
-        inner.history = history::History::beginning_at(reached);
-        drop(inner);
-        self.version.send_replace(reached);
-        Ok(())
-    }
-
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The state is not one of ours.
-#[derive(Debug, thiserror::Error)]
-pub enum RestoreError {
-    /// A part is missing or of another form.
-    #[error("the saved state has no proper {0:?}")]
-    Malformed(&'static str),
-    /// A custom resource definition in it can not be served.
-    #[error("the saved state holds a definition that can not be served: {0}")]
-    Definition(String),
 }
 
 impl Inner {

@@ -29,7 +29,12 @@ pub async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpLis
         }
         bound => bound,
     };
-    bound.map_err(|source| ListenError { address, purpose, source })
+    let listener = bound.map_err(|source| ListenError { address, purpose, source })?;
+    // With port 0 nobody else could know.
+    if let Ok(address) = listener.local_addr() {
+        tracing::info!("serving {purpose} on {address}");
+    }
+    Ok(listener)
 }
 
 /// `/metrics`.

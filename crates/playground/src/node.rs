@@ -51,6 +51,7 @@ pub use cache::Cache;
 pub use logs::ContainerLogs;
 pub use machines::NoSuchNode;
 pub use pod::Order;
+pub use volumes::directory;
 
 /// All nodes.
 #[derive(Clone)]

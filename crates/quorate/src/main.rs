@@ -48,20 +48,21 @@ fn main() -> ExitCode {
 fn run(command: Command) -> Result<ExitCode> {
     match command {
         Command::Operator(args) => {
-            log(args.log_format);
+            log(args.log_format, "info");
             use_ring();
             block_on(async { quorate_operator::run(*args).await.map_err(anyhow::Error::from) })?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Agent(command) => {
-            log(LogFormat::Text);
+            log(LogFormat::Text, "info");
             use_ring();
             block_on(async { Ok(quorate_agent::run(command).await) })
         }
         // Enters its namespaces before any thread exists, so it makes its own runtime.
         #[cfg(feature = "playground")]
         Command::Playground(args) => {
-            log(LogFormat::Text);
+            // It talks to people; the client of a playground that does not answer yet would talk over it.
+            log(LogFormat::Text, "warn,kube_client=off");
             use_ring();
             quorate_playground::cli::main(&args)
         }
@@ -81,8 +82,8 @@ fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
 
-fn log(format: LogFormat) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info"));
+fn log(format: LogFormat, unless_told: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(unless_told));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(false).init(),

@@ -36,7 +36,7 @@ pub(super) fn patch(shared: &Shared, request: &Request, at: &Place, key: &Object
     let mut warnings = Vec::new();
     let object = shared.store.modify(key, part, request.query.dry_run(), |old| {
         let shown = events::shown(&at.info, old.clone());
-        let mut patched = patch::apply(kind, &shown, &patch).map_err(refusal)?;
+        let mut patched = patch::apply(kind, &shown, &patch).map_err(|error| refusal(&error))?;
         warnings = request.decode(at, &mut patched)?;
         Ok(events::kept(&at.info, patched))
     })?;
@@ -44,7 +44,7 @@ pub(super) fn patch(shared: &Shared, request: &Request, at: &Place, key: &Object
 }
 
 /// What is told of a patch that can not be applied.
-pub(super) fn refusal(error: PatchError) -> ApiError {
+pub(super) fn refusal(error: &PatchError) -> ApiError {
     let message = error.to_string();
     match error {
         PatchError::Malformed(_) => ApiError::bad_request(message),

@@ -37,7 +37,9 @@ pub(super) fn list(shared: &Shared, request: &Request, at: &Place) -> Reply {
         return Ok(reply(StatusCode::OK, &table));
     }
     if wants_metadata(request) {
-        objects.iter_mut().for_each(|object| *object = metadata_only(object));
+        for object in &mut objects {
+            *object = metadata_only(object);
+        }
     }
     Ok(reply(StatusCode::OK, &document(at, objects, version, next.as_ref())))
 }

@@ -22,7 +22,9 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
             shared.store.modify(key, Part::Main, request.query.dry_run(), |old| {
                 let shown = show(&paths, old);
                 let wanted = match kind {
-                    Some(kind) => patch::apply(kind, &shown, &body).map_err(change::refusal)?,
+                    Some(kind) => {
+                        patch::apply(kind, &shown, &body).map_err(|error| change::refusal(&error))?
+                    }
                     None => body,
                 };
                 let version = text(&wanted, "/metadata/resourceVersion");

@@ -1,5 +1,6 @@
 //! Watches: the changes of a kind from a version on, as lines, with bookmarks.
 
+use std::fmt::Write as _;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ use crate::store::{Change, ChangeKind, Store};
 use crate::tables::{self, Include};
 
 /// How long a watch goes on unless asked; the real server's lower bound.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(1800);
+const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
 /// How often a quiet watch is told how far it is.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(30);
 
@@ -128,7 +129,10 @@ impl Watch {
                 return None;
             }
         }
-        let text: String = lines.iter().map(|line| format!("{line}\n")).collect();
+        let mut text = String::new();
+        for line in &lines {
+            let _ = writeln!(text, "{line}");
+        }
         Some(text.into())
     }
 

@@ -21,7 +21,7 @@ pub(super) fn validate(schema: &Value, value: &Value, path: &str, causes: &mut V
                 match schema["properties"].get(key) {
                     Some(schema) => validate(schema, value, &join(path, key), causes),
                     None => {
-                        validate(&schema["additionalProperties"], value, &format!("{path}[{key}]"), causes)
+                        validate(&schema["additionalProperties"], value, &format!("{path}[{key}]"), causes);
                     }
                 }
             }

@@ -56,7 +56,9 @@ pub(super) fn fill(schema: &Value, value: &mut Value) {
         }
         Value::Array(entries) => {
             if let Some(schema) = schema.get("items") {
-                entries.iter_mut().for_each(|entry| fill(schema, entry));
+                for entry in entries {
+                    fill(schema, entry);
+                }
             }
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

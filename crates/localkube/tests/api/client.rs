@@ -7,7 +7,7 @@ use futures::TryStreamExt as _;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, EvictParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::{WatchStreamExt as _, reflector, watcher};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 use crate::world::{World, object, refusal_of, thing};

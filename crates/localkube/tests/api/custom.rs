@@ -9,12 +9,12 @@ use crate::world::{World, object, refusal_of, thing};
 const UNCHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was \
                          invalid; correct the existing errors to complete validation";
 
-async fn create(world: &World, name: &str, spec: &Value) -> Result<Value, Status> {
+async fn create(world: &World, name: &str, spec: &Value) -> Result<Value, Box<Status>> {
     let created = world.things().create(&PostParams::default(), &object(&thing(name, spec))).await;
     refusal_of(created).map(|created| serde_json::to_value(created).unwrap())
 }
 
-async fn patch(world: &World, name: &str, patch: &Value) -> Result<Value, Status> {
+async fn patch(world: &World, name: &str, patch: &Value) -> Result<Value, Box<Status>> {
     let patched = world.things().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await;
     refusal_of(patched).map(|patched| serde_json::to_value(patched).unwrap())
 }

@@ -1,12 +1,13 @@
 //! kubectl itself, over HTTP, with a config of its own. Where there is no kubectl, the test says so and ends.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::process::Output;
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use quorate_localkube::LocalKube;
 use serde_json::json;
 use tempfile::TempDir;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
 use crate::server::serve;
@@ -41,12 +42,17 @@ impl Kubectl {
         path.to_str().unwrap().to_owned()
     }
 
-    async fn output(&self, args: &[&str]) -> Output {
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new("kubectl");
         command.args(["--server", &self.server]).args(args).kill_on_drop(true);
-        command.env("HOME", self.home.path()).env("KUBECONFIG", "/dev/null");
+        command.env("HOME", self.home.path()).env("TMPDIR", self.home.path()).env("KUBECONFIG", "/dev/null");
         command.env("EDITOR", "sed -i s/size:.4/size:\\ 5/");
-        tokio::time::timeout(Duration::from_secs(30), command.output()).await.expect("kubectl ends").unwrap()
+        command
+    }
+
+    async fn output(&self, args: &[&str]) -> Output {
+        let ended = tokio::time::timeout(Duration::from_secs(30), self.command(args).output());
+        ended.await.expect("kubectl ends").unwrap()
     }
 
     async fn run(&self, args: &[&str]) -> String {
@@ -85,7 +91,7 @@ async fn kubectl_makes_changes_watches_and_deletes() {
     kubectl.run(&["patch", "thing", "a", "--type", "json", "-p", json_patch]).await;
     size("4").await;
     let edited = kubectl.refused(&["edit", "thing", "a"]).await;
-    assert!(edited.contains("five may have no mode"), "{edited}");
+    assert!(edited.contains("things.x.io \"a\" is invalid"), "{edited}");
     kubectl.run(&["patch", "thing", "a", "--type", "merge", "-p", r#"{"spec":{"mode":null}}"#]).await;
     assert_eq!(kubectl.run(&["edit", "thing", "a"]).await, "thing.x.io/a edited\n");
     size("5").await;
@@ -100,15 +106,32 @@ async fn kubectl_makes_changes_watches_and_deletes() {
     let wait = ["wait", "thing/a", "--for=jsonpath={.status.note}=done", "--timeout=5s"];
     assert_eq!(kubectl.run(&wait).await, "thing.x.io/a condition met\n");
 
-    let watch = ["get", "thing", "a", "-w", "--output-watch-events", "--request-timeout=2s", "-o", "name"];
-    let gone = async {
-        assert_eq!(
-            kubectl.run(&["delete", "thing", "a", "--cascade=foreground"]).await,
-            "thing.x.io \"a\" deleted\n"
-        );
+    let mut watch = kubectl
+        .command(&["get", "thing", "a", "-w", "--output-watch-events"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let mut told = async |event: &str| {
+        let seen = async {
+            while let Some(line) = lines.next_line().await.unwrap() {
+                if line.starts_with(event) && line.contains(" a ") {
+                    return;
+                }
+            }
+            panic!("the watch ended before {event}");
+        };
+        tokio::time::timeout(Duration::from_secs(30), seen).await.unwrap_or_else(|_| panic!("no {event}"));
     };
-    let (watched, ()) = futures::join!(kubectl.output(&watch), gone);
-    assert!(String::from_utf8_lossy(&watched.stdout).contains("thing.x.io/a"), "{watched:?}");
+    told("ADDED").await;
+    kubectl.run(&["label", "thing", "a", "app=x"]).await;
+    told("MODIFIED").await;
+    assert_eq!(
+        kubectl.run(&["delete", "thing", "a", "--cascade=foreground"]).await,
+        "thing.x.io \"a\" deleted\n"
+    );
+    told("DELETED").await;
+    watch.kill().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

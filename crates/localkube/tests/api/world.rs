@@ -38,31 +38,38 @@ impl World {
     pub fn api(&self, version: &str, kind: &str, namespaced: bool) -> Api<DynamicObject> {
         let (group, version) = version.split_once('/').unwrap_or(("", version));
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
-        match namespaced {
-            true => Api::namespaced_with(self.client.clone(), "default", &resource),
-            false => Api::all_with(self.client.clone(), &resource),
+        if namespaced {
+            Api::namespaced_with(self.client.clone(), "default", &resource)
+        } else {
+            Api::all_with(self.client.clone(), &resource)
         }
     }
 
     /// Sends a request as it is; the reply's body, or the refusal.
-    pub async fn send(&self, method: &str, path: &str, body: &Value) -> Result<Value, Status> {
+    pub async fn send(&self, method: &str, path: &str, body: &Value) -> Result<Value, Box<Status>> {
         self.send_as(method, path, "application/json", body).await
     }
 
-    pub async fn send_as(&self, method: &str, path: &str, form: &str, body: &Value) -> Result<Value, Status> {
+    pub async fn send_as(
+        &self,
+        method: &str,
+        path: &str,
+        form: &str,
+        body: &Value,
+    ) -> Result<Value, Box<Status>> {
         let request = http::Request::builder().method(method).uri(path).header("content-type", form);
         refusal_of(self.client.request(request.body(body.to_string().into_bytes()).unwrap()).await)
     }
 
-    pub async fn get(&self, path: &str) -> Result<Value, Status> {
+    pub async fn get(&self, path: &str) -> Result<Value, Box<Status>> {
         self.send("GET", path, &Value::Null).await
     }
 }
 
 /// A refusal is a status; everything else is a fault of the test.
-pub fn refusal_of<T>(result: Result<T, Error>) -> Result<T, Status> {
+pub fn refusal_of<T>(result: Result<T, Error>) -> Result<T, Box<Status>> {
     result.map_err(|error| match error {
-        Error::Api(status) => *status,
+        Error::Api(status) => status,
         other => panic!("not an answer of the API: {other}"),
     })
 }

@@ -102,8 +102,7 @@ async fn wipe(home: &Home, pod: &str) -> Result<()> {
     let volume = claim.spec.and_then(|spec| spec.volume_name).context("the volume is not bound yet")?;
     let volumes: Api<PersistentVolume> = Api::all(client);
     let volume = volumes.get(&volume).await?;
-    let local = volume.spec.and_then(|spec| spec.local).context("the volume has no directory here")?;
-    let directory = std::path::PathBuf::from(local.path);
+    let directory = crate::node::directory(home, &volume).context("the volume has no directory here")?;
     for entry in std::fs::read_dir(&directory)? {
         let path = entry?.path();
         if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }

@@ -28,7 +28,7 @@ use crate::{clock, isolate, proxy, saved, supervisor};
 const PATIENCE: Duration = Duration::from_secs(180);
 
 /// How long containers may take to stop when the playground does.
-const GRACE: Duration = Duration::from_secs(5);
+const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs until Ctrl-C, SIGTERM, or `down`.
 pub(super) fn foreground(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {

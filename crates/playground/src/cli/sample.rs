@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use quorate_localkube::store::Part;
-use quorate_localkube::{LocalKube, ObjectKey, ResourceKey};
+use quorate_localkube::{ApiError, LocalKube, ObjectKey, ResourceKey};
 use serde_json::{Value, json};
 
 /// The name of the sample cluster.
@@ -18,11 +18,20 @@ pub(super) fn definitions(kube: &LocalKube) -> Result<()> {
         if kube.store().get(&key).is_none() {
             kube.store().create(&resource, "", definition, false).context("the custom resources are not served")?;
         } else {
-            definition["metadata"] = json!({"name": key.name});
-            kube.store().update(&key, Part::Main, definition, false).context("the custom resources are not served")?;
+            let spec = definition["spec"].take();
+            let renewed = renew(kube, &key, "spec", spec);
+            renewed.context("the custom resources are not served")?;
         }
     }
     Ok(())
+}
+
+fn renew(kube: &LocalKube, key: &ObjectKey, part: &str, value: Value) -> Result<Value, ApiError> {
+    kube.store().modify(key, Part::Main, false, |old| {
+        let mut new = old.clone();
+        new[part] = value;
+        Ok(new)
+    })
 }
 
 /// Applies the sample cluster.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{
-    DownwardAPIVolumeFile, EmptyDirVolumeSource, KeyToPath, Pod, ProjectedVolumeSource, Volume, VolumeMount,
+    DownwardAPIVolumeFile, EmptyDirVolumeSource, KeyToPath, PersistentVolume, Pod, ProjectedVolumeSource, Volume, VolumeMount,
 };
 use kube::ResourceExt;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -42,7 +42,7 @@ pub fn set_up(
     let mut mounted = Mounted::new();
     for volume in volumes(pod) {
         let path = match &volume.persistent_volume_claim {
-            Some(claim) => persistent(pod, &claim.claim_name, cache, &is_lost)?,
+            Some(claim) => persistent(home, pod, &claim.claim_name, cache, &is_lost)?,
             None => {
                 let path = pod_dir(home, &pod.uid().unwrap_or_default()).join("volumes").join(&volume.name);
                 let made = ephemeral(&path, volume, pod, placed, cache);
@@ -103,6 +103,7 @@ fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
 }
 
 fn persistent(
+    home: &Home,
     pod: &Pod,
     claim_name: &str,
     cache: &Cache,
@@ -115,17 +116,23 @@ fn persistent(
     let unbound = || FailedMount(format!("PVC {namespace}/{claim_name} is not bound"));
     let name = bound.ok_or_else(unbound)?;
     let volume = cache.volume(&name).ok_or_else(unbound)?;
-    let path = volume.spec.as_ref().and_then(|spec| spec.local.as_ref().map(|local| &local.path));
+    let path = directory(home, &volume);
     let path = path.ok_or_else(|| FailedMount(format!("volume {name:?} is not a directory of this node")))?;
     if is_lost(&name) {
         return Err(FailedMount(format!(
             "MountVolume.NewMounter initialization failed for volume {name:?} : path {path:?} does not exist"
         )));
     }
-    fs::create_dir_all(path).map_err(|error| {
-        FailedMount(format!("MountVolume.SetUp failed for volume {name:?} : mkdir {path}: {error}"))
+    fs::create_dir_all(&path).map_err(|error| {
+        FailedMount(format!("MountVolume.SetUp failed for volume {name:?} : mkdir {}: {error}", path.display()))
     })?;
-    Ok(path.into())
+    Ok(path)
+}
+
+/// The directory of a persistent volume: below this playground's, wherever that is moved.
+pub fn directory(home: &Home, volume: &PersistentVolume) -> Option<PathBuf> {
+    let local = volume.spec.as_ref()?.local.as_ref()?;
+    Some(home.volumes().join(Path::new(&local.path).file_name()?))
 }
 
 fn ephemeral(path: &Path, volume: &Volume, pod: &Pod, placed: Placed, cache: &Cache) -> Result<(), String> {

@@ -36,7 +36,7 @@ fn faults(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
         for test in words {
             if !tests.contains(&test) {
                 faults.push(format!("{at}: no such test: {test}"));
-            } else if hazard_of(&test) != Some(hazard) {
+            } else if !hazards_of(&test).contains(&hazard) {
                 faults.push(format!("{at}: {test} is not named after hazard {hazard}"));
             }
             named.insert(test);
@@ -59,7 +59,7 @@ fn tests_in(text: &str) -> Vec<String> {
         }
         let declared = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "));
         let name = declared.and_then(|rest| rest.split(['(', '<']).next()).unwrap_or_default();
-        if is_test && hazard_of(name).is_some() {
+        if is_test && !hazards_of(name).is_empty() {
             tests.push(name.to_owned());
         }
         is_test = false;
@@ -67,10 +67,10 @@ fn tests_in(text: &str) -> Vec<String> {
     tests
 }
 
-/// 7 of `h07_...`.
-fn hazard_of(test: &str) -> Option<u32> {
-    let (number, _) = test.strip_prefix('h')?.split_once('_')?;
-    (number.len() == 2).then(|| number.parse().ok())?
+/// 7 of `h07_...`, 1 and 21 of `h01_h21_...`.
+fn hazards_of(test: &str) -> Vec<u32> {
+    let number = |word: &str| word.strip_prefix('h').filter(|digits| digits.len() == 2)?.parse().ok();
+    test.split('_').map_while(number).collect()
 }
 
 #[cfg(test)]
@@ -81,6 +81,13 @@ mod tests {
     fn only_what_runs_as_a_test_counts() {
         let text = "#[test]\nfn h01_a() {}\nfn h02_helper() {}\n#[tokio::test(flavor = \"x\")]\n#[expect(y)]\nasync fn h03_b() {}\n";
         assert_eq!(tests_in(text), ["h01_a", "h03_b"]);
+    }
+
+    #[test]
+    fn a_test_may_show_two_hazards() {
+        assert_eq!(hazards_of("h01_h21_empty"), [1, 21]);
+        assert!(hazards_of("history_is_kept").is_empty());
+        assert!(hazards_of("h2_h3_no").is_empty());
     }
 
     #[test]

@@ -25,7 +25,7 @@ const ARROWS: [(&str, &[&str]); 11] = [
         &["quorate-localkube", "quorate-operator", "quorate-api", "quorate-etcd", "quorate-model"],
     ),
     ("quorate", &["quorate-operator", "quorate-agent", "quorate-api", "quorate-playground"]),
-    ("xtask", &["quorate-api", "quorate-etcd"]),
+    ("xtask", &["quorate-api", "quorate-etcd", "quorate-model"]),
 ];
 
 /// What stays pure: the standard library and the crates above, so nothing that talks, waits or rolls dice.
