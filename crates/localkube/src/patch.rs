@@ -1,6 +1,8 @@
 //! The three kinds of patch that kubectl and clients send.
 
-use serde_json::{Map, Value};
+mod strategic;
+
+use serde_json::Value;
 
 /// How a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,91 +46,10 @@ pub fn apply(kind: PatchKind, object: &Value, patch: &Value) -> Result<Value, Pa
             let Some(fields) = patch.as_object() else {
                 return Err(PatchError::Malformed("a strategic merge patch is an object".to_owned()));
             };
-            merge_object(&mut patched, fields);
+            strategic::merge(&mut patched, fields);
         }
     }
     Ok(patched)
-}
-
-/// The fields by which entries of a list are told apart, in the built-in kinds served here (the `patchMergeKey` tags
-/// of Kubernetes' API types). Other lists are replaced.
-fn merge_key(list: &str) -> Option<&'static str> {
-    match list {
-        "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" => Some("name"),
-        "conditions" => Some("type"),
-        "volumeMounts" => Some("mountPath"),
-        "ownerReferences" => Some("uid"),
-        "hostAliases" | "podIPs" => Some("ip"),
-        "ports" => Some("port"),
-        "topologySpreadConstraints" => Some("topologyKey"),
-        _ => None,
-    }
-}
-
-fn merge_object(object: &mut Value, patch: &Map<String, Value>) {
-    if patch.get("$patch").and_then(Value::as_str) == Some("replace") {
-        let kept = patch.iter().filter(|(key, _)| !key.starts_with('$'));
-        *object = kept.map(|(key, value)| (key.clone(), value.clone())).collect();
-        return;
-    }
-    if !object.is_object() {
-        *object = Value::Object(Map::new());
-    }
-    let Some(fields) = object.as_object_mut() else { return };
-    for (key, value) in patch {
-        if let Some(list) = key.strip_prefix("$deleteFromPrimitiveList/") {
-            if let (Some(Value::Array(entries)), Value::Array(gone)) = (fields.get_mut(list), value) {
-                entries.retain(|entry| !gone.contains(entry));
-            }
-            continue;
-        }
-        if key.starts_with("$setElementOrder/") || key.starts_with("$retainKeys") || key == "$patch" {
-            continue;
-        }
-        match value {
-            Value::Null => drop(fields.remove(key)),
-            Value::Object(patch) => merge_object(fields.entry(key.clone()).or_insert(Value::Null), patch),
-            Value::Array(patch) => merge_list(key, fields.entry(key.clone()).or_insert(Value::Null), patch),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                drop(fields.insert(key.clone(), value.clone()));
-            }
-        }
-    }
-}
-
-fn merge_list(name: &str, list: &mut Value, patch: &[Value]) {
-    let is_set = name == "finalizers";
-    let key = merge_key(name).map(|key| match (key, patch.first()) {
-        // A container's ports are told apart by another field than a Service's.
-        ("port", Some(entry)) if entry.get("containerPort").is_some() => "containerPort",
-        (key, _) => key,
-    });
-    let Some(entries) = list.as_array_mut() else {
-        *list = Value::Array(patch.iter().filter(|entry| entry.get("$patch").is_none()).cloned().collect());
-        return;
-    };
-    if is_set {
-        for entry in patch {
-            if !entries.contains(entry) {
-                entries.push(entry.clone());
-            }
-        }
-        return;
-    }
-    let Some(key) = key else {
-        *entries = patch.to_vec();
-        return;
-    };
-    for entry in patch {
-        let found = entries.iter().position(|own| own.get(key) == entry.get(key));
-        let deletes = entry.get("$patch").and_then(Value::as_str) == Some("delete");
-        match (found, entry.as_object()) {
-            (Some(at), _) if deletes => drop(entries.remove(at)),
-            (Some(at), Some(patch)) => merge_object(&mut entries[at], patch),
-            (None, _) if deletes => {}
-            (_, _) => entries.push(entry.clone()),
-        }
-    }
 }
 
 #[cfg(test)]
@@ -144,6 +65,35 @@ mod tests {
             json!({"spec": {"containers": [{"name": "b", "image": "2"}, {"name": "a", "$patch": "delete"}]}});
         let patched = apply(PatchKind::Strategic, &pod, &patch).unwrap();
         assert_eq!(patched, json!({"spec": {"containers": [{"name": "b", "image": "2"}]}}));
+    }
+
+    #[test]
+    fn a_strategic_patch_orders_lists_as_it_says_and_else_puts_what_is_new_first() {
+        let merged = |patch: Value| {
+            let service = json!({"spec": {"ports": [{"port": 1}, {"port": 2}, {"port": 3}]}});
+            let merged = apply(PatchKind::Strategic, &service, &json!({ "spec": patch })).unwrap();
+            let ports = merged["spec"]["ports"].as_array().unwrap().clone();
+            ports.iter().map(|port| port["port"].as_i64().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(merged(json!({"ports": [{"port": 4}]})), [4, 1, 2, 3]);
+        assert_eq!(merged(json!({"ports": [{"port": 3, "name": "x"}]})), [1, 2, 3]);
+        let ordered = json!({
+            "$setElementOrder/ports": [{"port": 3}, {"port": 4}, {"port": 1}],
+            "ports": [{"port": 4}, {"port": 2, "$patch": "delete"}],
+        });
+        assert_eq!(merged(ordered), [3, 4, 1]);
+    }
+
+    #[test]
+    fn a_strategic_patch_adds_to_sets_and_takes_from_them() {
+        let object = json!({"metadata": {"finalizers": ["a", "b"]}});
+        let merged = |patch: Value| {
+            let patched = apply(PatchKind::Strategic, &object, &json!({ "metadata": patch })).unwrap();
+            patched["metadata"]["finalizers"].clone()
+        };
+        assert_eq!(merged(json!({"finalizers": ["c"]})), json!(["c", "a", "b"]));
+        assert_eq!(merged(json!({"$deleteFromPrimitiveList/finalizers": ["a"]})), json!(["b"]));
+        assert_eq!(merged(json!({"finalizers": null})), Value::Null);
     }
 
     #[test]

@@ -45,6 +45,7 @@ fn route(shared: &Shared, request: &Request) -> Reply {
     match request.path.trim_end_matches('/') {
         "/healthz" | "/readyz" | "/livez" => return Ok(Response::new(Body::whole("ok"))),
         "/version" => return Ok(document(StatusCode::OK, &version())),
+        "/openapi/v2" => return Ok(nothing_described()),
         _ => {}
     }
     let resources = shared.store.resources();
@@ -126,6 +127,15 @@ fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<
             response.headers_mut().append(header::WARNING, value);
         }
     }
+    response
+}
+
+/// The older OpenAPI document, which kubectl asks for about kinds that the newer one does not describe, such as `List`.
+/// It is in protobuf, and says `swagger: "2.0"` and nothing else: what is not described is not checked by the client.
+fn nothing_described() -> Response<Body> {
+    let mut response = Response::new(Body::whole(&b"\x0a\x032.0"[..]));
+    let form = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+    response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(form));
     response
 }
 

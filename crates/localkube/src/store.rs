@@ -35,7 +35,7 @@ pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 pub(crate) struct Inner {
     version: u64,
-    objects: BTreeMap<ResourceKey, BTreeMap<(String, String), Value>>,
+    objects: BTreeMap<ResourceKey, BTreeMap<(String, String), Arc<Value>>>,
     resources: Resources,
     history: history::History,
     writes: BTreeMap<String, u64>,
@@ -79,14 +79,14 @@ impl Store {
         let inner = self.lock();
         let objects = inner.objects.get(resource).into_iter().flatten();
         let wanted = objects.filter(|((own, _), _)| namespace.is_none_or(|wanted| wanted == own));
-        (wanted.map(|(_, object)| object.clone()).collect(), inner.version)
+        (wanted.map(|(_, object)| Value::clone(object)).collect(), inner.version)
     }
 
     /// Every object there is, with its kind.
     pub fn everything(&self) -> Vec<(ResourceKey, Value)> {
         let inner = self.lock();
-        let of_kind = |(resource, objects): (&ResourceKey, &BTreeMap<_, Value>)| -> Vec<_> {
-            objects.values().map(|object| (resource.clone(), object.clone())).collect()
+        let of_kind = |(resource, objects): (&ResourceKey, &BTreeMap<_, Arc<Value>>)| -> Vec<_> {
+            objects.values().map(|object| (resource.clone(), Value::clone(object))).collect()
         };
         inner.objects.iter().flat_map(of_kind).collect()
     }
@@ -134,33 +134,45 @@ impl Store {
 
 impl Inner {
     fn get(&self, key: &ObjectKey) -> Option<&Value> {
-        self.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone()))
+        self.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone())).map(Arc::as_ref)
     }
 
     /// Writes an object as it is, as the next version.
     fn put(&mut self, key: &ObjectKey, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        let kept = Arc::new(object.clone());
         let place = (key.namespace.clone(), key.name.clone());
-        let before = self.objects.entry(key.resource.clone()).or_default().insert(place, object.clone());
+        let before = self.objects.entry(key.resource.clone()).or_default().insert(place, kept.clone());
         if before.is_none() {
             self.count("create", key);
         }
-        self.history.push(self.version, &key.resource, Some(&object), before);
+        let kind = if before.is_none() { ChangeKind::Added } else { ChangeKind::Modified };
+        self.remember(key, kind, kept, before);
         object
     }
 
     /// Takes an object out, as the next version; its last state.
     fn take(&mut self, key: &ObjectKey) -> Option<Value> {
         let place = (key.namespace.clone(), key.name.clone());
-        let mut object = self.objects.get_mut(&key.resource)?.remove(&place)?;
+        let before = self.objects.get_mut(&key.resource)?.remove(&place)?;
         self.version += 1;
         self.count("delete", key);
-        let before = object.clone();
+        let mut object = Value::clone(&before);
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        let last = Change::deleted(self.version, &key.resource, object.clone(), before);
-        self.history.push_change(last);
+        self.remember(key, ChangeKind::Deleted, Arc::new(object.clone()), Some(before));
         Some(object)
+    }
+
+    fn remember(
+        &mut self,
+        key: &ObjectKey,
+        kind: ChangeKind,
+        object: Arc<Value>,
+        before: Option<Arc<Value>>,
+    ) {
+        let (version, resource) = (self.version, key.resource.clone());
+        self.history.push(Change { version, resource, kind, object, before });
     }
 
     fn count(&mut self, verb: &str, key: &ObjectKey) {

@@ -6,10 +6,9 @@ mod lab;
 use anyhow::{Result, ensure};
 use lab::{Lab, spec};
 
-/// The steps that the story below passes, each a crash point.
-const STEPS: &[&str] = &[
-    "B1", "B2", "B3", "B4", "B6", "B7", "T1", "G1", "G2", "G3", "G4", "G6", "S1", "S3", "S4", "S5", "Z1", "Z2", "W1", "K1",
-];
+/// The steps at which two systems meet: one was told and the other was not yet. (All steps, before and after, are
+/// crossed in process by `crates/operator/tests/crash_life.rs`; here it is real etcd and a real SIGABRT.)
+const STEPS: &[&str] = &["B4", "B6", "G3", "G6", "S3", "Z1"];
 
 /// Found two, grow to three, shrink to two, sleep, wake.
 async fn story(lab: &Lab) -> Result<()> {
@@ -28,7 +27,8 @@ async fn story(lab: &Lab) -> Result<()> {
 fn counts(lab: &Lab) -> Result<std::collections::BTreeMap<String, u64>> {
     let text = lab.fault(&["count-writes"])?;
     let of = |line: &str| {
-        let (object, count) = line.rsplit_once(' ')?;
+        // Volumes behind claims are named by uid, which no two runs share.
+        let (object, count) = line.rsplit_once(' ').filter(|(object, _)| !object.contains("persistentvolumes "))?;
         Some((object.to_owned(), count.parse().ok()?))
     };
     Ok(text.lines().filter_map(of).collect())

@@ -1,6 +1,7 @@
 //! What the controllers look at: a copy of every object the store holds, in an order that never varies.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -77,7 +78,9 @@ impl View {
                 stirred |= change.kind != ChangeKind::Modified
                     || !matches!(resource.plural.as_str(), "leases" | "events");
                 match change.kind {
-                    ChangeKind::Added | ChangeKind::Modified => self.put(resource, change.object),
+                    ChangeKind::Added | ChangeKind::Modified => {
+                        self.put(resource, Arc::unwrap_or_clone(change.object));
+                    }
                     ChangeKind::Deleted => self.remove(resource, &change.object),
                 }
             }

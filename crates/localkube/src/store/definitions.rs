@@ -66,8 +66,13 @@ impl Inner {
         if set_condition(&mut going, "Terminating", "True", "InstanceDeletionInProgress", why, now) {
             self.put(&key, going);
         }
-        let objects: Vec<Value> =
-            self.objects.get(&info.key()).into_iter().flatten().map(|(_, object)| object.clone()).collect();
+        let objects: Vec<Value> = self
+            .objects
+            .get(&info.key())
+            .into_iter()
+            .flatten()
+            .map(|(_, object)| Value::clone(object))
+            .collect();
         for mut object in objects.into_iter().filter(|object| !deleting(object)) {
             let key = ObjectKey::new(info.key(), namespace(&object), name(&object));
             deletion::mark(&info, &mut object, &DeleteOptions::default(), now);

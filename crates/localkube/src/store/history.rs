@@ -1,6 +1,7 @@
 //! Every change in order, as far back as watches may ask.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -20,9 +21,9 @@ pub struct Change {
     /// What happened.
     pub kind: ChangeKind,
     /// The object afterwards; for a deletion, as it was last.
-    pub object: Value,
+    pub object: Arc<Value>,
     /// The object before.
-    pub before: Option<Value>,
+    pub before: Option<Arc<Value>>,
 }
 
 /// What happened.
@@ -34,12 +35,6 @@ pub enum ChangeKind {
     Modified,
     /// It went.
     Deleted,
-}
-
-impl Change {
-    pub(super) fn deleted(version: u64, resource: &ResourceKey, object: Value, before: Value) -> Self {
-        Self { version, resource: resource.clone(), kind: ChangeKind::Deleted, object, before: Some(before) }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -54,19 +49,7 @@ impl History {
         Self { changes: VecDeque::new(), forgotten: version }
     }
 
-    pub(super) fn push(
-        &mut self,
-        version: u64,
-        resource: &ResourceKey,
-        object: Option<&Value>,
-        before: Option<Value>,
-    ) {
-        let Some(object) = object.cloned() else { return };
-        let kind = if before.is_none() { ChangeKind::Added } else { ChangeKind::Modified };
-        self.push_change(Change { version, resource: resource.clone(), kind, object, before });
-    }
-
-    pub(super) fn push_change(&mut self, change: Change) {
+    pub(super) fn push(&mut self, change: Change) {
         self.changes.push_back(change);
         if self.changes.len() > KEPT
             && let Some(oldest) = self.changes.pop_front()

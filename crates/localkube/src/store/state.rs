@@ -1,6 +1,7 @@
 //! The whole state as one document, and back.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -31,7 +32,7 @@ impl Store {
             .iter()
             .flat_map(|(resource, objects)| objects.values().map(move |object| (resource, object)))
             .map(|(resource, object)| {
-                json!({"group": resource.group, "plural": resource.plural, "object": object})
+                json!({"group": resource.group, "plural": resource.plural, "object": **object})
             })
             .collect();
         json!({"version": inner.version, "objects": objects, "writes": inner.writes})
@@ -52,7 +53,7 @@ impl Store {
                 resources.add(ResourceInfo::from_definition(&object).map_err(RestoreError::Definition)?);
             }
             let key = (namespace(&object).to_owned(), name(&object).to_owned());
-            objects.entry(resource).or_default().insert(key, object);
+            objects.entry(resource).or_default().insert(key, Arc::new(object));
         }
         let reached = version + GAP;
         let mut inner = self.lock();

@@ -1,6 +1,6 @@
 //! The baseline: three etcd processes with a static bootstrap, as a person would start them.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -45,8 +45,19 @@ pub async fn create(minor: Minor, tls: bool) -> Result<Duration> {
         running.0.push(member.command.spawn().context("cannot start etcd")?);
         clients.push(member.client);
     }
-    try_join_all(clients.iter().map(|client| is_ready(client, start))).await?;
-    Ok(start.elapsed())
+    let ready = try_join_all(clients.iter().map(|client| is_ready(client, start))).await;
+    let took = start.elapsed();
+    ready.with_context(|| log_tail(dir.path()))?;
+    Ok(took)
+}
+
+fn log_tail(dir: &Path) -> String {
+    let log = fs::read_to_string(dir.join("m0.log")).unwrap_or_default();
+    let lines: Vec<&str> = log.lines().collect();
+    format!(
+        "three etcd by hand; the log of one ends:\n{}\n",
+        lines[lines.len().saturating_sub(5)..].join("\n")
+    )
 }
 
 fn prepare(
@@ -73,7 +84,8 @@ fn prepare(
     let endpoint = match pki {
         None => Endpoint::plain(address),
         Some(pki) => {
-            let leaf = pki.leaf(name, &[&at.to_string()]);
+            // The second one for the address that a member dials its peers from, which etcd checks as well.
+            let leaf = pki.leaf(name, &[&at.to_string(), "127.0.0.1"]);
             let ca = pki.ca_file();
             let flag = |flag: &str, file: &PathBuf| format!("--{flag}={}", file.display());
             command.args(["--client-cert-auth", "--peer-client-cert-auth"]);

@@ -6,6 +6,8 @@ mod create;
 mod idle;
 mod playground;
 
+use std::process::ExitCode;
+
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
 use quorate_model::Minor;
@@ -20,7 +22,7 @@ enum Bench {
 #[derive(clap::Args)]
 struct Create {
     /// How often each is measured; one turn before that does not count
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
     /// With which TLS
     #[arg(long, value_enum, default_value = "both")]
@@ -40,8 +42,17 @@ enum Tls {
     Both,
 }
 
-fn main() -> Result<()> {
-    let Bench::Create(args) = Bench::parse();
+fn main() -> ExitCode {
+    match run(Bench::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(Bench::Create(args): Bench) -> Result<()> {
     let provider = rustls::crypto::ring::default_provider().install_default();
     provider.ok().context("no other TLS provider is installed")?;
     tokio::runtime::Runtime::new()?.block_on(async {

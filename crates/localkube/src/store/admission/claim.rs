@@ -1,5 +1,7 @@
 //! Persistent volume claims: fixed once made, save that a bound one may grow where its class allows it.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use super::super::Inner;
@@ -96,10 +98,12 @@ fn check(claim: &Value, causes: &mut Vec<Cause>) {
 
 /// The newest of the classes that say they are the default.
 fn default_class(inner: &Inner) -> Option<&str> {
-    let marked =
-        |class: &&Value| annotation(class, "storageclass.kubernetes.io/is-default-class") == Some("true");
+    let marked = |class: &&Arc<Value>| {
+        annotation(class, "storageclass.kubernetes.io/is-default-class") == Some("true")
+    };
     let classes = inner.objects.get(&classes())?.values();
-    classes.filter(marked).max_by_key(|class| time(class, "/metadata/creationTimestamp")).map(name)
+    let made = |class: &&Arc<Value>| time(class, "/metadata/creationTimestamp");
+    classes.filter(marked).max_by_key(made).map(|class| name(class))
 }
 
 fn classes() -> ResourceKey {
