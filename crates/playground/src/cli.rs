@@ -83,7 +83,7 @@ pub fn main(args: &PlaygroundArgs) -> Result<ExitCode> {
         None if args.detach => run::detached(args, &home),
         None => run::foreground(args, &home),
         Some(PlaygroundCommand::Status) => block_on(status::show(&home)),
-        Some(PlaygroundCommand::Down) => status::down(&home),
+        Some(PlaygroundCommand::Down) => Ok(status::down(&home)),
         Some(PlaygroundCommand::Fault(fault)) => block_on(fault::cause(&home, fault)),
     }
 }

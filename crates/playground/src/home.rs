@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -24,7 +25,7 @@ pub struct Claim {
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// It cannot be made or written to.
-    #[error("cannot write to {dir}: {source}. Name a directory that you may write to with --dir", dir = dir.display())]
+    #[error("cannot write to {dir}; name a directory that you may write to with --dir", dir = dir.display())]
     NotWritable {
         /// The directory.
         dir: PathBuf,
@@ -122,7 +123,8 @@ impl Home {
         if fresh && self.dir.is_dir() && !self.is_ours() {
             return Err(HomeError::Foreign { dir: self.dir.clone() });
         }
-        usable(fs::create_dir_all(&self.dir))?;
+        // Keys and Secrets are kept in it.
+        usable(fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir))?;
         let lock = File::options().create(true).truncate(false).write(true).open(self.lock());
         let lock = lock.map_err(|source| self.refused(source))?;
         match lock.try_lock() {
@@ -166,7 +168,11 @@ impl Home {
             if path == self.lock() || path == self.log() {
                 continue;
             }
-            if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+            if path.is_dir() && !path.is_symlink() {
+                fs::remove_dir_all(path)?;
+            } else {
+                fs::remove_file(path)?;
+            }
         }
         Ok(())
     }
@@ -178,16 +184,19 @@ impl Home {
 
     fn refused(&self, source: io::Error) -> HomeError {
         match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => HomeError::Full { dir: self.dir.clone() },
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                HomeError::Full { dir: self.dir.clone() }
+            }
             _ => HomeError::NotWritable { dir: self.dir.clone(), source },
         }
     }
 }
 
-/// Replaces a file as a whole or not at all.
+/// Replaces a file as a whole or not at all. Nobody else may read it.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
-    let beside = path.with_extension("new");
-    let mut file = File::create(&beside)?;
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".new");
+    let mut file = File::options().create(true).truncate(true).write(true).mode(0o600).open(&beside)?;
     file.write_all(content)?;
     file.sync_data()?;
     fs::rename(beside, path)

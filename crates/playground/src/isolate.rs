@@ -14,8 +14,8 @@ use nix::unistd::{getegid, geteuid};
 /// The machine does not let us have namespaces.
 #[derive(Debug, thiserror::Error)]
 #[error(
-    "this machine does not let {who} make a user namespace ({source}), which the playground needs to give each \
-     container a file system of its own. One of these helps:\n{remedies}"
+    "this machine does not let {who} make a user namespace, which the playground needs to give each container a file \
+     system of its own. One of these helps:\n{remedies}\nThe kernel says"
 )]
 pub struct NoNamespace {
     who: String,
@@ -29,7 +29,8 @@ pub fn enter() -> Result<(), NoNamespace> {
         return Ok(());
     }
     let (user, group) = (geteuid(), getegid());
-    own_mounts(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS).map_err(|source| refused(source, user.as_raw()))?;
+    own_mounts(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNS)
+        .map_err(|source| refused(source, user.as_raw()))?;
     let maps = [
         ("/proc/self/setgroups", "deny".to_owned()),
         ("/proc/self/uid_map", format!("0 {user} 1")),
@@ -37,7 +38,8 @@ pub fn enter() -> Result<(), NoNamespace> {
     ];
     for (file, map) in maps {
         let written = fs::write(file, map);
-        written.map_err(|error| refused(Errno::from_raw(error.raw_os_error().unwrap_or(0)), user.as_raw()))?;
+        written
+            .map_err(|error| refused(Errno::from_raw(error.raw_os_error().unwrap_or(0)), user.as_raw()))?;
     }
     // As root of the new namespace, and not before.
     keep_to_ourselves().map_err(|source| refused(source, user.as_raw()))

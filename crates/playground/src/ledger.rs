@@ -46,11 +46,11 @@ pub enum LedgerError {
     #[error("{} playgrounds run on this machine already; stop one with `quorate playground down`", BLOCKS.len())]
     Crowded,
     /// The loopback network is not as it should be.
-    #[error("cannot listen on {0}: {1}. The playground needs the whole of 127.0.0.0/8 on the loopback interface")]
-    Loopback(Ipv4Addr, io::Error),
+    #[error("cannot listen on {0}; the playground needs the whole of 127.0.0.0/8 on the loopback interface")]
+    Loopback(Ipv4Addr, #[source] io::Error),
     /// The file cannot be read or written.
-    #[error("{0}: {1}")]
-    File(PathBuf, io::Error),
+    #[error("cannot read or write {0}")]
+    File(PathBuf, #[source] io::Error),
 }
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -101,18 +101,20 @@ impl Ledger {
     /// The address of a Pod, the same each time. A new Pod gets the one that was not used for longest.
     pub fn pod_address(&self, uid: &str) -> Ipv4Addr {
         let known = self.lock().pods.get(uid).copied();
-        let number = known.unwrap_or_else(|| self.change_or_warn(|entries| {
-            let taken: BTreeSet<u16> = entries.pods.values().copied().collect();
-            // The last network belongs to the nodes.
-            let after = |number: u16| if number >= 0xfeff { 1 } else { number + 1 };
-            let mut number = after(entries.next);
-            while taken.contains(&number) || number & 0xff == 0 {
-                number = after(number);
-            }
-            entries.next = number;
-            entries.pods.insert(uid.to_owned(), number);
-            number
-        }));
+        let number = known.unwrap_or_else(|| {
+            self.change_or_warn(|entries| {
+                let taken: BTreeSet<u16> = entries.pods.values().copied().collect();
+                // The last network belongs to the nodes.
+                let after = |number: u16| if number >= 0xfeff { 1 } else { number + 1 };
+                let mut number = after(entries.next);
+                while taken.contains(&number) || number.is_multiple_of(256) {
+                    number = after(number);
+                }
+                entries.next = number;
+                entries.pods.insert(uid.to_owned(), number);
+                number
+            })
+        });
         let [high, low] = number.to_be_bytes();
         Ipv4Addr::new(127, self.block, high, low)
     }
@@ -136,18 +138,12 @@ impl Ledger {
         }
         self.change_or_warn(|entries| {
             let taken: BTreeSet<u16> = entries.ports.values().copied().collect();
-            let free = |port: &u16| !taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
+            let free =
+                |port: &u16| !taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
             let port = (FIRST_PORT..u16::MAX).find(free).unwrap_or(FIRST_PORT);
             entries.ports.insert(service.to_owned(), port);
             port
         })
-    }
-
-    /// The Service is gone.
-    pub fn release_port(&self, service: &str) {
-        self.change_or_warn(|entries| {
-            entries.ports.remove(service);
-        });
     }
 
     /// The port of the Kubernetes API, once it was chosen.
@@ -163,6 +159,15 @@ impl Ledger {
     /// Whether a persistent volume was lost with its disk.
     pub fn is_lost(&self, volume: &str) -> bool {
         self.lock().lost_volumes.contains(volume)
+    }
+
+    /// A persistent volume is deleted.
+    pub fn forget_volume(&self, volume: &str) {
+        if self.is_lost(volume) {
+            self.change_or_warn(|entries| {
+                entries.lost_volumes.remove(volume);
+            });
+        }
     }
 
     /// A persistent volume is lost.

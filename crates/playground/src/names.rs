@@ -121,7 +121,12 @@ mod tests {
     #[test]
     fn pods_of_a_headless_service_have_names_before_they_are_ready_where_it_says_so() {
         let text = hosts(&[pod("demo-0", "False")], &[service("demo", "None", true)]);
-        assert!(text.contains("127.64.0.7 demo-0.demo.prod.svc.cluster.local demo-0.demo.prod.svc demo-0.demo.prod\n"), "{text}");
+        assert!(
+            text.contains(
+                "127.64.0.7 demo-0.demo.prod.svc.cluster.local demo-0.demo.prod.svc demo-0.demo.prod\n"
+            ),
+            "{text}"
+        );
         let text = hosts(&[pod("demo-0", "False")], &[service("demo", "None", false)]);
         assert!(!text.contains("demo-0"), "{text}");
         let text = hosts(&[pod("demo-0", "True")], &[service("demo", "None", false)]);
@@ -137,6 +142,9 @@ mod tests {
     #[test]
     fn a_service_with_an_address_has_a_name_and_its_pods_have_none_of_it() {
         let text = hosts(&[pod("demo-0", "True")], &[service("demo-client", "127.128.0.1", false)]);
-        assert_eq!(text, "127.0.0.1 localhost\n127.128.0.1 demo-client.prod.svc.cluster.local demo-client.prod.svc demo-client.prod\n");
+        assert_eq!(
+            text,
+            "127.0.0.1 localhost\n127.128.0.1 demo-client.prod.svc.cluster.local demo-client.prod.svc demo-client.prod\n"
+        );
     }
 }

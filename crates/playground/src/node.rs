@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use futures::TryStreamExt;
 use k8s_openapi::api::core::v1::Pod;
-use kube::runtime::watcher::{self, Event, watcher};
 use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
 use nix::sys::signal::Signal;
 use tokio::sync::watch;
@@ -245,7 +245,12 @@ impl Nodes {
         }
         let over = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let over = matches!(over, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none();
-        if board.closed || node.is_empty() || over || board.dark.contains(&node) || machines::exists(&self.shared, &node).is_err() {
+        if board.closed
+            || node.is_empty()
+            || over
+            || board.dark.contains(&node)
+            || machines::exists(&self.shared, &node).is_err()
+        {
             return;
         }
         let host = machines::address(&self.shared, &node);
@@ -257,7 +262,7 @@ impl Nodes {
             let run = run.clone();
             async move {
                 let uid = run.uid().to_owned();
-                run.live().await;
+                Box::pin(run.live()).await;
                 nodes.board().running.remove(&uid);
                 nodes.shared.ended.send_modify(|count| *count += 1);
             }
@@ -293,7 +298,8 @@ impl Nodes {
     }
 
     fn gone_but(&self, listed: &BTreeSet<String>) {
-        let known: BTreeSet<String> = self.board().known.keys().cloned().chain(self.shared.ledger.pods()).collect();
+        let known: BTreeSet<String> =
+            self.board().known.keys().cloned().chain(self.shared.ledger.pods()).collect();
         for uid in known.difference(listed) {
             self.gone(uid);
         }

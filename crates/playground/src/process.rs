@@ -192,9 +192,10 @@ impl Process {
         for file in [&self.spec, &self.failure, &self.record] {
             let _ = fs::remove_file(file);
         }
-        status.map_or_else(|error| Exit { code: 255, signal: None, not_started: Some(error.to_string()) }, |status| {
-            Exit { not_started, ..Exit::of(status) }
-        })
+        status.map_or_else(
+            |error| Exit { code: 255, signal: None, not_started: Some(error.to_string()) },
+            |status| Exit { not_started, ..Exit::of(status) },
+        )
     }
 }
 

@@ -47,7 +47,8 @@ impl Programs {
             }
         }
         if found.by_version.is_empty() {
-            let shown: Vec<String> = directories.iter().map(|directory| directory.display().to_string()).collect();
+            let shown: Vec<String> =
+                directories.iter().map(|directory| directory.display().to_string()).collect();
             return Err(NoEtcd { searched: shown.join(", ") });
         }
         Ok(found)
@@ -83,7 +84,8 @@ impl Programs {
 fn default_directories() -> Vec<PathBuf> {
     let mut directories: Vec<PathBuf> =
         std::env::var_os("PATH").map(|path| std::env::split_paths(&path).collect()).unwrap_or_default();
-    let built = std::env::current_exe().ok().and_then(|program| Some(program.parent()?.parent()?.join("tools/bin")));
+    let built =
+        std::env::current_exe().ok().and_then(|program| Some(program.parent()?.parent()?.join("tools/bin")));
     directories.extend(built);
     directories.push("target/tools/bin".into());
     directories.dedup();
@@ -99,9 +101,8 @@ fn in_directory(directory: &Path) -> Vec<EtcdPrograms> {
             let suffix = name.strip_prefix("etcd").filter(|suffix| {
                 suffix.is_empty() || (suffix.starts_with("-3") && suffix[1..].chars().all(is_of_version))
             })?;
-            let beside = |name: &str| {
-                Some(directory.join(format!("{name}{suffix}"))).filter(|path| path.is_file())
-            };
+            let beside =
+                |name: &str| Some(directory.join(format!("{name}{suffix}"))).filter(|path| path.is_file());
             let etcd = std::fs::canonicalize(directory.join(&name)).ok()?;
             let version = asked(&etcd)?;
             Some(EtcdPrograms { version, etcd, etcdctl: beside("etcdctl"), etcdutl: beside("etcdutl") })

@@ -65,7 +65,9 @@ fn wanted(kube: &LocalKube, ledger: &Ledger) -> BTreeSet<Front> {
         };
         let Ok(cluster_ip) = text(service, "/spec/clusterIP").parse::<IpAddr>() else { continue };
         for port in items(service, "/spec/ports") {
-            let Some(number) = port["port"].as_u64().and_then(|port| u16::try_from(port).ok()) else { continue };
+            let Some(number) = port["port"].as_u64().and_then(|port| u16::try_from(port).ok()) else {
+                continue;
+            };
             fronts.insert(front(SocketAddr::new(cluster_ip, number), number));
             if name(service).ends_with("-client") {
                 let outside = ledger.client_port(&format!("{}/{}", namespace(service), name(service)));
@@ -114,7 +116,8 @@ fn backends(kube: &LocalKube, front: &Front) -> Vec<SocketAddr> {
     let of_subset = |subset: &Value| -> Vec<SocketAddr> {
         let port = items(subset, "/ports").iter().find(matches).and_then(|port| port["port"].as_u64());
         let Some(port) = port.and_then(|port| u16::try_from(port).ok()) else { return Vec::new() };
-        let addresses = items(subset, "/addresses").iter().filter_map(|address| text(address, "/ip").parse().ok());
+        let addresses =
+            items(subset, "/addresses").iter().filter_map(|address| text(address, "/ip").parse().ok());
         addresses.map(|ip: IpAddr| SocketAddr::new(ip, port)).collect()
     };
     items(&endpoints, "/subsets").iter().flat_map(of_subset).collect()

@@ -22,7 +22,9 @@ pub(crate) enum SavedError {
         source: std::io::Error,
     },
     /// Its content is not ours.
-    #[error("{file} is damaged ({why}); start anew with --fresh, which deletes the clusters of this directory")]
+    #[error(
+        "{file} is damaged ({why}); start anew with --fresh, which deletes the clusters of this directory"
+    )]
     Damaged {
         /// Which file.
         file: String,

@@ -132,7 +132,8 @@ impl Pki {
         let ca_pem = ca.self_signed(&ca_key)?.pem();
         let issuer = Issuer::new(ca, ca_key);
         let leaf = |names: &[&str], common_name: &str, usage| -> Result<(String, String), rcgen::Error> {
-            let mut params = CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
+            let mut params =
+                CertificateParams::new(names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())?;
             params.distinguished_name.push(DnType::CommonName, common_name);
             params.extended_key_usages = vec![usage];
             let key = KeyPair::generate()?;

@@ -98,7 +98,10 @@ fn become_program(spec: &ShimSpec) -> String {
         Err(why) => return format!("exec: {program:?}: {why}"),
     };
     if let Err(error) = std::env::set_current_dir(&spec.work_dir) {
-        return format!("chdir to cwd ({:?}) set in config.json failed: {error}", spec.work_dir.display().to_string());
+        return format!(
+            "chdir to cwd ({:?}) set in config.json failed: {error}",
+            spec.work_dir.display().to_string()
+        );
     }
     let mut command = Command::new(path);
     command.arg0(program).args(args).env_clear().envs(spec.env.iter().cloned());

@@ -37,7 +37,11 @@ pub(crate) async fn run(home: Home, launcher: Launcher, options: OperatorOptions
             Ok(process) => watch(process, &stop).await,
             Err(error) => tracing::error!(%error, "the operator could not be started"),
         }
-        wait = if started.elapsed() > HEALTHY_AFTER { Duration::from_millis(200) } else { (wait * 2).min(HEALTHY_AFTER) };
+        wait = if started.elapsed() > HEALTHY_AFTER {
+            Duration::from_millis(200)
+        } else {
+            (wait * 2).min(HEALTHY_AFTER)
+        };
         tokio::select! {
             () = stop.cancelled() => {}
             () = tokio::time::sleep(wait) => {}
@@ -50,8 +54,16 @@ fn spawn(home: &Home, launcher: &Launcher, env: Vec<(String, String)>) -> std::i
     let program = home.program().display().to_string();
     let kubeconfig = home.kubeconfig().display().to_string();
     let command = [
-        program.as_str(), "operator", "--kubeconfig", &kubeconfig, "--agent-image", "quorate:playground",
-        "--metrics-bind-address", "127.0.0.1:0", "--health-probe-bind-address", "0",
+        program.as_str(),
+        "operator",
+        "--kubeconfig",
+        &kubeconfig,
+        "--agent-image",
+        "quorate:playground",
+        "--metrics-bind-address",
+        "127.0.0.1:0",
+        "--health-probe-bind-address",
+        "0",
     ];
     let inherited = ["PATH", "HOME", "RUST_LOG", "RUST_BACKTRACE"]
         .into_iter()

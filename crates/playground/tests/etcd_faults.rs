@@ -71,7 +71,8 @@ async fn a_playground_started_again_brings_the_same_cluster_with_its_data() -> R
     lab.settled("demo", 3).await?;
     let (id, members) = (lab.one_cluster_id("demo").await?, lab.member_ids("demo").await?);
     let writer = Writer::start(&lab, "demo");
-    lab::until("it writes", async || Ok(if writer.has_written() { Ok(()) } else { Err("not yet".into()) })).await?;
+    lab::until("it writes", async || Ok(if writer.has_written() { Ok(()) } else { Err("not yet".into()) }))
+        .await?;
     let acknowledged = writer.stop().await?;
     lab.restart().await?;
     lab.settled("demo", 3).await?;

@@ -46,8 +46,10 @@ async fn retained_volumes_wait_for_a_human_and_are_served_after_the_annotation()
     lab.settled("demo", 3).await?;
     let id = lab.one_cluster_id("demo").await?;
     let writer = Writer::start(&lab, "demo");
-    until("something is written", async || Ok(if writer.has_written() { Ok(()) } else { Err("nothing".into()) }))
-        .await?;
+    until("something is written", async || {
+        Ok(if writer.has_written() { Ok(()) } else { Err("nothing".into()) })
+    })
+    .await?;
     let acknowledged = writer.stop().await?;
     lab.delete("demo").await?;
     ensure!(lab.volumes_of("demo").await?.len() == 3, "volumes are retained");
@@ -150,8 +152,10 @@ async fn a_settled_cluster_writes_nothing_to_the_api() -> Result<()> {
     let lab = Lab::start().await?;
     lab.create("calm", spec(1)).await?;
     lab.settled("calm", 1).await?;
-    let version = async || Ok::<_, anyhow::Error>(lab.clusters().get("calm").await?.metadata.resource_version);
-    let (before, objects) = (version().await?, lab.pods_of("calm").await?[0].metadata.resource_version.clone());
+    let version =
+        async || Ok::<_, anyhow::Error>(lab.clusters().get("calm").await?.metadata.resource_version);
+    let (before, objects) =
+        (version().await?, lab.pods_of("calm").await?[0].metadata.resource_version.clone());
     // Two calm looks at etcd (10 s each) pass.
     tokio::time::sleep(std::time::Duration::from_secs(21)).await;
     ensure!(version().await? == before, "the status of a calm cluster was written");

@@ -28,7 +28,8 @@ fn counts(lab: &Lab) -> Result<std::collections::BTreeMap<String, u64>> {
     let text = lab.fault(&["count-writes"])?;
     let of = |line: &str| {
         // Volumes behind claims are named by uid, which no two runs share.
-        let (object, count) = line.rsplit_once(' ').filter(|(object, _)| !object.contains("persistentvolumes "))?;
+        let (object, count) =
+            line.rsplit_once(' ').filter(|(object, _)| !object.contains("persistentvolumes "))?;
         Some((object.to_owned(), count.parse().ok()?))
     };
     Ok(text.lines().filter_map(of).collect())

@@ -101,9 +101,8 @@ fn merge_list(name: &str, list: &mut Value, patch: &[Value]) {
         let found = identity.position(entries, entry);
         match (found, directive(entry).as_deref(), entry.as_object()) {
             (Some(at), Some("delete"), _) => drop(entries.remove(at)),
-            (None, Some("delete"), _) => {}
             (Some(at), _, Some(patch)) => merge(&mut entries[at], patch),
-            (Some(_), _, None) => {}
+            (None, Some("delete"), _) | (Some(_), _, None) => {}
             (None, _, _) => entries.push(entry.clone()),
         }
     }

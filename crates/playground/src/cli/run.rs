@@ -2,8 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::IsTerminal;
-use std::process::{Command, ExitCode, Stdio};
 use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,8 @@ pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
     Programs::find(args.etcd_bin_dir.as_deref())?;
     drop(home.claim(args.fresh)?);
     let log = File::create(home.log())?;
-    let own: Vec<_> = std::env::args_os().skip(1).filter(|arg| arg != "--detach" && arg != "--fresh").collect();
+    let own: Vec<_> =
+        std::env::args_os().skip(1).filter(|arg| arg != "--detach" && arg != "--fresh").collect();
     let mut child = Command::new(std::env::current_exe()?)
         .args(own)
         .stdin(Stdio::null())
@@ -77,7 +78,11 @@ pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
         }
         if start.elapsed() > PATIENCE {
             let _ = runtime.block_on(status::show(home));
-            bail!("not available within {PATIENCE:?}; it goes on: see {} or the log {}", "quorate playground status", home.log().display());
+            bail!(
+                "not available within {PATIENCE:?}; it goes on: see {} or the log {}",
+                "quorate playground status",
+                home.log().display()
+            );
         }
         std::thread::sleep(Duration::from_millis(50));
     }

@@ -16,7 +16,9 @@ pub(super) fn definitions(kube: &LocalKube) -> Result<()> {
         let name = definition["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let key = ObjectKey::new(resource.clone(), "", name);
         if kube.store().get(&key).is_none() {
-            kube.store().create(&resource, "", definition, false).context("the custom resources are not served")?;
+            kube.store()
+                .create(&resource, "", definition, false)
+                .context("the custom resources are not served")?;
         } else {
             let spec = definition["spec"].take();
             let renewed = renew(kube, &key, "spec", spec);

@@ -31,7 +31,10 @@ pub(super) fn introduce(home: &Home, programs: &Programs, returning: bool) {
 /// `quorate playground status`.
 pub(super) async fn show(home: &Home) -> Result<()> {
     let Some(tenant) = home.tenant() else {
-        bail!("no playground runs on {}; start one with `quorate playground --dir {0}`", home.dir().display());
+        bail!(
+            "no playground runs on {}; start one with `quorate playground --dir {0}`",
+            home.dir().display()
+        );
     };
     let clusters = clusters(home).await?;
     println!("playground pid {} in {}\n", tenant.process.pid, home.dir().display());
@@ -50,10 +53,10 @@ pub(super) async fn show(home: &Home) -> Result<()> {
 }
 
 /// `quorate playground down`.
-pub(super) fn down(home: &Home) -> Result<ExitCode> {
+pub(super) fn down(home: &Home) -> ExitCode {
     let Some(tenant) = home.tenant() else {
         println!("no playground runs on {}", home.dir().display());
-        return Ok(ExitCode::SUCCESS);
+        return ExitCode::SUCCESS;
     };
     tenant.process.signal(Signal::SIGTERM);
     let start = Instant::now();
@@ -64,7 +67,7 @@ pub(super) fn down(home: &Home) -> Result<ExitCode> {
         std::thread::sleep(Duration::from_millis(20));
     }
     println!("stopped the playground in {}; its data stay", home.dir().display());
-    Ok(ExitCode::SUCCESS)
+    ExitCode::SUCCESS
 }
 
 /// Whether the API answers and, if asked for, every cluster is available.
@@ -92,9 +95,8 @@ pub(super) fn told(clusters: &[Value], home: &Home) -> String {
             let found = conditions.iter().find(|one| one["type"] == kind);
             found.map(|one| text(one, "/message").to_owned()).unwrap_or_default()
         };
-        let endpoint = client_port(home, cluster)
-            .map(|port| format!("  clients 127.0.0.1:{port}"))
-            .unwrap_or_default();
+        let endpoint =
+            client_port(home, cluster).map(|port| format!("  clients 127.0.0.1:{port}")).unwrap_or_default();
         let _ = writeln!(
             text_out,
             "{}/{}  {}  {} of {} ready{endpoint}\n  {}",
@@ -117,7 +119,8 @@ pub(super) fn told(clusters: &[Value], home: &Home) -> String {
 /// A client of the API that the kubeconfig names.
 pub(super) async fn client(home: &Home) -> Result<kube::Client> {
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let kubeconfig = Kubeconfig::read_from(home.kubeconfig()).context("the playground has no kubeconfig yet")?;
+    let kubeconfig =
+        Kubeconfig::read_from(home.kubeconfig()).context("the playground has no kubeconfig yet")?;
     let mut config = kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
     Ok(kube::Client::try_from(config)?)
@@ -150,7 +153,9 @@ async fn etcdctl(home: &Home, cluster: &Value) -> Option<String> {
     let program = program.map_or_else(|| "etcdctl".to_owned(), |path| path.display().to_string());
     let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(client(home).await.ok()?, space);
     let Some(secret) = secrets.get_opt(&format!("{name}-client-tls")).await.ok()? else {
-        return Some(format!("{program} --endpoints=http://127.0.0.1:{port} endpoint status --cluster -w table"));
+        return Some(format!(
+            "{program} --endpoints=http://127.0.0.1:{port} endpoint status --cluster -w table"
+        ));
     };
     let dir = home.clients().join(space).join(name);
     std::fs::create_dir_all(&dir).ok()?;

@@ -25,8 +25,7 @@ pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
                 }
             }
             println!("{text}");
-            shown = format!("{text}\n").lines().map(|line| format!("{line}\n")).collect();
-            shown = shown.trim_end_matches('\n').to_owned();
+            shown = text;
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
         if changed.changed().await.is_err() {

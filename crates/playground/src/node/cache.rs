@@ -83,7 +83,8 @@ impl Cache {
         match self.config_maps.get(&ObjectRef::new(name).within(namespace)) {
             Some(map) => {
                 let mut values = bytes(map.binary_data.as_ref());
-                let texts = map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone().into_bytes()));
+                let texts =
+                    map.data.iter().flatten().map(|(key, text)| (key.clone(), text.clone().into_bytes()));
                 values.extend(texts);
                 Ok(values)
             }
@@ -116,7 +117,11 @@ where
     let (api, told) = (Api::<K>::all(client.clone()), told.clone());
     tasks.spawn(async move {
         let events = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
-        events.for_each(|_| std::future::ready(told.send_modify(|count| *count += 1))).await;
+        let tell = |_| {
+            told.send_modify(|count| *count += 1);
+            std::future::ready(())
+        };
+        events.for_each(tell).await;
     });
     store
 }

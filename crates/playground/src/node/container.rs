@@ -83,7 +83,11 @@ impl Runner {
         self.update(|state| {
             state.phase = ContainerPhase::Waiting {
                 reason: "CrashLoopBackOff".to_owned(),
-                message: Some(format!("back-off {} restarting failed container={} pod={pod}", shown(wait), self.name)),
+                message: Some(format!(
+                    "back-off {} restarting failed container={} pod={pod}",
+                    shown(wait),
+                    self.name
+                )),
             };
             state.last = Some(ended.clone());
         });
@@ -121,7 +125,8 @@ impl Runner {
         let (output, logs) = self.run.logs(&self.name).begin(restart).map_err(|error| error.to_string())?;
         let title = self.run.process_name(&self.name);
         let env = made.spec.env.clone();
-        let process = self.run.launcher().spawn(&title, made.spec, output).map_err(|error| error.to_string())?;
+        let process =
+            self.run.launcher().spawn(&title, made.spec, output).map_err(|error| error.to_string())?;
         let name = format!("{title}/exec");
         let inside = InContainer { name, launcher: self.run.launcher().clone(), pid: process.pid(), env };
         let checks = Checks::of(&made.container, self.run.ip(), &inside);
@@ -285,7 +290,8 @@ impl Runner {
     fn spec(&self) -> Option<Container> {
         let pod = self.run.pod();
         let spec = pod.spec.as_ref()?;
-        let list = if self.is_init { spec.init_containers.as_deref().unwrap_or_default() } else { &spec.containers };
+        let list =
+            if self.is_init { spec.init_containers.as_deref().unwrap_or_default() } else { &spec.containers };
         list.iter().find(|container| container.name == self.name).cloned()
     }
 }

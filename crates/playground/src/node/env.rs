@@ -89,11 +89,14 @@ fn from_source(
     if let Some(resource) = &source.resource_field_ref {
         return resource_of(container, &resource.resource).map(Some);
     }
-    let picked = |values: BTreeMap<String, Vec<u8>>, key: &str, optional: Option<bool>, what: String| match values.get(key) {
-        Some(value) => Ok(Some(String::from_utf8_lossy(value).into_owned())),
-        None if optional == Some(true) => Ok(None),
-        None => Err(format!("couldn't find key {key} in {what}")),
-    };
+    let picked =
+        |values: BTreeMap<String, Vec<u8>>, key: &str, optional: Option<bool>, what: String| match values
+            .get(key)
+        {
+            Some(value) => Ok(Some(String::from_utf8_lossy(value).into_owned())),
+            None if optional == Some(true) => Ok(None),
+            None => Err(format!("couldn't find key {key} in {what}")),
+        };
     if let Some(from) = &source.secret_key_ref {
         let values = cache.secret(&namespace, &from.name, from.optional)?;
         return picked(values, &from.key, from.optional, format!("Secret {namespace}/{}", from.name));
@@ -108,7 +111,8 @@ fn from_source(
 /// A field of the downward API.
 pub fn field_of(pod: &Pod, path: &str, placed: Placed) -> Result<String, String> {
     let spec = pod.spec.as_ref();
-    let subscript = |prefix: &str| Some(path.strip_prefix(prefix)?.strip_prefix("['")?.strip_suffix("']")?.to_owned());
+    let subscript =
+        |prefix: &str| Some(path.strip_prefix(prefix)?.strip_prefix("['")?.strip_suffix("']")?.to_owned());
     let value = match path {
         "metadata.name" => pod.name_any(),
         "metadata.namespace" => pod.namespace().unwrap_or_default(),
@@ -116,12 +120,15 @@ pub fn field_of(pod: &Pod, path: &str, placed: Placed) -> Result<String, String>
         "metadata.labels" => listed(pod.labels()),
         "metadata.annotations" => listed(pod.annotations()),
         "spec.nodeName" => spec.and_then(|spec| spec.node_name.clone()).unwrap_or_default(),
-        "spec.serviceAccountName" => spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default(),
+        "spec.serviceAccountName" => {
+            spec.and_then(|spec| spec.service_account_name.clone()).unwrap_or_default()
+        }
         "status.hostIP" | "status.hostIPs" => placed.host.to_string(),
         "status.podIP" | "status.podIPs" => placed.ip.to_string(),
         _ => {
             let label = subscript("metadata.labels").map(|key| pod.labels().get(&key).cloned());
-            let annotation = || subscript("metadata.annotations").map(|key| pod.annotations().get(&key).cloned());
+            let annotation =
+                || subscript("metadata.annotations").map(|key| pod.annotations().get(&key).cloned());
             match label.or_else(annotation) {
                 Some(value) => value.unwrap_or_default(),
                 None => return Err(format!("unsupported fieldPath: {path}")),
@@ -190,7 +197,10 @@ mod tests {
 
     #[test]
     fn without_a_command_the_image_decides() {
-        assert_eq!(of(json!({"name": "c", "args": ["x"]}), &Cache::empty()).unwrap().command, ["/entry", "x"]);
+        assert_eq!(
+            of(json!({"name": "c", "args": ["x"]}), &Cache::empty()).unwrap().command,
+            ["/entry", "x"]
+        );
     }
 
     #[test]

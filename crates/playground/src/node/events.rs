@@ -57,9 +57,10 @@ impl Events {
         if !self.allowed(&uid) {
             return;
         }
-        let field = container.map(|name| match pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten()).any(|one| one.name == name) {
-            true => format!("spec.initContainers{{{name}}}"),
-            false => format!("spec.containers{{{name}}}"),
+        let inits = || pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+        let field = container.map(|name| {
+            let list = if inits().any(|one| one.name == name) { "initContainers" } else { "containers" };
+            format!("spec.{list}{{{name}}}")
         });
         let key = Key { uid, field, reason: reason.to_owned(), message: message.to_owned() };
         let namespace = pod.namespace().unwrap_or_default();

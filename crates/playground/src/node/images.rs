@@ -82,9 +82,11 @@ mod tests {
 
     #[test]
     fn an_etcd_image_of_any_registry_is_the_program_of_its_version() {
-        for reference in
-            ["gcr.io/etcd-development/etcd:v3.6.10", "quay.io:443/coreos/etcd:3.6.10", "etcd:v3.6.10@sha256:00"]
-        {
+        for reference in [
+            "gcr.io/etcd-development/etcd:v3.6.10",
+            "quay.io:443/coreos/etcd:3.6.10",
+            "etcd:v3.6.10@sha256:00",
+        ] {
             let image = images().pull(reference).unwrap();
             assert_eq!(image.files[0].from, PathBuf::from("/opt/etcd-3.6.10"), "{reference}");
         }

@@ -85,7 +85,8 @@ pub(super) async fn lost(shared: &Shared, name: &str) {
 async fn unready(shared: &Shared, node: &str) -> kube::Result<()> {
     let all: Api<Pod> = Api::all(shared.client.clone());
     for pod in all.list(&ListParams::default().fields(&format!("spec.nodeName={node}"))).await? {
-        let mut conditions = json!(pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default());
+        let mut conditions =
+            json!(pod.status.as_ref().and_then(|status| status.conditions.clone()).unwrap_or_default());
         for one in conditions.as_array_mut().into_iter().flatten().filter(|one| one["type"] == "Ready") {
             one["status"] = json!("False");
             one["lastTransitionTime"] = json!(seconds(now()));
@@ -135,7 +136,9 @@ async fn write(shared: &Shared, name: &str, status: Value) {
 
 async fn taint(shared: &Shared, name: &str, taints: Value) {
     let api: Api<Node> = Api::all(shared.client.clone());
-    if let Err(error) = api.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": {"taints": taints}}))).await {
+    if let Err(error) =
+        api.patch(name, &PatchParams::default(), &Patch::Merge(json!({"spec": {"taints": taints}}))).await
+    {
         tracing::warn!(node = name, %error, "a node was not tainted");
     }
 }

@@ -68,9 +68,11 @@ impl PodRun {
             resumed(ContainerState::new(name, image.map_or("", String::as_str)), known)
         };
         let inits = spec.init_containers.iter().flatten();
-        let inits = inits.map(|one| state(&one.name, one.image.as_ref(), old.init_container_statuses.as_ref()));
+        let inits =
+            inits.map(|one| state(&one.name, one.image.as_ref(), old.init_container_statuses.as_ref()));
         let containers = spec.containers.iter();
-        let containers = containers.map(|one| state(&one.name, one.image.as_ref(), old.container_statuses.as_ref()));
+        let containers =
+            containers.map(|one| state(&one.name, one.image.as_ref(), old.container_statuses.as_ref()));
         let since = old.start_time.as_ref().map_or_else(now, |time| time.0);
         let state = PodState {
             since,
@@ -182,7 +184,8 @@ impl PodRun {
                 }
             });
         }
-        let runners = spec.containers.iter().map(|container| Runner::new(self.clone(), &container.name, false));
+        let runners =
+            spec.containers.iter().map(|container| Runner::new(self.clone(), &container.name, false));
         join_all(runners.map(Runner::keep)).await;
     }
 
@@ -233,7 +236,7 @@ impl PodRun {
                 volumes::refresh(&self.shared.home, &self.pod(), self.placed, &self.shared.cache);
             }
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Writes the status, if there is anything new in it.
@@ -377,7 +380,12 @@ impl PodRun {
     /// The logs of a container.
     pub fn logs(&self, container: &str) -> ContainerLogs {
         let pod = self.pod();
-        ContainerLogs::of(&self.shared.home.logs(), &pod.namespace().unwrap_or_default(), &pod.name_any(), container)
+        ContainerLogs::of(
+            &self.shared.home.logs(),
+            &pod.namespace().unwrap_or_default(),
+            &pod.name_any(),
+            container,
+        )
     }
 
     /// Always, OnFailure or Never.
@@ -434,8 +442,8 @@ fn resumed(fresh: ContainerState, known: Option<&ContainerStatus>) -> ContainerS
         id: known.container_id.clone().unwrap_or_default(),
     };
     let running = known.state.as_ref().and_then(|state| state.running.as_ref());
-    let terminated = [known.state.as_ref(), known.last_state.as_ref()].into_iter().flatten();
-    let terminated = terminated.filter_map(|state| state.terminated.as_ref()).next();
+    let mut ends = [known.state.as_ref(), known.last_state.as_ref()].into_iter().flatten();
+    let terminated = ends.find_map(|state| state.terminated.as_ref());
     let last = match (running, terminated) {
         (Some(running), _) => Some(ended(running.started_at.as_ref().map(|time| time.0))),
         (None, Some(before)) => Some(Ended {

@@ -74,7 +74,8 @@ impl What {
 impl Checks {
     /// Those of a container of a Pod with this address; `inside` runs commands in the container.
     pub fn of(container: &Container, ip: Ipv4Addr, inside: &InContainer) -> Self {
-        let check = |what, probe: Option<&Probe>| probe.map(|probe| Check::new(what, probe, container, ip, inside));
+        let check =
+            |what, probe: Option<&Probe>| probe.map(|probe| Check::new(what, probe, container, ip, inside));
         Self {
             startup: check(What::Startup, container.startup_probe.as_ref()),
             readiness: check(What::Readiness, container.readiness_probe.as_ref()),

@@ -1,10 +1,10 @@
 //! What the node knows of a Pod's containers.
 
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
     ContainerState as ApiState, ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting,
     ContainerStatus,
 };
-use jiff::Timestamp;
 
 use crate::clock::seconds;
 
@@ -99,7 +99,10 @@ impl ContainerState {
             started: Some(running && self.started),
             restart_count: self.restarts,
             state: Some(self.phase.api()),
-            last_state: self.last.as_ref().map(|ended| ApiState { terminated: Some(ended.api()), ..ApiState::default() }),
+            last_state: self
+                .last
+                .as_ref()
+                .map(|ended| ApiState { terminated: Some(ended.api()), ..ApiState::default() }),
             ..ContainerStatus::default()
         }
     }
@@ -114,7 +117,10 @@ impl ContainerPhase {
     fn api(&self) -> ApiState {
         match self {
             Self::Waiting { reason, message } => ApiState {
-                waiting: Some(ContainerStateWaiting { reason: Some(reason.clone()), message: message.clone() }),
+                waiting: Some(ContainerStateWaiting {
+                    reason: Some(reason.clone()),
+                    message: message.clone(),
+                }),
                 ..ApiState::default()
             },
             Self::Running { since, .. } => ApiState {

@@ -24,14 +24,15 @@ pub struct PodState {
 }
 
 /// Conditions that the node writes; all others are left to whoever wrote them.
-const OWN: [&str; 5] = ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
+const OWN: [&str; 5] =
+    ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
 /// The status of a Pod.
 pub fn status(pod: &Pod, state: &PodState, now: Timestamp) -> PodStatus {
     let old = pod.status.clone().unwrap_or_default();
     let phase = phase(pod, state);
     let over = matches!(phase, "Succeeded" | "Failed");
-    let initialized = condition_of(unfinished(&state.inits), "ContainersNotInitialized", |names| {
+    let initialized = condition_of(&unfinished(&state.inits), "ContainersNotInitialized", |names| {
         format!("containers with incomplete status: [{names}]")
     });
     let ready = if phase == "Succeeded" {
@@ -39,13 +40,20 @@ pub fn status(pod: &Pod, state: &PodState, now: Timestamp) -> PodStatus {
     } else if phase == "Failed" {
         Told::no("PodFailed", None)
     } else {
-        condition_of(unready(&state.containers), "ContainersNotReady", |names| {
+        condition_of(&unready(&state.containers), "ContainersNotReady", |names| {
             format!("containers with unready status: [{names}]")
         })
     };
     let told = [
         ("PodReadyToStartContainers", if over { Told::no("", None) } else { Told::yes() }),
-        ("Initialized", if phase == "Succeeded" { Told { reason: Some("PodCompleted"), ..Told::yes() } } else { initialized }),
+        (
+            "Initialized",
+            if phase == "Succeeded" {
+                Told { reason: Some("PodCompleted"), ..Told::yes() }
+            } else {
+                initialized
+            },
+        ),
         ("Ready", ready.clone()),
         ("ContainersReady", ready),
         ("PodScheduled", Told::yes()),
@@ -82,11 +90,13 @@ pub fn phase(pod: &Pod, state: &PodState) -> &'static str {
         ContainerPhase::Waiting { .. } | ContainerPhase::Running { .. } => None,
     };
     if state.inits.iter().any(|init| code(init) != Some(0)) {
-        let failed = policy == "Never" && state.inits.iter().any(|init| code(init).is_some_and(|code| code != 0));
+        let failed =
+            policy == "Never" && state.inits.iter().any(|init| code(init).is_some_and(|code| code != 0));
         return if failed { "Failed" } else { "Pending" };
     }
     let ended: Vec<Option<i32>> = state.containers.iter().map(code).collect();
-    let never_ran = |one: &ContainerState| matches!(one.phase, ContainerPhase::Waiting { .. }) && one.last.is_none();
+    let never_ran =
+        |one: &ContainerState| matches!(one.phase, ContainerPhase::Waiting { .. }) && one.last.is_none();
     if state.containers.iter().any(never_ran) {
         return "Pending";
     }
@@ -126,18 +136,21 @@ impl Told {
             reason: self.reason.map(str::to_owned),
             message: self.message,
             last_transition_time: Some(since),
-            observed_generation: same.and_then(|one| one.observed_generation).filter(|_| pod.metadata.generation.is_some()),
+            observed_generation: same
+                .and_then(|one| one.observed_generation)
+                .filter(|_| pod.metadata.generation.is_some()),
             ..PodCondition::default()
         }
     }
 }
 
-fn condition_of(missing: Vec<&str>, reason: &'static str, message: impl Fn(&str) -> String) -> Told {
+fn condition_of(missing: &[&str], reason: &'static str, message: impl Fn(&str) -> String) -> Told {
     if missing.is_empty() { Told::yes() } else { Told::no(reason, Some(message(&missing.join(" ")))) }
 }
 
 fn unfinished(inits: &[ContainerState]) -> Vec<&str> {
-    let done = |one: &ContainerState| matches!(&one.phase, ContainerPhase::Terminated(ended) if ended.code == 0);
+    let done =
+        |one: &ContainerState| matches!(&one.phase, ContainerPhase::Terminated(ended) if ended.code == 0);
     inits.iter().filter(|one| !done(one)).map(|one| one.name.as_str()).collect()
 }
 
@@ -152,7 +165,8 @@ mod tests {
     use super::*;
 
     fn pod(policy: &str) -> Pod {
-        serde_json::from_value(serde_json::json!({"spec": {"restartPolicy": policy, "containers": []}})).unwrap()
+        serde_json::from_value(serde_json::json!({"spec": {"restartPolicy": policy, "containers": []}}))
+            .unwrap()
     }
 
     fn container(phase: ContainerPhase) -> ContainerState {
@@ -212,7 +226,8 @@ mod tests {
         let (then, now) = (Timestamp::from_second(100).unwrap(), Timestamp::from_second(200).unwrap());
         let mut one = state(vec![], vec![running()]);
         pod.status = Some(status(&pod, &one, then));
-        let foreign = PodCondition { type_: "DisruptionTarget".into(), status: "True".into(), ..Default::default() };
+        let foreign =
+            PodCondition { type_: "DisruptionTarget".into(), status: "True".into(), ..Default::default() };
         pod.status.as_mut().unwrap().conditions.as_mut().unwrap().push(foreign);
         one.containers[0].ready = true;
         let conditions = status(&pod, &one, now).conditions.unwrap();
@@ -225,7 +240,8 @@ mod tests {
 
     #[test]
     fn a_pod_whose_container_is_not_ready_says_which() {
-        let conditions = status(&pod("Always"), &state(vec![], vec![running()]), Timestamp::UNIX_EPOCH).conditions;
+        let conditions =
+            status(&pod("Always"), &state(vec![], vec![running()]), Timestamp::UNIX_EPOCH).conditions;
         let ready = conditions.unwrap().into_iter().find(|one| one.type_ == "Ready").unwrap();
         assert_eq!(ready.message.unwrap(), "containers with unready status: [etcd]");
     }

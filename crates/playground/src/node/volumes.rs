@@ -8,7 +8,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use k8s_openapi::api::core::v1::{
-    DownwardAPIVolumeFile, EmptyDirVolumeSource, KeyToPath, PersistentVolume, Pod, ProjectedVolumeSource, Volume, VolumeMount,
+    DownwardAPIVolumeFile, EmptyDirVolumeSource, KeyToPath, PersistentVolume, Pod, ProjectedVolumeSource,
+    Volume, VolumeMount,
 };
 use kube::ResourceExt;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
@@ -41,14 +42,15 @@ pub fn set_up(
 ) -> Result<Mounted, FailedMount> {
     let mut mounted = Mounted::new();
     for volume in volumes(pod) {
-        let path = match &volume.persistent_volume_claim {
-            Some(claim) => persistent(home, pod, &claim.claim_name, cache, &is_lost)?,
-            None => {
-                let path = pod_dir(home, &pod.uid().unwrap_or_default()).join("volumes").join(&volume.name);
-                let made = ephemeral(&path, volume, pod, placed, cache);
-                made.map_err(|why| FailedMount(format!("MountVolume.SetUp failed for volume {:?} : {why}", volume.name)))?;
-                path
-            }
+        let path = if let Some(claim) = &volume.persistent_volume_claim {
+            persistent(home, pod, &claim.claim_name, cache, &is_lost)?
+        } else {
+            let path = pod_dir(home, &pod.uid().unwrap_or_default()).join("volumes").join(&volume.name);
+            let made = ephemeral(&path, volume, pod, placed, cache);
+            made.map_err(|why| {
+                FailedMount(format!("MountVolume.SetUp failed for volume {:?} : {why}", volume.name))
+            })?;
+            path
         };
         mounted.insert(volume.name.clone(), path);
     }
@@ -57,7 +59,9 @@ pub fn set_up(
 
 /// Brings volumes that show Secrets and ConfigMaps up to date. What is gone meanwhile stays as it was.
 pub fn refresh(home: &Home, pod: &Pod, placed: Placed, cache: &Cache) {
-    for volume in volumes(pod).filter(|volume| volume.empty_dir.is_none() && volume.persistent_volume_claim.is_none()) {
+    for volume in
+        volumes(pod).filter(|volume| volume.empty_dir.is_none() && volume.persistent_volume_claim.is_none())
+    {
         let path = pod_dir(home, &pod.uid().unwrap_or_default()).join("volumes").join(&volume.name);
         if let Err(why) = ephemeral(&path, volume, pod, placed, cache) {
             tracing::debug!(pod = pod.name_any(), volume = volume.name, why, "a volume was not refreshed");
@@ -111,7 +115,8 @@ fn persistent(
 ) -> Result<PathBuf, FailedMount> {
     let namespace = pod.namespace().unwrap_or_default();
     let claim = cache.claim(&namespace, claim_name);
-    let claim = claim.ok_or_else(|| FailedMount(format!("persistentvolumeclaim {claim_name:?} not found")))?;
+    let claim =
+        claim.ok_or_else(|| FailedMount(format!("persistentvolumeclaim {claim_name:?} not found")))?;
     let bound = claim.spec.as_ref().and_then(|spec| spec.volume_name.clone());
     let unbound = || FailedMount(format!("PVC {namespace}/{claim_name} is not bound"));
     let name = bound.ok_or_else(unbound)?;
@@ -120,11 +125,15 @@ fn persistent(
     let path = path.ok_or_else(|| FailedMount(format!("volume {name:?} is not a directory of this node")))?;
     if is_lost(&name) {
         return Err(FailedMount(format!(
-            "MountVolume.NewMounter initialization failed for volume {name:?} : path {path:?} does not exist"
+            "MountVolume.NewMounter initialization failed for volume {name:?} : path \"{}\" does not exist",
+            path.display()
         )));
     }
     fs::create_dir_all(&path).map_err(|error| {
-        FailedMount(format!("MountVolume.SetUp failed for volume {name:?} : mkdir {}: {error}", path.display()))
+        FailedMount(format!(
+            "MountVolume.SetUp failed for volume {name:?} : mkdir {}: {error}",
+            path.display()
+        ))
     })?;
     Ok(path)
 }
@@ -141,7 +150,8 @@ fn ephemeral(path: &Path, volume: &Volume, pod: &Pod, placed: Placed, cache: &Ca
         return self::empty(path, empty).map_err(|error| error.to_string());
     }
     let (values, mode) = if let Some(secret) = &volume.secret {
-        let values = cache.secret(&namespace, secret.secret_name.as_deref().unwrap_or_default(), secret.optional)?;
+        let values =
+            cache.secret(&namespace, secret.secret_name.as_deref().unwrap_or_default(), secret.optional)?;
         (picked(values, secret.items.as_deref(), secret.optional)?, secret.default_mode)
     } else if let Some(map) = &volume.config_map {
         let values = cache.config_map(&namespace, &map.name, map.optional)?;
@@ -163,7 +173,13 @@ fn empty(path: &Path, source: &EmptyDirVolumeSource) -> io::Result<()> {
     if source.medium.as_deref() == Some("Memory") && is_new {
         let size = source.size_limit.as_ref().and_then(quorate_api::quantity::bytes);
         let options = size.map_or_else(|| "mode=777".to_owned(), |size| format!("mode=777,size={size}"));
-        mount(Some("tmpfs"), path, Some("tmpfs"), MsFlags::MS_NOSUID | MsFlags::MS_NODEV, Some(options.as_str()))?;
+        mount(
+            Some("tmpfs"),
+            path,
+            Some("tmpfs"),
+            MsFlags::MS_NOSUID | MsFlags::MS_NODEV,
+            Some(options.as_str()),
+        )?;
     }
     Ok(())
 }
@@ -182,11 +198,21 @@ fn picked(values: Values, items: Option<&[KeyToPath]>, optional: Option<bool>) -
 }
 
 fn fields(pod: &Pod, items: &[DownwardAPIVolumeFile], placed: Placed) -> Result<Values, String> {
-    let path = |item: &DownwardAPIVolumeFile| item.field_ref.as_ref().map_or_else(String::new, |field| field.field_path.clone());
-    items.iter().map(|item| Ok((item.path.clone(), field_of(pod, &path(item), placed)?.into_bytes()))).collect()
+    let path = |item: &DownwardAPIVolumeFile| {
+        item.field_ref.as_ref().map_or_else(String::new, |field| field.field_path.clone())
+    };
+    items
+        .iter()
+        .map(|item| Ok((item.path.clone(), field_of(pod, &path(item), placed)?.into_bytes())))
+        .collect()
 }
 
-fn projected(source: &ProjectedVolumeSource, pod: &Pod, placed: Placed, cache: &Cache) -> Result<Values, String> {
+fn projected(
+    source: &ProjectedVolumeSource,
+    pod: &Pod,
+    placed: Placed,
+    cache: &Cache,
+) -> Result<Values, String> {
     let namespace = pod.namespace().unwrap_or_default();
     let mut all = Values::new();
     for part in source.sources.iter().flatten() {

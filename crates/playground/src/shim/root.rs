@@ -32,8 +32,17 @@ pub struct Bind {
 }
 
 /// What programs are linked with, where the machine has it.
-const LIBRARIES: &[&str] =
-    &["/lib", "/lib32", "/lib64", "/libx32", "/usr/lib", "/usr/lib32", "/usr/lib64", "/nix/store", "/gnu/store"];
+const LIBRARIES: &[&str] = &[
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/libx32",
+    "/usr/lib",
+    "/usr/lib32",
+    "/usr/lib64",
+    "/nix/store",
+    "/gnu/store",
+];
 const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 const NONE: Option<&str> = None;
 
@@ -76,7 +85,8 @@ impl Root {
         for shared in ["tmp", "dev/shm"] {
             fs::set_permissions(self.at.join(shared), fs::Permissions::from_mode(0o1777))?;
         }
-        for (link, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")] {
+        for (link, to) in [("fd", "/proc/self/fd"), ("stdin", "fd/0"), ("stdout", "fd/1"), ("stderr", "fd/2")]
+        {
             symlink(to, self.at.join("dev").join(link))?;
         }
         fs::write(self.at.join("etc/passwd"), "root:x:0:0:root:/root:/bin/false\n")?;
@@ -90,7 +100,8 @@ impl Root {
         let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
         if metadata.is_symlink() {
             let target = fs::read_link(path).map_err(|error| format!("{}: {error}", path.display()))?;
-            return symlink(target, self.inside(path)).map_err(|error| format!("{}: {error}", path.display()));
+            return symlink(target, self.inside(path))
+                .map_err(|error| format!("{}: {error}", path.display()));
         }
         self.bind(&Bind { from: path.to_owned(), to: path.to_owned(), read_only: true })
     }

@@ -183,7 +183,8 @@ impl Eyes {
             let pods = self.pods_of(name).await?.len();
             let status = serde_json::to_value(&cluster.status)?;
             let seen = status["observedGeneration"].as_i64() == cluster.metadata.generation;
-            let still = condition(&status, "Progressing") == "False" && condition(&status, "Degraded") == "False";
+            let still =
+                condition(&status, "Progressing") == "False" && condition(&status, "Degraded") == "False";
             let available = condition(&status, "Available") == if size > 0 { "True" } else { "False" };
             Ok(if seen && still && available && ready == size && pods == size {
                 Ok(())
@@ -250,7 +251,8 @@ impl Eyes {
         let tls = self.tls(cluster).await?;
         let mut members = Vec::new();
         for pod in self.pods_of(cluster).await?.iter().filter(|pod| is_ready(pod)) {
-            let ip = pod.status.as_ref().and_then(|status| status.pod_ip.clone()).context("ready without IP")?;
+            let ip =
+                pod.status.as_ref().and_then(|status| status.pod_ip.clone()).context("ready without IP")?;
             let address: SocketAddr = format!("{ip}:2379").parse()?;
             let endpoint = match &tls {
                 Some(tls) => {
@@ -279,7 +281,8 @@ impl Eyes {
         let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
         let Some(secret) = secrets.get_opt(&format!("{cluster}-client-tls")).await? else { return Ok(None) };
         let data = secret.data.unwrap_or_default();
-        let part = |key: &str| data.get(key).map(|bytes| bytes.0.clone()).with_context(|| format!("no {key}"));
+        let part =
+            |key: &str| data.get(key).map(|bytes| bytes.0.clone()).with_context(|| format!("no {key}"));
         let server_name = String::new();
         Ok(Some(Tls { server_name, ca: part("ca.crt")?, cert: part("tls.crt")?, key: part("tls.key")? }))
     }
@@ -346,7 +349,8 @@ fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
 
 fn told(status: &Value) -> String {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
-    let line = |one: &Value| format!("{}={} {}: {}", one["type"], one["status"], one["reason"], one["message"]);
+    let line =
+        |one: &Value| format!("{}={} {}: {}", one["type"], one["status"], one["reason"], one["message"]);
     format!("phase {}; {}", status["phase"], conditions.iter().map(line).collect::<Vec<_>>().join("; "))
 }
 

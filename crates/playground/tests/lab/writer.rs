@@ -84,7 +84,10 @@ impl Acknowledged {
         for ((key, value), (name, member)) in self.0.iter().zip(members.iter().cycle()) {
             let stored = member.get(key, Read::Linearizable).await?;
             let stored = stored.map(|stored| String::from_utf8_lossy(&stored.value).into_owned());
-            ensure!(stored.as_ref() == Some(value), "{key} was acknowledged as {value}; {name} has {stored:?}");
+            ensure!(
+                stored.as_ref() == Some(value),
+                "{key} was acknowledged as {value}; {name} has {stored:?}"
+            );
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ pub async fn measure(playground: &Playground, clusters: u32, span: Duration) -> 
             .map(|(series, value)| (series.as_str(), value - before.get(series).unwrap_or(&0.0)))
             .filter(|(_, more)| *more > 0.0)
             .collect();
-        let rate = more.values().sum::<f64>() * 60.0 / seconds / f64::from(clusters);
+        let rate = more.values().fold(0.0, |sum, more| sum + more) * 60.0 / seconds / f64::from(clusters);
         println!("{name:14} {rate:8.1} per minute per cluster");
         for (series, more) in more {
             println!("  {more:4.0} x {}", series.trim_start_matches(counter));

@@ -74,7 +74,10 @@ impl Runner {
             self.tell(Kind::Normal, "Pulling", &format!("Pulling image {name:?}")).await;
             self.tell(Kind::Warning, "Failed", &failed).await;
             self.tell(Kind::Warning, "Failed", "Error: ErrImagePull").await;
-            self.wait_for("ImagePullBackOff", &format!("Back-off pulling image {name:?}: ErrImagePull: {why}"));
+            self.wait_for(
+                "ImagePullBackOff",
+                &format!("Back-off pulling image {name:?}: ErrImagePull: {why}"),
+            );
             self.tell(Kind::Normal, "BackOff", &format!("Back-off pulling image {name:?}")).await;
             self.tell(Kind::Warning, "Failed", "Error: ImagePullBackOff").await;
             let again = sleep(back_off.after(Duration::ZERO));
@@ -132,7 +135,9 @@ impl Runner {
         }
         let container = self.spec()?;
         let from_logs = container.termination_message_policy.as_deref() == Some("FallbackToLogsOnError");
-        (from_logs && code != 0).then(|| self.run.logs(&self.name).tail(restart)).filter(|tail| !tail.is_empty())
+        (from_logs && code != 0)
+            .then(|| self.run.logs(&self.name).tail(restart))
+            .filter(|tail| !tail.is_empty())
     }
 
     fn own_dir(&self) -> PathBuf {

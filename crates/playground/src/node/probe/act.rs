@@ -161,7 +161,8 @@ impl InContainer {
             work_dir: "/".into(),
             ..ShimSpec::default()
         };
-        let output: OwnedFd = std::fs::File::options().write(true).open("/dev/null").map_err(|error| error.to_string())?.into();
+        let output: OwnedFd =
+            std::fs::File::options().write(true).open("/dev/null").map_err(|error| error.to_string())?.into();
         let mut process = self.launcher.spawn(&self.name, spec, output).map_err(|error| error.to_string())?;
         match timeout(within, process.wait()).await {
             Ok(exit) if exit.code == 0 => Ok(()),
@@ -169,7 +170,11 @@ impl InContainer {
             Err(_) => {
                 process.signal_all(Signal::SIGKILL);
                 process.wait().await;
-                Err(format!("command timed out: {:?} timed out after {}s", command.join(" "), within.as_secs()))
+                Err(format!(
+                    "command timed out: {:?} timed out after {}s",
+                    command.join(" "),
+                    within.as_secs()
+                ))
             }
         }
     }
