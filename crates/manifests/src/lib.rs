@@ -2,8 +2,8 @@
 //! randomness, no decisions.
 //!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
-//! To Kubernetes: [`request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
-//! [`budget`] and [`certificate`]; and [`status`] (Snapshot and Plan to what people read).
+//! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
+//! [`budget`] and [`certificate`]; and [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod budget;
 pub mod certificate;

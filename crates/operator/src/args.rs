@@ -54,7 +54,7 @@ pub struct OperatorArgs {
 }
 
 /// The agent is part of this program; this is the image that holds the same release of it.
-const DEFAULT_AGENT_IMAGE: &str = concat!("ghcr.io/quorate/quorate:v", env!("CARGO_PKG_VERSION"));
+const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,6 @@
 //! The operator: for each EtcdCluster, over and over, observe -> validate -> plan -> execute -> report.
 //!
-//! - [`run`], [`run_with`]: from start to end; [`OperatorArgs`], [`Options`]
+//! - [`run()`], [`run_with`]: from start to end; [`OperatorArgs`], [`Options`]
 //! - `fleet`: one worker for each cluster; `cluster`: the worker, its pace and its pass
 //! - `watch`, `written`, `observe`: Kubernetes as a pass sees it; `look`: etcd as it sees it
 //! - `execute`: carries effects out, with preconditions, at most once
