@@ -147,10 +147,14 @@ mod tests {
 
     #[test]
     fn a_flag_given_by_the_user_replaces_the_default() {
-        let check = "--feature-gates=InitialCorruptCheck=true";
-        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), [check, "--quota-backend-bytes=644245092"]);
+        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), ["--quota-backend-bytes=644245092"]);
         let own = flags(&["--quota-backend-bytes=1", "--log-level=debug"], Minor(3, 6)).unwrap();
-        assert_eq!(own, [check, "--quota-backend-bytes=1", "--log-level=debug"]);
+        assert_eq!(own, ["--quota-backend-bytes=1", "--log-level=debug"]);
+        let check = format!("--{}", known::CORRUPTION_CHECK_3_5);
+        assert_eq!(flags(&[], Minor(3, 5)).unwrap()[0], format!("{check}=true"));
+        let without = format!("{check}=false");
+        let replaced = flags(&[&without], Minor(3, 5)).unwrap();
+        assert_eq!(replaced, ["--quota-backend-bytes=644245092", &without]);
         let gates = flags(&["--feature-gates=CompactHashCheck=true"], Minor(3, 7)).unwrap();
         assert_eq!(gates, ["--quota-backend-bytes=644245092", "--feature-gates=CompactHashCheck=true"]);
     }

@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -26,7 +25,8 @@ pub struct Members(Arc<Mutex<Model>>);
 
 #[derive(Default)]
 struct Model {
-    net: u8,
+    /// Addresses of its own: other tests run beside this one, each in its process.
+    net: Option<Net>,
     next_ip: u8,
     cluster_id: u64,
     next_id: u64,
@@ -45,9 +45,7 @@ struct Running {
 
 impl Members {
     pub fn new() -> Self {
-        static NETS: AtomicU8 = AtomicU8::new(1);
-        let net = NETS.fetch_add(1, Ordering::SeqCst);
-        Self(Arc::new(Mutex::new(Model { net, ..Model::default() })))
+        Self(Arc::new(Mutex::new(Model { net: Some(Net::claim()), ..Model::default() })))
     }
 
     /// Runs whatever Pods there are, until dropped.
@@ -148,7 +146,7 @@ impl Members {
 impl Model {
     fn address(&mut self) -> Ipv4Addr {
         self.next_ip += 1;
-        Ipv4Addr::new(127, 91, self.net, self.next_ip)
+        self.net.as_ref().expect("claimed when made").address(self.next_ip)
     }
 
     fn stop_all_but(&mut self, uids: &BTreeSet<String>) {
@@ -214,6 +212,28 @@ impl Model {
         }
         self.changes.push(what);
         Ok(())
+    }
+}
+
+/// A range of loopback addresses, claimed for as long as its last one is listened on.
+struct Net {
+    third: u8,
+    _claim: std::net::TcpListener,
+}
+
+impl Net {
+    fn claim() -> Self {
+        let claim = |third| Some((third, std::net::TcpListener::bind((Self::at(third, 255), 2379)).ok()?));
+        let (third, claim) = (1..=254).find_map(claim).expect("a range that nobody uses");
+        Self { third, _claim: claim }
+    }
+
+    fn address(&self, last: u8) -> Ipv4Addr {
+        Self::at(self.third, last)
+    }
+
+    fn at(third: u8, last: u8) -> Ipv4Addr {
+        Ipv4Addr::new(127, 91, third, last)
     }
 }
 
