@@ -142,6 +142,9 @@ pub struct Listed {
     pub peer_url: PeerUrl,
     /// Not yet a voter.
     pub is_learner: bool,
+    /// It has published its client URLs by consensus, which a member does when it first runs with a quorum. What never
+    /// did so, `etcdctl member list` calls unstarted.
+    pub started: bool,
 }
 
 /// What one member said, or that it said nothing.

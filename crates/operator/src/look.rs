@@ -79,6 +79,7 @@ async fn list(
             name: member.name.map(|name| name.to_string()).unwrap_or_default(),
             peer_url: member.peer_urls.into_iter().next().unwrap_or_else(|| PeerUrl::new("")),
             is_learner: member.is_learner,
+            started: !member.client_urls.is_empty(),
         })
         .collect();
     Ok(List { at, cluster_id, via: via.clone(), members })

@@ -1,18 +1,18 @@
-//! A member whose data lived in memory is lost with its Pod. It is removed, and growth brings another in its place
-//! (P1, then the steps of shrink and grow): remove first, then add.
+//! A member whose data are lost for certain is removed, and growth brings another in its place (P1, then the steps of
+//! shrink and grow): remove first, then add. Lost are the data of a Pod that held them in memory, and whatever volume
+//! etcd's list says its member never started on: a founding member that came too late, when a quorum had formed
+//! without it. Nothing of `new` may start any more (R1), and there is nothing that it could continue from.
 
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::Medium;
-use quorate_model::{MemberName, Step, Waiting};
+use quorate_model::{GuardVerdict, MemberName, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON};
 use crate::{safety, shrink};
 
 pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
-    let in_memory =
-        draft.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory);
-    let lost: Option<MemberName> = draft.record.voters().find(|voter| draft.pod(voter).is_none()).cloned();
-    let Some(lost) = lost.filter(|_| in_memory) else { return ON };
+    let lost: Option<MemberName> = draft.record.voters().find(|voter| is_lost(draft, voter)).cloned();
+    let Some(lost) = lost else { return ON };
     match safety::may_remove(draft.seen, &draft.record, draft.now, &lost) {
         Ok(()) => {
             draft.enter(Step::P1, &lost, Stage::Leaving(Leaving::Lost));
@@ -23,4 +23,24 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
             ON
         }
     }
+}
+
+fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
+    match draft.record.target.as_ref().map(|target| target.storage.medium) {
+        Some(Medium::Memory) => draft.pod(voter).is_none(),
+        Some(Medium::Disk) => never_started(draft, voter) && has_nothing(draft, voter),
+        None => false,
+    }
+}
+
+fn never_started(draft: &Draft<'_>, voter: &MemberName) -> bool {
+    draft.listed(voter).is_some_and(|listed| !listed.started)
+}
+
+/// By the guard's word, or because the volume is not the one that was latched.
+fn has_nothing(draft: &Draft<'_>, voter: &MemberName) -> bool {
+    let refused = draft.pod(voter).and_then(|pod| pod.guard.as_ref());
+    let latched = draft.record.members.get(voter).and_then(|member| member.volume.as_ref());
+    refused.is_some_and(|(verdict, _)| *verdict == GuardVerdict::DataMissing)
+        || (latched.is_some() && draft.volume(voter).map(|volume| &volume.uid) != latched)
 }

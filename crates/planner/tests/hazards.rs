@@ -5,7 +5,7 @@ mod world;
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Answer, Listed};
-use quorate_model::{ClusterId, Effect, MemberId, PeerUrl, Plan, Revision, Version, Waiting};
+use quorate_model::{ClusterId, Effect, GuardVerdict, MemberId, PeerUrl, Plan, Revision, Version, Waiting};
 use world::{World, name};
 
 fn creates_pod(plan: &Plan, wanted: Boot) -> bool {
@@ -35,6 +35,25 @@ fn h01_an_empty_data_dir_is_never_started_as_new_once_the_cluster_id_is_latched(
     let plan = world.plan();
     assert!(plan.effects.is_empty(), "no volume is made again empty: {:?}", plan.effects);
     assert!(plan.waiting.contains(&Waiting::VolumeLost(name("demo-0"))));
+}
+
+#[test]
+fn h01_a_founding_member_that_came_too_late_is_replaced_and_one_that_had_started_is_not() {
+    let mut world = World::running(3);
+    let refused = Some((GuardVerdict::DataMissing, "no data".to_owned()));
+    let empty = |world: &mut World| {
+        world.silence("demo-2");
+        let pod = world.seen.pods.get_mut(&name("demo-2")).unwrap();
+        (pod.ready, pod.guard) = (false, refused.clone());
+    };
+    empty(&mut world);
+    let plan = world.plan();
+    assert!(!changes_membership(&plan) && plan.record == world.seen.record, "its data were somewhere");
+
+    let member = world.members.iter_mut().find(|member| member.name == "demo-2").unwrap();
+    member.started = false;
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-3"]);
 }
 
 #[test]
@@ -281,7 +300,13 @@ fn h17_a_member_that_a_late_call_left_behind_is_removed_before_anything_else() {
     let mut world = World::running(3);
     world.wish(4);
     let ghost = world.seen.peer_url(&name("demo-9"));
-    world.members.push(Listed { id: MemberId(0x9), name: String::new(), peer_url: ghost, is_learner: true });
+    world.members.push(Listed {
+        id: MemberId(0x9),
+        name: String::new(),
+        peer_url: ghost,
+        is_learner: true,
+        started: false,
+    });
     let plan = world.plan();
     assert!(matches!(
         plan.effects.iter().find(|effect| effect.changes_membership()),
@@ -296,7 +321,13 @@ fn h17_a_member_that_a_late_call_left_behind_is_removed_before_anything_else() {
 fn h17_a_member_of_somebody_elses_making_is_reported_and_left_alone() {
     let mut world = World::running(3);
     let url = PeerUrl::new("https://elsewhere.example:2380");
-    world.members.push(Listed { id: MemberId(0x9), name: "guest".into(), peer_url: url, is_learner: true });
+    world.members.push(Listed {
+        id: MemberId(0x9),
+        name: "guest".into(),
+        peer_url: url,
+        is_learner: true,
+        started: false,
+    });
     world.wish(5);
     let plan = world.plan();
     assert!(!changes_membership(&plan));

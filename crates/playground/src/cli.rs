@@ -1,6 +1,7 @@
 //! `quorate playground`: the foreground, the detached, and what one can ask of it.
 
 mod fault;
+mod revisions;
 mod run;
 mod sample;
 mod status;

@@ -257,7 +257,7 @@ impl World {
     fn join(&mut self, peer_url: PeerUrl, is_learner: bool) {
         self.version += 1;
         let id = MemberId(0xa0 + self.version);
-        self.members.push(Listed { id, name: String::new(), peer_url, is_learner });
+        self.members.push(Listed { id, name: String::new(), peer_url, is_learner, started: true });
     }
 
     /// Every Pod without a status is scheduled and runs; those that start as new found the cluster.

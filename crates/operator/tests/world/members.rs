@@ -184,6 +184,7 @@ impl Model {
     fn started(&mut self, name: &str) {
         if let Some(member) = self.members.iter_mut().find(|member| host(&member.peer_urls[0]) == name) {
             name.clone_into(&mut member.name);
+            member.client_urls = vec![format!("http://{name}:2379")];
         }
     }
 

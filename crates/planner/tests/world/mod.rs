@@ -187,6 +187,7 @@ impl World {
             let at = self.members.iter().position(|member| self.is(name, member));
             if let Some(at) = at {
                 name.as_str().clone_into(&mut self.members[at].name);
+                self.members[at].started = true;
             }
         }
         let leader_id = self
@@ -280,7 +281,13 @@ impl World {
                 let id = MemberId(0xa000 + self.counter);
                 assert!(!self.members.iter().any(|listed| listed.is_learner), "two learners");
                 let name = String::new();
-                self.members.push(Listed { id, name, peer_url: peer_url.clone(), is_learner: true });
+                self.members.push(Listed {
+                    id,
+                    name,
+                    peer_url: peer_url.clone(),
+                    is_learner: true,
+                    started: false,
+                });
                 assert!(self.seen.record.members.contains_key(member), "not recorded before it was added");
             }
             Effect::Promote { id, .. } => {
@@ -300,9 +307,15 @@ impl World {
             self.counter += 1;
             self.cluster_id = Some(ClusterId(0xc000 + self.counter));
             for (index, name) in (0u64..).zip(names) {
-                let peer_url = self.seen.peer_url(&name);
+                let (peer_url, started) = (self.seen.peer_url(&name), false);
                 let id = MemberId(0xb000 + 16 * self.counter + index);
-                self.members.push(Listed { id, name: name.as_str().to_owned(), peer_url, is_learner: false });
+                self.members.push(Listed {
+                    id,
+                    name: name.as_str().to_owned(),
+                    peer_url,
+                    is_learner: false,
+                    started,
+                });
             }
         }
         let pod = Pod {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::api::{Api, DynamicObject};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
@@ -12,6 +13,7 @@ use nix::sys::signal::Signal;
 use quorate_localkube::fields::{integer, items, name, namespace, text};
 use serde_json::Value;
 
+use super::revisions::{self, Revisions};
 use super::table;
 use crate::home::Home;
 use crate::process::Launcher;
@@ -39,7 +41,8 @@ pub(super) async fn show(home: &Home) -> Result<()> {
     let clusters = clusters(home).await?;
     println!("playground pid {} in {}\n", tenant.process.pid, home.dir().display());
     println!("  export KUBECONFIG={}\n", home.kubeconfig().display());
-    println!("{}\n", told(&clusters, home));
+    let revisions = revisions::of(&pods(home).await?).await;
+    println!("{}\n", told(&clusters, &revisions, home));
     for cluster in &clusters {
         if let Some(line) = etcdctl(home, cluster).await {
             println!("  {line}\n");
@@ -87,7 +90,7 @@ pub(super) async fn is_up(home: &Home, with_clusters: bool) -> bool {
 }
 
 /// Clusters and members, for people.
-pub(super) fn told(clusters: &[Value], home: &Home) -> String {
+pub(super) fn told(clusters: &[Value], revisions: &Revisions, home: &Home) -> String {
     let mut text_out = String::new();
     for cluster in clusters {
         let conditions = items(cluster, "/status/conditions");
@@ -112,7 +115,7 @@ pub(super) fn told(clusters: &[Value], home: &Home) -> String {
         let _ = writeln!(text_out, "no EtcdCluster yet; kubectl apply one");
         return text_out;
     }
-    let _ = write!(text_out, "{}", table::members(clusters));
+    let _ = write!(text_out, "{}", table::members(clusters, revisions));
     text_out
 }
 
@@ -136,6 +139,12 @@ async fn clusters(home: &Home) -> Result<Vec<Value>> {
     Ok(listed.items.iter().filter_map(|cluster| serde_json::to_value(cluster).ok()).collect())
 }
 
+async fn pods(home: &Home) -> Result<Vec<Value>> {
+    let api: Api<Pod> = Api::all(client(home).await?);
+    let listed = api.list(&kube::api::ListParams::default()).await?;
+    Ok(listed.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect())
+}
+
 /// The port on this machine of a cluster's client Service, as the ledger has it.
 fn client_port(home: &Home, cluster: &Value) -> Option<u64> {
     let ledger: Value = serde_json::from_slice(&std::fs::read(home.ledger()).ok()?).ok()?;
@@ -151,7 +160,7 @@ async fn etcdctl(home: &Home, cluster: &Value) -> Option<String> {
         programs.get(&version).and_then(|programs| programs.etcdctl.clone())
     });
     let program = program.map_or_else(|| "etcdctl".to_owned(), |path| path.display().to_string());
-    let secrets: Api<k8s_openapi::api::core::v1::Secret> = Api::namespaced(client(home).await.ok()?, space);
+    let secrets: Api<Secret> = Api::namespaced(client(home).await.ok()?, space);
     let Some(secret) = secrets.get_opt(&format!("{name}-client-tls")).await.ok()? else {
         return Some(format!(
             "{program} --endpoints=http://127.0.0.1:{port} endpoint status --cluster -w table"

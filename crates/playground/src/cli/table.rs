@@ -7,15 +7,24 @@ use quorate_localkube::fields::{flag, items, name, namespace, text};
 use quorate_localkube::{LocalKube, ResourceKey};
 use serde_json::Value;
 
+use super::revisions::{self, Revisions};
 use crate::home::Home;
+
+/// How old what it shows of the members' data may be.
+const REFRESH: Duration = Duration::from_secs(1);
+
+/// No more often than this, however much happens.
+const PACE: Duration = Duration::from_millis(200);
 
 /// Shows the table for as long as it is polled.
 pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
     let mut changed = kube.store().subscribe();
     let mut shown = String::new();
     loop {
+        changed.mark_unchanged();
         let (clusters, _) = kube.store().list(&ResourceKey::new("operator.etcd.io", "etcdclusters"), None);
-        let text = super::status::told(&clusters, home);
+        let (pods, _) = kube.store().list(&ResourceKey::new("", "pods"), None);
+        let text = super::status::told(&clusters, &revisions::of(&pods).await, home);
         if text != shown {
             if terminal {
                 let lines = shown.lines().count();
@@ -27,21 +36,23 @@ pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
             println!("{text}");
             shown = text;
         }
-        tokio::time::sleep(Duration::from_millis(200)).await;
-        if changed.changed().await.is_err() {
-            return;
-        }
+        tokio::time::sleep(PACE).await;
+        // A stop of the watch is no change; the table goes on until it is dropped.
+        let _ = tokio::time::timeout(REFRESH, changed.changed()).await;
     }
 }
 
 /// The members of all clusters.
-pub(super) fn members(clusters: &[Value]) -> Table {
+pub(super) fn members(clusters: &[Value], revisions: &Revisions) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["CLUSTER", "MEMBER", "ID", "ROLE", "LEADER", "VERSION", "HEALTHY", "NODE", "WHY"]);
+    table.set_header([
+        "CLUSTER", "MEMBER", "ID", "ROLE", "LEADER", "VERSION", "HEALTHY", "REVISION", "NODE", "WHY",
+    ]);
     for cluster in clusters {
         for member in items(cluster, "/status/members") {
             let yes = |pointer: &str| if flag(member, pointer) { "yes" } else { "no" };
+            let pod = (namespace(cluster).to_owned(), text(member, "/name").to_owned());
             table.add_row([
                 format!("{}/{}", namespace(cluster), name(cluster)),
                 text(member, "/name").to_owned(),
@@ -50,6 +61,7 @@ pub(super) fn members(clusters: &[Value]) -> Table {
                 if flag(member, "/isLeader") { "leader".to_owned() } else { String::new() },
                 text(member, "/version").to_owned(),
                 yes("/healthy").to_owned(),
+                revisions.get(&pod).map(u64::to_string).unwrap_or_default(),
                 text(member, "/nodeName").to_owned(),
                 text(member, "/reason").to_owned(),
             ]);

@@ -361,12 +361,21 @@ async fn client(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
+/// Runs `quorate playground ... --dir DIR`, which must fail; what it printed.
+pub fn refused(dir: &Path, args: &[&str]) -> Result<String> {
+    match run(dir, args) {
+        Ok(printed) => bail!("quorate playground {} was to fail: {printed}", args.join(" ")),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
 /// Runs `quorate playground ... --dir DIR`, and fails with all it printed.
 fn run(dir: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new(program()?);
     command.arg("playground").args(args).arg("--dir").arg(dir);
     if let Ok(etcd) = std::env::var("QUORATE_ETCD_BIN_DIR")
         && args.first() == Some(&"--detach")
+        && !args.contains(&"--etcd-bin-dir")
     {
         command.arg("--etcd-bin-dir").arg(etcd);
     }

@@ -1,0 +1,77 @@
+//! How far each member's data are. Status does not tell: a figure that changes with every write is a metric, and etcd
+//! serves it itself.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use futures::future::join_all;
+use http::Request;
+use http_body_util::{BodyExt, Empty};
+use hyper_util::rt::TokioIo;
+use quorate_localkube::fields::{items, name, namespace, text};
+use serde_json::Value;
+use tokio::net::TcpStream;
+
+/// By namespace and name of the Pod.
+pub(super) type Revisions = BTreeMap<(String, String), u64>;
+
+/// The port of etcd's metrics in every member's Pod.
+const METRICS_PORT: u16 = 2381;
+
+/// The same name in etcd 3.5, 3.6 and 3.7.
+const METRIC: &str = "etcd_debugging_mvcc_current_revision ";
+
+/// A hung member must not make the table hang.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// Asks all members at once; who does not answer is not in it.
+pub(super) async fn of(pods: &[Value]) -> Revisions {
+    let asked = pods.iter().filter(|pod| has_etcd(pod)).filter_map(|pod| {
+        let ip: IpAddr = text(pod, "/status/podIP").parse().ok()?;
+        Some(async move {
+            let page = tokio::time::timeout(PATIENCE, metrics(SocketAddr::new(ip, METRICS_PORT))).await;
+            Some(((namespace(pod).to_owned(), name(pod).to_owned()), read(&page.ok()??)?))
+        })
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+fn has_etcd(pod: &Value) -> bool {
+    items(pod, "/spec/containers").iter().any(|container| text(container, "/name") == "etcd")
+}
+
+async fn metrics(address: SocketAddr) -> Option<String> {
+    let stream = TcpStream::connect(address).await.ok()?;
+    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    let asked = async {
+        let request = Request::get("/metrics")
+            .header("host", address.to_string())
+            .header("connection", "close")
+            .body(Empty::<bytes::Bytes>::new())
+            .ok()?;
+        let page = sender.send_request(request).await.ok()?.into_body().collect().await.ok()?;
+        String::from_utf8(page.to_bytes().to_vec()).ok()
+    };
+    tokio::join!(asked, connection).0
+}
+
+/// A gauge, so it may be written as 1.234567e+06.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "etcd counts up from 1")]
+fn read(page: &str) -> Option<u64> {
+    let value = page.lines().find_map(|line| line.strip_prefix(METRIC))?;
+    Some(value.trim().parse::<f64>().ok()? as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read;
+
+    #[test]
+    fn the_revision_is_found_also_when_it_is_large() {
+        let page = |value: &str| format!("# HELP x\netcd_debugging_mvcc_current_revision {value}\nother 1\n");
+        assert_eq!(read(&page("7")), Some(7));
+        assert_eq!(read(&page("1.234567e+06")), Some(1_234_567));
+        assert_eq!(read("other 1\n"), None);
+    }
+}
