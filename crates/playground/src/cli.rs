@@ -7,6 +7,7 @@ mod sample;
 mod status;
 mod table;
 
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -93,6 +94,11 @@ fn block_on(work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(work)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a line. Whoever has stopped reading (`| head`) is no reason to fail.
+fn say(line: impl std::fmt::Display) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn seconds(text: &str) -> Result<std::time::Duration, String> {

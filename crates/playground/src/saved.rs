@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use quorate_localkube::LocalKube;
+use quorate_localkube::fields::{condition, name, namespace, set_condition};
+use quorate_localkube::store::Part;
+use quorate_localkube::{LocalKube, ObjectKey, ResourceKey};
 use serde_json::Value;
 
+use crate::clock::now;
 use crate::home::{Home, write_atomically};
 
 /// How soon after a change it is written: soon enough for a crash, seldom enough for a busy cluster.
@@ -44,7 +47,36 @@ pub(crate) fn restore(kube: &LocalKube, home: &Home) -> Result<bool, SavedError>
     let damaged = |why: String| SavedError::Damaged { file: file.clone(), why };
     let state: Value = serde_json::from_slice(&content).map_err(|error| damaged(error.to_string()))?;
     kube.restore(&state).map_err(|error| damaged(error.to_string()))?;
+    none_is_ready(kube);
     Ok(true)
+}
+
+/// The processes of before are gone, so no Pod is Ready until it runs again. A node that comes back says so itself, a
+/// moment later; until then, nobody may take the old word for the present.
+fn none_is_ready(kube: &LocalKube) {
+    let pods = ResourceKey::new("", "pods");
+    for pod in kube.store().list(&pods, None).0 {
+        let key =
+            ObjectKey { resource: pods.clone(), namespace: namespace(&pod).into(), name: name(&pod).into() };
+        // Its only failure is that there is no such Pod any more.
+        let _ = kube.store().modify(&key, Part::Status, false, |pod| {
+            let mut pod = pod.clone();
+            for kind in ["Ready", "ContainersReady"] {
+                if condition(&pod, kind) == "True" {
+                    set_condition(&mut pod, kind, "False", "ContainersNotReady", "the node restarted", now());
+                }
+            }
+            for container in pod
+                .pointer_mut("/status/containerStatuses")
+                .and_then(Value::as_array_mut)
+                .into_iter()
+                .flatten()
+            {
+                container["ready"] = false.into();
+            }
+            Ok(pod)
+        });
+    }
 }
 
 /// Saves after changes, for as long as it is polled.

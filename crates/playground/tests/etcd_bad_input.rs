@@ -104,7 +104,7 @@ async fn a_volume_that_is_corrupt_or_another_members_is_refused_by_the_guard_and
     lab.create("solo", spec(1)).await?;
     lab.settled("solo", 1).await?;
     let solo = volume(&lab, "solo-0").await?;
-    std::fs::write(solo.join("data/member/snap/db"), [0xa5_u8; 40_000])?;
+    std::fs::write(solo.join("data/member/snap/db"), vec![0xa5_u8; 40_000])?;
     lab.delete_pod("solo-0").await?;
     lab.says("solo", "CorruptData").await?;
     lab.condition("solo", "Available", "False").await?;

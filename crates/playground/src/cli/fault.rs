@@ -8,6 +8,7 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{Api, DeleteParams};
 use nix::sys::signal::Signal;
 
+use super::say;
 use super::status::client;
 use crate::home::Home;
 use crate::process::Launcher;
@@ -81,7 +82,7 @@ fn signal(home: &Home, wanted: &str, signal: Signal) -> Result<()> {
         bail!("{wanted} does not run; what runs: {}", names.join(", "));
     };
     process.signal(signal);
-    println!("sent {signal} to {name} (pid {})", process.pid);
+    say(format_args!("sent {signal} to {name} (pid {})", process.pid));
     Ok(())
 }
 
@@ -90,7 +91,7 @@ async fn delete_pod(home: &Home, pod: &str) -> Result<()> {
     let (namespace, pod) = split(pod);
     let pods: Api<Pod> = Api::namespaced(client(home).await?, namespace);
     pods.delete(pod, &DeleteParams::default()).await?;
-    println!("deleted Pod {namespace}/{pod}");
+    say(format_args!("deleted Pod {namespace}/{pod}"));
     Ok(())
 }
 
@@ -107,7 +108,7 @@ async fn wipe(home: &Home, pod: &str) -> Result<()> {
         let path = entry?.path();
         if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
     }
-    println!("emptied {}", directory.display());
+    say(format_args!("emptied {}", directory.display()));
     Ok(())
 }
 
@@ -116,7 +117,7 @@ async fn count_writes(home: &Home) -> Result<()> {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let state: serde_json::Value = serde_json::from_slice(&std::fs::read(home.state())?)?;
     for (object, count) in state["writes"].as_object().into_iter().flatten() {
-        println!("{object} {count}");
+        say(format_args!("{object} {count}"));
     }
     Ok(())
 }

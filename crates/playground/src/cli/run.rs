@@ -13,7 +13,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{PlaygroundArgs, sample, status, table};
+use super::{PlaygroundArgs, sample, say, status, table};
 use crate::home::Home;
 use crate::ledger::Ledger;
 use crate::log_source::Logs;
@@ -40,7 +40,7 @@ pub(super) fn foreground(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode>
     let _claim = home.claim(args.fresh)?;
     isolate::enter()?;
     for name in Launcher::stop_leftovers(home) {
-        println!("stopped {name}, left by an earlier playground");
+        say(format_args!("stopped {name}, left by an earlier playground"));
     }
     keep_program(home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -150,7 +150,7 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         _ = signals.1.recv() => {}
     }
 
-    println!("\nstopping; a second Ctrl-C stops at once");
+    say("\nstopping; a second Ctrl-C stops at once");
     let orderly = async {
         // The operator first, or it would mend what is being stopped.
         operator.cancel();
@@ -163,6 +163,9 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         _ = signals.1.recv() => {}
     }
     saved::save(&kube, home);
-    println!("stopped. The data stay in {}; the next start there brings them back", home.dir().display());
+    say(format_args!(
+        "stopped. The data stay in {}; the next start there brings them back",
+        home.dir().display()
+    ));
     Ok(())
 }

@@ -10,11 +10,12 @@ use kube::api::{Api, DynamicObject};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
 use nix::sys::signal::Signal;
-use quorate_localkube::fields::{integer, items, name, namespace, text};
+use quorate_api::keys::CLUSTER;
+use quorate_localkube::fields::{condition, integer, items, label, name, namespace, text};
 use serde_json::Value;
 
 use super::revisions::{self, Revisions};
-use super::table;
+use super::{say, table};
 use crate::home::Home;
 use crate::process::Launcher;
 use crate::programs::Programs;
@@ -25,9 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// What is printed at the start.
 pub(super) fn introduce(home: &Home, programs: &Programs, returning: bool) {
     let what = if returning { "the playground is back" } else { "a new playground" };
-    println!("{what} in {} (etcd {})\n", home.dir().display(), programs.versions().join(", "));
-    println!("  export KUBECONFIG={}", home.kubeconfig().display());
-    println!("  kubectl get etcd,pods,pvc\n");
+    say(format_args!("{what} in {} (etcd {})\n", home.dir().display(), programs.versions().join(", ")));
+    say(format_args!("  export KUBECONFIG={}", home.kubeconfig().display()));
+    say("  kubectl get etcd,pods,pvc\n");
 }
 
 /// `quorate playground status`.
@@ -39,18 +40,18 @@ pub(super) async fn show(home: &Home) -> Result<()> {
         );
     };
     let clusters = clusters(home).await?;
-    println!("playground pid {} in {}\n", tenant.process.pid, home.dir().display());
-    println!("  export KUBECONFIG={}\n", home.kubeconfig().display());
+    say(format_args!("playground pid {} in {}\n", tenant.process.pid, home.dir().display()));
+    say(format_args!("  export KUBECONFIG={}\n", home.kubeconfig().display()));
     let revisions = revisions::of(&pods(home).await?).await;
-    println!("{}\n", told(&clusters, &revisions, home));
+    say(format_args!("{}\n", told(&clusters, &revisions, home)));
     for cluster in &clusters {
         if let Some(line) = etcdctl(home, cluster).await {
-            println!("  {line}\n");
+            say(format_args!("  {line}\n"));
         }
     }
-    println!("PID\tPROCESS");
+    say("PID\tPROCESS");
     for (name, process) in Launcher::running(home) {
-        println!("{}\t{name}", process.pid);
+        say(format_args!("{}\t{name}", process.pid));
     }
     Ok(())
 }
@@ -58,7 +59,7 @@ pub(super) async fn show(home: &Home) -> Result<()> {
 /// `quorate playground down`.
 pub(super) fn down(home: &Home) -> ExitCode {
     let Some(tenant) = home.tenant() else {
-        println!("no playground runs on {}", home.dir().display());
+        say(format_args!("no playground runs on {}", home.dir().display()));
         return ExitCode::SUCCESS;
     };
     tenant.process.signal(Signal::SIGTERM);
@@ -69,7 +70,7 @@ pub(super) fn down(home: &Home) -> ExitCode {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    println!("stopped the playground in {}; its data stay", home.dir().display());
+    say(format_args!("stopped the playground in {}; its data stay", home.dir().display()));
     ExitCode::SUCCESS
 }
 
@@ -78,13 +79,14 @@ pub(super) async fn is_up(home: &Home, with_clusters: bool) -> bool {
     if home.tenant().is_none() {
         return false;
     }
-    let Ok(clusters) = clusters(home).await else { return false };
+    let (Ok(clusters), Ok(pods)) = (clusters(home).await, pods(home).await) else { return false };
+    // What status says may still be of the time before the last stop; Pods are not Ready before they run.
     let available = |cluster: &Value| {
-        let wanted = integer(cluster, "/spec/size").unwrap_or(0);
-        let condition = items(cluster, "/status/conditions").iter().find(|one| one["type"] == "Available");
-        wanted == 0
-            || (condition.is_some_and(|one| one["status"] == "True")
-                && integer(cluster, "/status/readyReplicas").unwrap_or(0) >= wanted)
+        let wanted = integer(cluster, "/spec/size").and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
+        let is_member =
+            |pod: &&Value| label(pod, CLUSTER) == Some(name(cluster)) && namespace(pod) == namespace(cluster);
+        let ready = pods.iter().filter(is_member).filter(|pod| condition(pod, "Ready") == "True").count();
+        wanted == 0 || (condition(cluster, "Available") == "True" && ready >= wanted)
     };
     !with_clusters || (!clusters.is_empty() && clusters.iter().all(available))
 }
@@ -152,7 +154,7 @@ fn client_port(home: &Home, cluster: &Value) -> Option<u64> {
 }
 
 /// A line that can be pasted: etcdctl against the cluster's port on this machine, with its client certificate in files.
-async fn etcdctl(home: &Home, cluster: &Value) -> Option<String> {
+pub(super) async fn etcdctl(home: &Home, cluster: &Value) -> Option<String> {
     let (space, name) = (namespace(cluster), name(cluster));
     let port = client_port(home, cluster)?;
     let program = Programs::find(None).ok().and_then(|programs| {

@@ -1,13 +1,16 @@
 //! The live table of members: in place on a terminal, else whenever it changes.
 
+use std::collections::BTreeSet;
+use std::io::Write;
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use quorate_localkube::fields::{flag, items, name, namespace, text};
+use quorate_localkube::fields::{condition, flag, items, name, namespace, text, uid};
 use quorate_localkube::{LocalKube, ResourceKey};
 use serde_json::Value;
 
 use super::revisions::{self, Revisions};
+use super::{say, status};
 use crate::home::Home;
 
 /// How old what it shows of the members' data may be.
@@ -19,27 +22,43 @@ const PACE: Duration = Duration::from_millis(200);
 /// Shows the table for as long as it is polled.
 pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
     let mut changed = kube.store().subscribe();
-    let mut shown = String::new();
+    let (mut shown, mut introduced) = (String::new(), BTreeSet::new());
     loop {
         changed.mark_unchanged();
         let (clusters, _) = kube.store().list(&ResourceKey::new("operator.etcd.io", "etcdclusters"), None);
         let (pods, _) = kube.store().list(&ResourceKey::new("", "pods"), None);
-        let text = super::status::told(&clusters, &revisions::of(&pods).await, home);
-        if text != shown {
-            if terminal {
-                let lines = shown.lines().count();
-                if lines > 0 {
-                    // Up to where the last one began, and everything below is cleared.
-                    print!("\x1b[{lines}A\x1b[J");
-                }
+        let text = status::told(&clusters, &revisions::of(&pods).await, home);
+        let lines = how_to_talk(&clusters, home, &mut introduced).await;
+        if text != shown || !lines.is_empty() {
+            if terminal && !shown.is_empty() {
+                // Up to where the last one began, and everything below is cleared.
+                let _ = write!(std::io::stdout(), "\x1b[{}A\x1b[J", shown.lines().count());
             }
-            println!("{text}");
+            for line in lines {
+                say(format_args!("  {line}\n"));
+            }
+            say(&text);
             shown = text;
         }
         tokio::time::sleep(PACE).await;
         // A stop of the watch is no change; the table goes on until it is dropped.
         let _ = tokio::time::timeout(REFRESH, changed.changed()).await;
     }
+}
+
+/// A line to paste for every cluster that is available for the first time.
+async fn how_to_talk(clusters: &[Value], home: &Home, introduced: &mut BTreeSet<String>) -> Vec<String> {
+    let mut lines = Vec::new();
+    for cluster in clusters.iter().filter(|cluster| condition(cluster, "Available") == "True") {
+        if introduced.contains(uid(cluster)) {
+            continue;
+        }
+        if let Some(line) = status::etcdctl(home, cluster).await {
+            introduced.insert(uid(cluster).to_owned());
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// The members of all clusters.
