@@ -87,10 +87,10 @@ async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()>
         Ok(told.map(drop).ok_or_else(|| "it seems available".to_owned()))
     })
     .await?;
-    // Each pass over the hung one now waits two seconds for nothing.
+    // Each pass over the hung one now waits two seconds for nothing; whoever waited for it would be later by that.
     let beside = ten_more(&world, "after").await?;
     assert!(
-        beside < undisturbed * 3 / 2 + Duration::from_millis(300),
+        beside < undisturbed * 2 + Duration::from_secs(1),
         "{beside:?} instead of {undisturbed:?}"
     );
     Ok(())

@@ -48,7 +48,8 @@ fn faults(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
     faults
 }
 
-/// The functions `hNN_...` that are tests: an attribute `test` stands above them.
+/// The functions `hNN_...` that are tests: an attribute `test` stands above them, or they stand in the list of stories
+/// that a world runs, each on a line of its own.
 fn tests_in(text: &str) -> Vec<String> {
     let mut tests = Vec::new();
     let mut is_test = false;
@@ -56,6 +57,9 @@ fn tests_in(text: &str) -> Vec<String> {
         if line.starts_with("#[") {
             is_test |= line.starts_with("#[test]") || line.contains("::test");
             continue;
+        }
+        if line.chars().all(|part| part.is_alphanumeric() || part == '_') && !hazards_of(line).is_empty() {
+            tests.push(line.to_owned());
         }
         let declared = line.strip_prefix("async fn ").or_else(|| line.strip_prefix("fn "));
         let name = declared.and_then(|rest| rest.split(['(', '<']).next()).unwrap_or_default();
@@ -79,8 +83,8 @@ mod tests {
 
     #[test]
     fn only_what_runs_as_a_test_counts() {
-        let text = "#[test]\nfn h01_a() {}\nfn h02_helper() {}\n#[tokio::test(flavor = \"x\")]\n#[expect(y)]\nasync fn h03_b() {}\n";
-        assert_eq!(tests_in(text), ["h01_a", "h03_b"]);
+        let text = "#[test]\nfn h01_a() {}\nfn h02_helper() {}\n#[tokio::test(flavor = \"x\")]\n#[expect(y)]\nasync fn h03_b() {}\nmacro! {\n    h04_story\n}\npub async fn h05_unlisted(world: &W) {}\n";
+        assert_eq!(tests_in(text), ["h01_a", "h03_b", "h04_story"]);
     }
 
     #[test]

@@ -1,16 +1,9 @@
-//! A playground for a test: real etcd processes, the real operator in a process of its own, a Kubernetes API over HTTPS.
-//! Everything a test does it does through that API, through etcd, or through `quorate playground fault`, as a person
-//! would. What is started is stopped again, also when the test fails.
-#![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
-
-pub mod writer;
+//! What a person sees and does: through the API, and through etcd itself.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::SocketAddr;
-use std::ops::Deref;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
@@ -23,79 +16,27 @@ use quorate_etcd::{Deadlines, Endpoint, MemberClient, Tls};
 use serde_json::{Value, json};
 
 /// Long enough for two slow cores with other tests beside; a test that needs all of it has failed.
-pub const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_secs(120);
 
-/// A playground, stopped when it is dropped.
-pub struct Lab {
-    dir: tempfile::TempDir,
-    eyes: Eyes,
-}
-
-/// What can be seen and done of a playground through its API and its etcds.
+/// What can be seen and done in one namespace, through its API and its etcds.
 #[derive(Clone)]
 pub struct Eyes {
+    /// Its default namespace is the one that is looked at.
     pub client: Client,
 }
 
-impl Lab {
-    /// An empty playground.
-    pub async fn start() -> Result<Self> {
-        Self::start_with(&[]).await
-    }
-
-    /// An empty playground whose operator's first start has these environment variables.
-    pub async fn start_with(operator_env: &[(&str, &str)]) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("quorate-lab-").tempdir()?;
-        let env = operator_env.iter().map(|(key, value)| format!("{key}={value}"));
-        let args: Vec<String> = env.flat_map(|pair| ["--operator-env".to_owned(), pair]).collect();
-        let mut start = vec!["--detach", "--empty", "--crash-back-off", "1s"];
-        start.extend(args.iter().map(String::as_str));
-        run(dir.path(), &start).context("starting the playground")?;
-        let client = client(&dir.path().join("kubeconfig")).await?;
-        Ok(Self { dir, eyes: Eyes { client } })
-    }
-
-    /// Stops the playground and starts it again on the same directory.
-    pub async fn restart(&mut self) -> Result<()> {
-        self.down()?;
-        run(self.path(), &["--detach", "--empty", "--crash-back-off", "1s"])?;
-        self.eyes.client = client(&self.path().join("kubeconfig")).await?;
-        Ok(())
-    }
-
-    pub fn down(&self) -> Result<()> {
-        run(self.path(), &["down"]).map(drop)
-    }
-
-    pub fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// `quorate playground fault ...`
-    pub fn fault(&self, args: &[&str]) -> Result<String> {
-        let mut all = vec!["fault"];
-        all.extend(args);
-        run(self.path(), &all)
-    }
-}
-
-impl Deref for Lab {
-    type Target = Eyes;
-
-    fn deref(&self) -> &Eyes {
-        &self.eyes
-    }
-}
-
 impl Eyes {
+    /// All clusters.
     pub fn clusters(&self) -> Api<EtcdCluster> {
         Api::default_namespaced(self.client.clone())
     }
 
+    /// All Pods.
     pub fn pods(&self) -> Api<Pod> {
         Api::default_namespaced(self.client.clone())
     }
 
+    /// All claims.
     pub fn volumes(&self) -> Api<PersistentVolumeClaim> {
         Api::default_namespaced(self.client.clone())
     }
@@ -141,27 +82,32 @@ impl Eyes {
         Ok(())
     }
 
+    /// `kubectl delete pvc`.
     #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
     pub async fn delete_volume(&self, volume: &str) -> Result<()> {
         self.volumes().delete(volume, &DeleteParams::default()).await?;
         Ok(())
     }
 
+    /// The Pods of a cluster.
     pub async fn pods_of(&self, cluster: &str) -> Result<Vec<Pod>> {
         let of = ListParams::default().labels(&format!("operator.etcd.io/cluster={cluster}"));
         Ok(self.pods().list(&of).await?.items)
     }
 
+    /// The claims of a cluster, of every incarnation.
     pub async fn volumes_of(&self, cluster: &str) -> Result<Vec<PersistentVolumeClaim>> {
         let of = ListParams::default().labels(&format!("operator.etcd.io/cluster={cluster}"));
         Ok(self.volumes().list(&of).await?.items)
     }
 
+    /// A cluster's status as it is written.
     pub async fn status(&self, name: &str) -> Result<Value> {
         let cluster = self.clusters().get(name).await?;
         Ok(serde_json::to_value(cluster.status)?)
     }
 
+    /// The cluster id that status has.
     pub async fn cluster_id(&self, name: &str) -> Result<String> {
         let status = self.status(name).await?;
         status["clusterID"].as_str().map(str::to_owned).ok_or_else(|| anyhow!("{name} has no cluster id"))
@@ -235,6 +181,7 @@ impl Eyes {
         .await
     }
 
+    /// The events about an object, a line each.
     pub async fn events(&self, name: &str) -> Result<String> {
         let events: Api<Event> = Api::default_namespaced(self.client.clone());
         let of = ListParams::default().fields(&format!("involvedObject.name={name}"));
@@ -256,7 +203,8 @@ impl Eyes {
             let address: SocketAddr = format!("{ip}:2379").parse()?;
             let endpoint = match &tls {
                 Some(tls) => {
-                    let server_name = format!("{}.{cluster}.default.svc", pod.name_any());
+                    let namespace = self.client.default_namespace();
+                    let server_name = format!("{}.{cluster}.{namespace}.svc", pod.name_any());
                     Endpoint::tls(address, Tls { server_name, ..tls.clone() })
                 }
                 None => Endpoint::plain(address),
@@ -288,31 +236,7 @@ impl Eyes {
     }
 }
 
-impl Drop for Lab {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.path().join("logs/operator.log")).unwrap_or_default();
-            let tail: Vec<&str> = log.lines().rev().take(60).collect();
-            for line in tail.into_iter().rev() {
-                eprintln!("operator: {line}");
-            }
-        }
-        if let Err(error) = self.down() {
-            eprintln!("stopping the playground: {error:#}");
-        }
-    }
-}
-
-/// A spec of the sample's kind, small and quick.
-pub fn spec(size: usize) -> Value {
-    json!({"size": size, "version": version(), "storageSpec": {"volumeSizeRequest": "64Mi"}})
-}
-
-/// The etcd version under test: `QUORATE_TEST_ETCD_VERSION`, or the middle one of the three pinned.
-pub fn version() -> String {
-    std::env::var("QUORATE_TEST_ETCD_VERSION").unwrap_or_else(|_| "3.6.16".to_owned())
-}
-
+/// Ready, and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
     pod.metadata.deletion_timestamp.is_none()
@@ -354,40 +278,13 @@ fn told(status: &Value) -> String {
     format!("phase {}; {}", status["phase"], conditions.iter().map(line).collect::<Vec<_>>().join("; "))
 }
 
-async fn client(kubeconfig: &Path) -> Result<Client> {
+/// A client of the API that a kubeconfig names, which looks at one namespace.
+pub async fn client(kubeconfig: &Path, namespace: &str) -> Result<Client> {
+    // Other crates of this workspace bring a second provider, so rustls can not choose by itself.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
     config.default_retry = false;
+    namespace.clone_into(&mut config.default_namespace);
     Ok(Client::try_from(config)?)
-}
-
-/// Runs `quorate playground ... --dir DIR`, which must fail; what it printed.
-pub fn refused(dir: &Path, args: &[&str]) -> Result<String> {
-    match run(dir, args) {
-        Ok(printed) => bail!("quorate playground {} was to fail: {printed}", args.join(" ")),
-        Err(error) => Ok(error.to_string()),
-    }
-}
-
-/// Runs `quorate playground ... --dir DIR`, and fails with all it printed.
-fn run(dir: &Path, args: &[&str]) -> Result<String> {
-    let mut command = Command::new(program()?);
-    command.arg("playground").args(args).arg("--dir").arg(dir);
-    if let Ok(etcd) = std::env::var("QUORATE_ETCD_BIN_DIR")
-        && args.first() == Some(&"--detach")
-        && !args.contains(&"--etcd-bin-dir")
-    {
-        command.arg("--etcd-bin-dir").arg(etcd);
-    }
-    let Output { status, stdout, stderr } = command.output()?;
-    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
-    ensure!(status.success(), "quorate playground {}: {status}\n{stdout}{stderr}", args.join(" "));
-    Ok(stdout.into_owned())
-}
-
-fn program() -> Result<PathBuf> {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/quorate");
-    let program = std::env::var_os("QUORATE_BIN").map_or_else(built, PathBuf::from);
-    ensure!(program.exists(), "{} does not exist: run this through cargo xtask test", program.display());
-    Ok(program)
 }

@@ -1,31 +1,29 @@
 //! The operator is killed at every numbered step, before and after, and started again. Whatever the step: the same end, one
 //! cluster id, and no object created or deleted more often than in a run without a crash.
 
-mod lab;
-
 use anyhow::{Result, ensure};
-use lab::{Lab, spec};
+use quorate_scenarios::{Playground, spec};
 
 /// The steps at which two systems meet: one was told and the other was not yet. (All steps, before and after, are
 /// crossed in process by `crates/operator/tests/crash_life.rs`; here it is real etcd and a real SIGABRT.)
 const STEPS: &[&str] = &["B4", "B6", "G3", "G6", "S3", "Z1"];
 
 /// Found two, grow to three, shrink to two, sleep, wake.
-async fn story(lab: &Lab) -> Result<()> {
-    lab.create("demo", spec(2)).await?;
-    lab.settled("demo", 2).await?;
-    let id = lab.one_cluster_id("demo").await?;
+async fn story(playground: &Playground) -> Result<()> {
+    playground.create("demo", spec(2)).await?;
+    playground.settled("demo", 2).await?;
+    let id = playground.one_cluster_id("demo").await?;
     for size in [3, 2, 0, 2] {
-        lab.scale("demo", size).await?;
-        lab.settled("demo", size).await?;
+        playground.scale("demo", size).await?;
+        playground.settled("demo", size).await?;
     }
-    ensure!(lab.one_cluster_id("demo").await? == id, "the cluster id changed");
+    ensure!(playground.one_cluster_id("demo").await? == id, "the cluster id changed");
     Ok(())
 }
 
 /// The creates and deletes the API server has counted, by object.
-fn counts(lab: &Lab) -> Result<std::collections::BTreeMap<String, u64>> {
-    let text = lab.fault(&["count-writes"])?;
+fn counts(playground: &Playground) -> Result<std::collections::BTreeMap<String, u64>> {
+    let text = playground.fault(&["count-writes"])?;
     let of = |line: &str| {
         // Volumes behind claims are named by uid, which no two runs share.
         let (object, count) =
@@ -38,19 +36,19 @@ fn counts(lab: &Lab) -> Result<std::collections::BTreeMap<String, u64>> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_crash_at_any_step_changes_neither_the_end_nor_what_is_created_and_deleted() -> Result<()> {
     let clean = {
-        let lab = Lab::start().await?;
-        story(&lab).await?;
-        counts(&lab)?
+        let playground = Playground::start().await?;
+        story(&playground).await?;
+        counts(&playground)?
     };
     ensure!(!clean.is_empty(), "nothing was counted");
     for step in STEPS {
         for when in ["before", "after"] {
             let point = format!("{when}:{step}");
-            let lab = Lab::start_with(&[("QUORATE_CRASH_AT", &point)]).await?;
-            story(&lab).await.map_err(|error| error.context(format!("crash {point}")))?;
-            let log = std::fs::read_to_string(lab.path().join("logs/operator.log"))?;
+            let playground = Playground::start_with(&[("QUORATE_CRASH_AT", &point)]).await?;
+            story(&playground).await.map_err(|error| error.context(format!("crash {point}")))?;
+            let log = std::fs::read_to_string(playground.path().join("logs/operator.log"))?;
             ensure!(log.contains(&format!("crash point {point}")), "{point} was never reached");
-            for (object, count) in counts(&lab)? {
+            for (object, count) in counts(&playground)? {
                 let allowed = clean.get(&object).copied().unwrap_or(0);
                 ensure!(count <= allowed, "crash {point}: {object} {count} times, {allowed} without a crash");
             }

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use quorate_etcd::Read;
 use tokio::task::JoinHandle;
 
-use super::Eyes;
+use crate::Eyes;
 
 /// Writes until it is stopped.
 pub struct Writer {
@@ -72,11 +72,6 @@ impl Writer {
 pub struct Acknowledged(BTreeMap<String, String>);
 
 impl Acknowledged {
-    /// How many.
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
     /// Every one of them is read back by quorum, at every member in turn.
     pub async fn are_all_there(&self, eyes: &Eyes, cluster: &str) -> Result<()> {
         ensure!(!self.0.is_empty(), "the writer never got a word in");

@@ -1,0 +1,32 @@
+//! One suite of behaviours, written once against [`World`] and run in every world that can host it: the playground's
+//! (real etcd processes, our own small Kubernetes) and a real Kubernetes. Tests only.
+//!
+//! - [`mod@stories`]: the behaviours; each keeps a writer going where writes matter
+//! - [`Eyes`]: what a person sees and does through the API and through etcd, the same everywhere
+//! - [`Playground`]: its world; what it breaks, it breaks with `quorate playground fault`
+//! - [`Writer`]: writes all the time, and judges at the end
+//!
+//! This crate never looks into the operator: whatever it knows, it knows from outside.
+
+mod eyes;
+mod playground;
+pub mod stories;
+mod world;
+mod writer;
+
+pub use eyes::{Eyes, client, is_ready, until};
+pub use playground::{Playground, refused};
+pub use world::{Blow, World};
+pub use writer::{Acknowledged, Writer};
+
+use serde_json::{Value, json};
+
+/// A spec of the sample's kind, small and quick.
+pub fn spec(size: usize) -> Value {
+    json!({"size": size, "version": version(), "storageSpec": {"volumeSizeRequest": "64Mi"}})
+}
+
+/// The etcd version under test: `QUORATE_TEST_ETCD_VERSION`, or the middle one of the three pinned.
+pub fn version() -> String {
+    std::env::var("QUORATE_TEST_ETCD_VERSION").unwrap_or_else(|_| "3.6.16".to_owned())
+}

@@ -1,0 +1,140 @@
+//! A playground for a test: real etcd processes, the real operator in a process of its own, a Kubernetes API over HTTPS.
+//! What is started is stopped again, also when the test fails.
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use anyhow::{Context, Result, bail, ensure};
+use k8s_openapi::api::core::v1::PersistentVolume;
+use kube::api::Api;
+
+use crate::{Blow, Eyes, World, client};
+
+/// A playground, stopped when it is dropped.
+pub struct Playground {
+    dir: tempfile::TempDir,
+    eyes: Eyes,
+}
+
+impl Playground {
+    /// An empty playground.
+    pub async fn start() -> Result<Self> {
+        Self::start_with(&[]).await
+    }
+
+    /// An empty playground whose operator's first start has these environment variables.
+    pub async fn start_with(operator_env: &[(&str, &str)]) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("quorate-lab-").tempdir()?;
+        let env = operator_env.iter().map(|(key, value)| format!("{key}={value}"));
+        let args: Vec<String> = env.flat_map(|pair| ["--operator-env".to_owned(), pair]).collect();
+        let mut start = vec!["--detach", "--empty", "--crash-back-off", "1s"];
+        start.extend(args.iter().map(String::as_str));
+        run(dir.path(), &start).context("starting the playground")?;
+        let client = client(&dir.path().join("kubeconfig"), "default").await?;
+        Ok(Self { dir, eyes: Eyes { client } })
+    }
+
+    /// Stops the playground and starts it again on the same directory.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.down()?;
+        run(self.path(), &["--detach", "--empty", "--crash-back-off", "1s"])?;
+        self.eyes.client = client(&self.path().join("kubeconfig"), "default").await?;
+        Ok(())
+    }
+
+    /// `quorate playground down`
+    pub fn down(&self) -> Result<()> {
+        run(self.path(), &["down"]).map(drop)
+    }
+
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// `quorate playground fault ...`
+    pub fn fault(&self, args: &[&str]) -> Result<String> {
+        let mut all = vec!["fault"];
+        all.extend(args);
+        run(self.path(), &all)
+    }
+}
+
+impl Deref for Playground {
+    type Target = Eyes;
+
+    fn deref(&self) -> &Eyes {
+        &self.eyes
+    }
+}
+
+impl World for Playground {
+    async fn strike(&self, pod: &str, blow: Blow) -> Result<()> {
+        let fault = match blow {
+            Blow::Kill => "kill-etcd",
+            Blow::Stop => "stop-etcd",
+            Blow::Continue => "cont-etcd",
+        };
+        self.fault(&[fault, pod]).map(drop)
+    }
+
+    async fn kill_operator(&self) -> Result<()> {
+        self.fault(&["kill-operator"]).map(drop)
+    }
+
+    async fn volume_dir(&self, pod: &str) -> Result<PathBuf> {
+        let claim = self.volumes().get(pod).await?;
+        let name = claim.spec.and_then(|spec| spec.volume_name).context("the volume is not bound yet")?;
+        let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
+        let local = volumes.get(&name).await?.spec.and_then(|spec| spec.local).context("not a local one")?;
+        let last = PathBuf::from(local.path).file_name().context("a path without a name")?.to_owned();
+        Ok(self.path().join("volumes").join(last))
+    }
+}
+
+impl Drop for Playground {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = std::fs::read_to_string(self.path().join("logs/operator.log")).unwrap_or_default();
+            let tail: Vec<&str> = log.lines().rev().take(60).collect();
+            for line in tail.into_iter().rev() {
+                eprintln!("operator: {line}");
+            }
+        }
+        if let Err(error) = self.down() {
+            eprintln!("stopping the playground: {error:#}");
+        }
+    }
+}
+
+/// Runs `quorate playground ... --dir DIR`, which must fail; what it printed.
+pub fn refused(dir: &Path, args: &[&str]) -> Result<String> {
+    match run(dir, args) {
+        Ok(printed) => bail!("quorate playground {} was to fail: {printed}", args.join(" ")),
+        Err(error) => Ok(error.to_string()),
+    }
+}
+
+/// Runs `quorate playground ... --dir DIR`, and fails with all it printed.
+fn run(dir: &Path, args: &[&str]) -> Result<String> {
+    let mut command = Command::new(program()?);
+    command.arg("playground").args(args).arg("--dir").arg(dir);
+    if let Ok(etcd) = std::env::var("QUORATE_ETCD_BIN_DIR")
+        && args.first() == Some(&"--detach")
+        && !args.contains(&"--etcd-bin-dir")
+    {
+        command.arg("--etcd-bin-dir").arg(etcd);
+    }
+    let Output { status, stdout, stderr } = command.output()?;
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    ensure!(status.success(), "quorate playground {}: {status}\n{stdout}{stderr}", args.join(" "));
+    Ok(stdout.into_owned())
+}
+
+fn program() -> Result<PathBuf> {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debug/quorate");
+    let program = std::env::var_os("QUORATE_BIN").map_or_else(built, PathBuf::from);
+    ensure!(program.exists(), "{} does not exist: run this through cargo xtask test", program.display());
+    Ok(program)
+}

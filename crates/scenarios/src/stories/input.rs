@@ -1,0 +1,118 @@
+//! What is wrong is said, in the place where a person looks for it, and nothing is lost by it: the clusters go on as
+//! they were, and what was somebody else's stays as it is.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use kube::Resource;
+use kube::api::{Api, DeleteParams, PostParams};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{World, spec};
+
+pub async fn what_can_never_be_right_is_refused_at_once_and_the_cluster_stays_as_it_is(
+    world: &impl World,
+) -> Result<()> {
+    world.create("demo", spec(1)).await?;
+    world.settled("demo", 1).await?;
+    let before = world.clusters().get("demo").await?.spec;
+    for (edit, words) in [
+        (json!({"size": -1}), "size"),
+        (json!({"version": "latest"}), "version"),
+        (json!({"etcdOptions": ["--name=other"]}), "--name"),
+        (json!({"etcdOptions": ["--force-new-cluster"]}), "--force-new-cluster"),
+        (json!({"storageSpec": {"volumeSizeRequest": "32Mi"}}), "smaller"),
+        (json!({"storageSpec": {"medium": "Memory"}}), "medium"),
+        (json!({"tls": {"provider": "disabled"}}), "tls"),
+    ] {
+        let refused = world.patch("demo", json!({ "spec": edit })).await.err();
+        let refused = refused.with_context(|| format!("{edit} was accepted"))?.to_string();
+        ensure!(refused.contains(words), "{edit}: {refused}");
+    }
+    ensure!(world.clusters().get("demo").await?.spec == before);
+
+    let long = world.create(&"long".repeat(14), spec(1)).await.err().context("accepted")?.to_string();
+    ensure!(long.contains("name"), "{long}");
+    Ok(())
+}
+
+pub async fn a_flag_that_etcd_does_not_know_is_told_with_the_one_that_was_meant_and_the_right_one_cures_it(
+    world: &impl World,
+) -> Result<()> {
+    let mut wrong = spec(1);
+    wrong["etcdOptions"] = json!(["--snapshot-cout=5000"]);
+    world.create("demo", wrong).await?;
+    world.says("demo", "did you mean --snapshot-count?").await?;
+    ensure!(world.events("demo").await?.contains("--snapshot-cout"), "an event says so too");
+    ensure!(world.pods_of("demo").await?.is_empty(), "nothing was started");
+    world.patch("demo", json!({"spec": {"etcdOptions": ["--snapshot-count=5000"]}})).await?;
+    world.settled("demo", 1).await
+}
+
+pub async fn objects_of_somebody_else_are_named_and_left_alone_and_the_cluster_comes_once_they_are_gone(
+    world: &impl World,
+) -> Result<()> {
+    let service = json!({"metadata": {"name": "a"}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}});
+    foreign::<Service>(world, "a", &service, "Service default/a").await?;
+    let claim = json!({"metadata": {"name": "b-1"}, "spec": {
+        "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}},
+    }});
+    foreign::<PersistentVolumeClaim>(world, "b", &claim, "PersistentVolumeClaim default/b-1").await?;
+    let pod = json!({"metadata": {"name": "c-2"}, "spec": {"containers": [{
+        "name": "pause", "image": "quorate:playground", "args": ["no-such-command"],
+    }]}});
+    foreign::<Pod>(world, "c", &pod, "Pod default/c-2").await
+}
+
+/// A cluster of three whose names include that of a foreign object.
+#[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+async fn foreign<K>(world: &impl World, cluster: &str, object: &Value, called: &str) -> Result<()>
+where
+    K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
+    K: Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    let api: Api<K> = Api::default_namespaced(world.client.clone());
+    let made = api.create(&PostParams::default(), &serde_json::from_value(object.clone())?).await?;
+    world.create(cluster, spec(3)).await?;
+    world.says(cluster, called).await?;
+    let name = made.meta().name.as_deref().context("created without a name")?;
+    ensure!(api.get(name).await?.meta().uid == made.meta().uid, "{called} was replaced");
+    api.delete(name, &DeleteParams::default().grace_period(0)).await?;
+    world.settled(cluster, 3).await?;
+    world.one_cluster_id(cluster).await.map(drop)
+}
+
+pub async fn a_volume_that_is_corrupt_or_another_members_is_refused_by_the_guard_and_named(
+    world: &impl World,
+) -> Result<()> {
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    let id = world.one_cluster_id("demo").await?;
+
+    let (one, other) = (world.volume_dir("demo-1").await?, world.volume_dir("demo-2").await?);
+    std::fs::copy(other.join("quorate.json"), one.join("quorate.json"))?;
+    world.delete_pod("demo-1").await?;
+    world.says("demo", "ForeignIdentity").await?;
+    world.condition("demo", "Available", "True").await?;
+
+    world.create("solo", spec(1)).await?;
+    world.settled("solo", 1).await?;
+    let solo = world.volume_dir("solo-0").await?;
+    std::fs::write(solo.join("data/member/snap/db"), vec![0xa5_u8; 40_000])?;
+    world.delete_pod("solo-0").await?;
+    world.says("solo", "CorruptData").await?;
+    world.condition("solo", "Available", "False").await?;
+    ensure!(solo.join("data/member/wal").is_dir(), "nothing was wiped");
+    ensure!(world.one_cluster_id("demo").await? == id);
+    Ok(())
+}
+
+pub async fn a_volume_without_room_is_told_as_such(world: &impl World) -> Result<()> {
+    // A limit that the playground enforces. etcd's first log alone is larger.
+    let mut tiny = spec(1);
+    tiny["storageSpec"] = json!({"medium": "Memory", "volumeSizeRequest": "16Mi"});
+    world.create("tiny", tiny).await?;
+    world.says("tiny", "DiskFull: 16777216 bytes are left").await?;
+    world.condition("tiny", "Available", "False").await.map(drop)
+}

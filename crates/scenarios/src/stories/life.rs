@@ -1,0 +1,156 @@
+//! The life of a cluster on real etcd: founded, scaled, put to sleep, deleted, adopted. Every scenario keeps a writer going;
+//! every write that etcd acknowledged must be there at the end.
+
+use anyhow::{Result, ensure};
+use serde_json::json;
+
+use crate::{World, Writer, spec, until, version};
+
+pub async fn a_cluster_goes_through_every_size_and_loses_no_acknowledged_write(
+    world: &impl World,
+) -> Result<()> {
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    let id = world.one_cluster_id("demo").await?;
+    let writer = Writer::start(world, "demo");
+    for size in [5, 1, 0, 3, 5] {
+        world.scale("demo", size).await?;
+        world.settled("demo", size).await?;
+    }
+    let acknowledged = writer.stop().await?;
+    acknowledged.are_all_there(world, "demo").await?;
+    ensure!(world.one_cluster_id("demo").await? == id, "the cluster id changed");
+    ensure!(world.volumes_of("demo").await?.len() == 5, "volumes of removed members are deleted");
+    Ok(())
+}
+
+pub async fn without_tls_a_cluster_is_founded_and_scaled_as_well(world: &impl World) -> Result<()> {
+    let mut plain = spec(1);
+    plain["tls"] = json!({"provider": "disabled"});
+    world.create("plain", plain).await?;
+    world.settled("plain", 1).await?;
+    let writer = Writer::start(world, "plain");
+    world.scale("plain", 3).await?;
+    world.settled("plain", 3).await?;
+    writer.stop().await?.are_all_there(world, "plain").await
+}
+
+pub async fn retained_volumes_wait_for_a_human_and_are_served_after_the_annotation(
+    world: &impl World,
+) -> Result<()> {
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    let id = world.one_cluster_id("demo").await?;
+    let writer = Writer::start(world, "demo");
+    until("something is written", async || {
+        Ok(if writer.has_written() { Ok(()) } else { Err("nothing".into()) })
+    })
+    .await?;
+    let acknowledged = writer.stop().await?;
+    world.delete("demo").await?;
+    ensure!(world.volumes_of("demo").await?.len() == 3, "volumes are retained");
+
+    world.create("demo", spec(3)).await?;
+    let message = world.condition("demo", "ExistingData", "True").await?;
+    ensure!(message.contains(&format!("operator.etcd.io/adopt={id}")), "{message}");
+    ensure!(world.pods_of("demo").await?.is_empty(), "nothing is started");
+
+    let annotation = json!({"metadata": {"annotations": {"operator.etcd.io/adopt": id}}});
+    world.patch("demo", annotation).await?;
+    world.settled("demo", 3).await?;
+    ensure!(world.one_cluster_id("demo").await? == id, "the adopted cluster keeps its id");
+    acknowledged.are_all_there(world, "demo").await
+}
+
+pub async fn h05_once_retained_volumes_are_deleted_a_new_cluster_has_new_names_and_another_id(
+    world: &impl World,
+) -> Result<()> {
+    world.create("demo", spec(1)).await?;
+    world.settled("demo", 1).await?;
+    let (id, token) = (world.cluster_id("demo").await?, world.status("demo").await?["clusterToken"].clone());
+    world.delete("demo").await?;
+    world.create("demo", spec(1)).await?;
+    world.condition("demo", "ExistingData", "True").await?;
+    world.delete_volume("demo-0").await?;
+    world.settled("demo", 1).await?;
+    ensure!(world.one_cluster_id("demo").await? != id, "another cluster has another id");
+    ensure!(world.status("demo").await?["clusterToken"] != token, "and another token");
+    ensure!(world.member_ids("demo").await?.contains_key("demo-1"), "and another name");
+    Ok(())
+}
+
+pub async fn volumes_go_with_the_cluster_when_retention_says_so(world: &impl World) -> Result<()> {
+    let mut gone = spec(3);
+    gone["storageSpec"]["retention"] = json!({"whenDeleted": "Delete"});
+    world.create("gone", gone).await?;
+    world.settled("gone", 3).await?;
+    world.delete("gone").await?;
+    until("the volumes are gone", async || {
+        let left = world.volumes_of("gone").await?.len();
+        Ok(if left == 0 { Ok(()) } else { Err(format!("{left} left")) })
+    })
+    .await
+}
+
+pub async fn edits_in_quick_succession_during_bootstrap_end_in_one_cluster_of_the_last_size(
+    world: &impl World,
+) -> Result<()> {
+    world.create("demo", spec(3)).await?;
+    for size in [5, 3, 4] {
+        world.scale("demo", size).await?;
+    }
+    world.settled("demo", 4).await?;
+    world.one_cluster_id("demo").await?;
+    Ok(())
+}
+
+pub async fn a_version_that_does_not_exist_is_told_and_cured_by_the_right_one(
+    world: &impl World,
+) -> Result<()> {
+    let mut wrong = spec(3);
+    wrong["version"] = json!("3.6.999");
+    world.create("demo", wrong).await?;
+    world.says("demo", "ImagePull").await?;
+    world.patch("demo", json!({"spec": {"version": version()}})).await?;
+    world.settled("demo", 3).await?;
+    world.one_cluster_id("demo").await?;
+    Ok(())
+}
+
+pub async fn a_cluster_deleted_during_bootstrap_and_made_again_at_once_is_one_cluster(
+    world: &impl World,
+) -> Result<()> {
+    world.create("demo", spec(3)).await?;
+    until("volumes are being made", async || {
+        let volumes = world.volumes_of("demo").await?.len();
+        Ok(if volumes > 0 { Ok(()) } else { Err("none".into()) })
+    })
+    .await?;
+    world.delete("demo").await?;
+    world.create("demo", spec(3)).await?;
+    // Where the first had already formed, its volumes wait for a human; both ends are right, a mixture is not.
+    let settled = world.settled("demo", 3);
+    let asked = world.condition("demo", "ExistingData", "True");
+    tokio::select! {
+        settled = settled => settled?,
+        asked = asked => drop(asked?),
+    }
+    if !world.pods_of("demo").await?.is_empty() {
+        world.one_cluster_id("demo").await?;
+    }
+    Ok(())
+}
+
+pub async fn a_settled_cluster_writes_nothing_to_the_api(world: &impl World) -> Result<()> {
+    world.create("calm", spec(1)).await?;
+    world.settled("calm", 1).await?;
+    let object_version =
+        async || Ok::<_, anyhow::Error>(world.clusters().get("calm").await?.metadata.resource_version);
+    let (before, objects) =
+        (object_version().await?, world.pods_of("calm").await?[0].metadata.resource_version.clone());
+    // Two calm looks at etcd (10 s each) pass.
+    tokio::time::sleep(std::time::Duration::from_secs(21)).await;
+    ensure!(object_version().await? == before, "the status of a calm cluster was written");
+    ensure!(world.pods_of("calm").await?[0].metadata.resource_version == objects, "its Pod was written");
+    Ok(())
+}

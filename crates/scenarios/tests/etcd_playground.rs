@@ -1,0 +1,71 @@
+//! What only a playground shows: that it can not start, that it comes back, that its port is taken.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, ensure};
+use quorate_scenarios::{Playground, Writer, refused, spec, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_playground_started_again_brings_the_same_cluster_with_its_data() -> Result<()> {
+    let mut world = Playground::start().await?;
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
+    let writer = Writer::start(&world, "demo");
+    until("it writes", async || Ok(if writer.has_written() { Ok(()) } else { Err("not yet".into()) }))
+        .await?;
+    let acknowledged = writer.stop().await?;
+    world.restart().await?;
+    world.settled("demo", 3).await?;
+    ensure!(world.one_cluster_id("demo").await? == id && world.member_ids("demo").await? == members);
+    acknowledged.are_all_there(&world, "demo").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_playground_that_can_not_start_says_why_and_what_to_do() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let at = |name: &str| dir.path().join(name);
+    let none = at("no-etcd-here");
+    std::fs::create_dir(&none)?;
+    let told = |dir: &PathBuf, args: &[&str]| refused(dir, args);
+
+    let text = told(&at("a"), &["--detach", "--etcd-bin-dir", &none.display().to_string()])?;
+    ensure!(text.contains("no etcd found in") && text.contains("cargo xtask tools"), "{text}");
+
+    let file = at("a-file");
+    std::fs::write(&file, "not a directory")?;
+    let text = told(&file, &["--detach"])?;
+    ensure!(text.contains("cannot write to") && text.contains("--dir"), "{text}");
+
+    let foreign = at("documents");
+    std::fs::create_dir(&foreign)?;
+    std::fs::write(foreign.join("thesis.txt"), "precious")?;
+    let text = told(&foreign, &["--detach", "--fresh"])?;
+    ensure!(text.contains("something else than a playground"), "{text}");
+    ensure!(foreign.join("thesis.txt").is_file());
+
+    let world = Playground::start().await?;
+    let text = told(&world.path().to_owned(), &["--detach", "--empty"])?;
+    ensure!(text.contains("already runs") && text.contains("playground down"), "{text}");
+
+    let text = told(&at("b"), &["status"])?;
+    ensure!(text.contains("no playground runs on"), "{text}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_port_that_was_taken_meanwhile_is_replaced_by_another() -> Result<()> {
+    let mut world = Playground::start().await?;
+    let port = |text: &str| -> Option<u16> {
+        text.split("https://127.0.0.1:").nth(1)?.split(['"', '\n']).next()?.parse().ok()
+    };
+    let kubeconfig = world.path().join("kubeconfig");
+    let before = port(&std::fs::read_to_string(&kubeconfig)?).context("the kubeconfig names no port")?;
+    world.down()?;
+    let _taken = std::net::TcpListener::bind(("127.0.0.1", before))?;
+    world.restart().await?;
+    let after = port(&std::fs::read_to_string(&kubeconfig)?).context("the kubeconfig names no port")?;
+    ensure!(after != before);
+    world.create("demo", spec(1)).await?;
+    world.settled("demo", 1).await
+}
