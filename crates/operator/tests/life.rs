@@ -89,10 +89,7 @@ async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()>
     .await?;
     // Each pass over the hung one now waits two seconds for nothing; whoever waited for it would be later by that.
     let beside = ten_more(&world, "after").await?;
-    assert!(
-        beside < undisturbed * 2 + Duration::from_secs(1),
-        "{beside:?} instead of {undisturbed:?}"
-    );
+    assert!(beside < undisturbed * 2 + Duration::from_secs(1), "{beside:?} instead of {undisturbed:?}");
     Ok(())
 }
 

@@ -3,18 +3,20 @@
 //!
 //! - [`mod@stories`]: the behaviours; each keeps a writer going where writes matter
 //! - [`Eyes`]: what a person sees and does through the API and through etcd, the same everywhere
-//! - [`Playground`]: its world; what it breaks, it breaks with `quorate playground fault`
+//! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`Writer`]: writes all the time, and judges at the end
 //!
 //! This crate never looks into the operator: whatever it knows, it knows from outside.
 
 mod eyes;
+mod kubernetes;
 mod playground;
 pub mod stories;
 mod world;
 mod writer;
 
 pub use eyes::{Eyes, client, is_ready, until};
+pub use kubernetes::Kubernetes;
 pub use playground::{Playground, refused};
 pub use world::{Blow, World};
 pub use writer::{Acknowledged, Writer};
