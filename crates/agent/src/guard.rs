@@ -63,6 +63,10 @@ pub struct GuardArgs {
     /// Whether the volume must hold data.
     #[arg(long, value_enum)]
     pub expect: Expect,
+    /// A file that says `true` once the member has joined its cluster: then its data must be there, whatever `--expect`
+    /// says. The Pod that the guard runs in can start over long after its first start.
+    #[arg(long)]
+    pub joined: Option<PathBuf>,
     /// The cluster's id, once it is known: data of another are refused.
     #[arg(long)]
     pub cluster_id: Option<ClusterId>,
@@ -128,7 +132,7 @@ fn judge(args: &GuardArgs, facts: &mut Facts) -> Result<String, Refusal> {
 
     same_member(&own, stamp.as_ref(), &data)?;
     same_cluster(args, &data)?;
-    present_as_expected(args.expect, stamp.as_ref(), &data)?;
+    present_as_expected(expected(args)?, stamp.as_ref(), &data)?;
     data.check()?;
     facts.free_bytes = Some(volume::writable_with_room(&args.identity, &data)?);
 
@@ -174,6 +178,18 @@ fn same_cluster(args: &GuardArgs, data: &Data) -> Result<(), Refusal> {
             format!("the data on the volume belong to cluster {}, not to {expected}", origin.cluster_id),
         )),
         _ => Ok(()),
+    }
+}
+
+/// What the operator expects by now.
+fn expected(args: &GuardArgs) -> Result<Expect, Refusal> {
+    let Some(file) = &args.joined else { return Ok(args.expect) };
+    match fs::read_to_string(file) {
+        Ok(mark) if mark.trim() == "true" => Ok(Expect::Data),
+        Ok(_) => Ok(args.expect),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(args.expect),
+        // It may say so: better no start than one on data that were lost.
+        Err(error) => Err(Refusal::unreadable(file, &error)),
     }
 }
 

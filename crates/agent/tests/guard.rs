@@ -62,6 +62,7 @@ impl Volume {
             cluster_uid: "uid-1".to_owned(),
             member: "demo-0".to_owned(),
             expect,
+            joined: None,
             cluster_id: None,
             termination_log: self.0.path().join("termination-log"),
         }
@@ -289,4 +290,16 @@ fn agent_guard(args: &GuardArgs, tmpfs: Option<&str>) -> Output {
         .arg("--termination-log")
         .arg(&args.termination_log);
     command.output().unwrap()
+}
+
+#[tokio::test]
+async fn h01_a_member_that_has_joined_needs_its_data_also_where_its_pod_was_made_for_a_first_start() {
+    let volume = Volume::empty();
+    let mark = volume.0.path().join("joined");
+    let args = || GuardArgs { joined: Some(mark.clone()), ..volume.args(Expect::Fresh) };
+    assert_fit(&inspect(&args()));
+    fs::write(&mark, "").unwrap();
+    assert_fit(&inspect(&args()));
+    fs::write(&mark, "true").unwrap();
+    assert_eq!(inspect(&args()).verdict, GuardVerdict::DataMissing);
 }

@@ -48,5 +48,12 @@ pub const CLUSTER_TOKEN: &str = "operator.etcd.io/cluster-token";
 /// Annotation on Pods: the revision of everything that shaped them.
 pub const REVISION: &str = "operator.etcd.io/revision";
 
+/// Annotation on Pods whose member has joined its cluster: an empty volume is a loss from then on. The value is
+/// [`JOINED_VALUE`].
+pub const JOINED: &str = "operator.etcd.io/joined";
+
+/// The value of [`JOINED`].
+pub const JOINED_VALUE: &str = "true";
+
 /// The finalizer on EtcdClusters: Pods stop and the retention policy is carried out before the object goes.
 pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";

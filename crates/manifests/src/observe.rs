@@ -95,8 +95,8 @@ pub fn cluster_ref(cluster: &EtcdCluster) -> ClusterRef {
     ClusterRef::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// What the spec asks for. Where it can not be honoured, members are looked after as was committed; only the size is
-/// still followed. An object that is being deleted needs no more of its spec than what becomes of volumes.
+/// What the spec asks for. Where it can not be honoured, members are looked after as was committed; only size and
+/// retention are still followed. An object that is being deleted needs no more of its spec than what becomes of volumes.
 fn wanted(
     cluster: &EtcdCluster,
     record: &Record,
@@ -106,11 +106,13 @@ fn wanted(
         Ok(wanted) => return Ok((wanted, None)),
         Err(invalid) => invalid,
     };
-    let size = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
     match &record.target {
-        Some(committed) => Ok((Target { size, ..committed.clone() }, Some(invalid))),
+        Some(committed) => {
+            let wish = target::always_safe(cluster);
+            Ok((committed.clone().with_what_is_always_safe(&wish), Some(invalid)))
+        }
         None if cluster.metadata.deletion_timestamp.is_some() => {
-            Ok((target::for_deletion(cluster), Some(invalid)))
+            Ok((target::always_safe(cluster), Some(invalid)))
         }
         None => Err(invalid),
     }

@@ -90,11 +90,15 @@ pub fn pod(member: &Member<'_>) -> Value {
 }
 
 fn metadata(member: &Member<'_>) -> Value {
-    let Member { cluster, at, target, name, .. } = member;
+    let Member { cluster, at, target, name, boot, .. } = member;
     let mut all = target.pod.labels.clone();
     all.extend(labels::of_member(at, name));
     let mut annotations = target.pod.annotations.clone();
     annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
+    // From the start where the member has joined before: there is nothing to mark later.
+    if *boot == Boot::Resume {
+        annotations.insert(keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
+    }
     let mut metadata = labels::owned(cluster, at, name.as_str().to_owned());
     metadata.labels = Some(all);
     metadata.annotations = Some(annotations);
@@ -133,7 +137,7 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
             json!({ "name": "data", "emptyDir": { "medium": "Memory", "sizeLimit": of(target.storage.bytes) } })
         }
     };
-    let mut volumes = vec![data];
+    let mut volumes = vec![data, containers::joined_volume()];
     if target.tls {
         volumes
             .extend(containers::MOUNTED.map(|(certificate, volume, _)| tls_volume(certificate, volume, at)));

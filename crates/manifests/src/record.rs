@@ -73,12 +73,13 @@ fn read_member(status: &MemberStatus) -> Member {
         stage,
         id: status.id.as_deref().and_then(|id| id.parse().ok()),
         volume: status.volume_uid.as_deref().map(Uid::new),
+        version: status.version.as_deref().and_then(|version| version.parse().ok()),
         since: Instant(status.phase_since.0.as_millisecond()),
     }
 }
 
 fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus>) -> MemberStatus {
-    let Member { stage, id, volume, since } = member;
+    let Member { stage, id, volume, version, since } = member;
     let (phase, leaving) = match stage {
         Stage::Seed => (MemberPhase::Seed, None),
         Stage::Joining => (MemberPhase::Joining, None),
@@ -104,7 +105,7 @@ fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus
         role: before.and_then(|before| before.role),
         is_leader: before.is_some_and(|before| before.is_leader),
         healthy: before.is_some_and(|before| before.healthy),
-        version: before.and_then(|before| before.version.clone()),
+        version: version.map(|version| version.to_string()),
         node_name: before.and_then(|before| before.node_name.clone()),
         pvc_name: before.and_then(|before| before.pvc_name.clone()),
         reason: before.and_then(|before| before.reason.clone()),

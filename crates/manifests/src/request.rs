@@ -127,6 +127,15 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             });
             write(Kind::Pod, member.as_str(), Act::Create(made))
         }
+        Effect::MarkJoined { member, pod } => {
+            let seen = snapshot.pods.get(member).filter(|seen| seen.uid == *pod);
+            let patch = json!({ "metadata": {
+                "uid": pod.as_str(),
+                "resourceVersion": seen.map(|seen| &seen.resource_version),
+                "annotations": { keys::JOINED: keys::JOINED_VALUE },
+            } });
+            write(Kind::Pod, member.as_str(), Act::Patch(patch))
+        }
         Effect::DeletePod { member, pod, resource_version, step: _ } => {
             write(Kind::Pod, member.as_str(), delete(pod, resource_version))
         }

@@ -85,9 +85,9 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
     Ok(Target { size, version, pod, storage, tls })
 }
 
-/// What is left to know of a cluster that is being deleted, whose spec can not be honoured and of which nothing was ever
-/// committed: what becomes of its volumes.
-pub(crate) fn for_deletion(cluster: &EtcdCluster) -> Target {
+/// What can be taken of a spec that can not be honoured: how many members, and what becomes of volumes. It is all there
+/// is to know of a cluster that is being deleted and of which nothing was ever committed.
+pub(crate) fn always_safe(cluster: &EtcdCluster) -> Target {
     let rest = cluster::StorageSpec { retention: cluster.spec.storage_spec.retention, ..Default::default() };
     let pod = PodShape {
         revision: PodRevision::default(),
@@ -100,7 +100,8 @@ pub(crate) fn for_deletion(cluster: &EtcdCluster) -> Target {
         resources: String::new(),
     };
     let storage = storage(&rest).expect("the defaults of a storage spec are sound");
-    Target { size: 0, version: Version::new(0, 0, 0), pod, storage, tls: false }
+    let size = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
+    Target { size, version: Version::new(0, 0, 0), pod, storage, tls: false }
 }
 
 /// The whole reference, or the repository with the version as its tag. etcd's own tags begin with a `v`.

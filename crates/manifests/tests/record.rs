@@ -24,11 +24,13 @@ fn stage() -> impl Strategy<Value = Stage> {
 }
 
 fn member() -> impl Strategy<Value = Member> {
-    let (id, volume) = (any::<Option<u64>>(), prop::option::of(text()));
-    (stage(), id, volume, 0..4_000_000_000_000_i64).prop_map(|(stage, id, volume, since)| Member {
+    let (id, volume, version) = (any::<Option<u64>>(), prop::option::of(text()), prop::option::of(version()));
+    let since = 0..4_000_000_000_000_i64;
+    (stage(), id, volume, version, since).prop_map(|(stage, id, volume, version, since)| Member {
         stage,
         id: id.map(MemberId),
         volume: volume.map(Uid::new),
+        version,
         since: Instant(since),
     })
 }
@@ -67,10 +69,12 @@ fn storage() -> impl Strategy<Value = Storage> {
         })
 }
 
+fn version() -> impl Strategy<Value = Version> {
+    any::<(u16, u16, u16)>().prop_map(|(major, minor, patch)| Version::new(major, minor, patch))
+}
+
 fn target() -> impl Strategy<Value = Target> {
-    let version =
-        any::<(u16, u16, u16)>().prop_map(|(major, minor, patch)| Version::new(major, minor, patch));
-    (0..10_usize, version, pod(), storage(), any::<bool>())
+    (0..10_usize, version(), pod(), storage(), any::<bool>())
         .prop_map(|(size, version, pod, storage, tls)| Target { size, version, pod, storage, tls })
 }
 

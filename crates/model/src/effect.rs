@@ -52,6 +52,14 @@ pub enum Effect {
         /// The member its data belong to.
         member_id: MemberId,
     },
+    /// Mark a Pod as one whose member has joined. A Pod may start over on its node, with all its containers and on a
+    /// volume that was emptied meanwhile; its guard, made for a first start, must not let that pass for one.
+    MarkJoined {
+        /// Whose.
+        member: MemberName,
+        /// The Pod that was seen.
+        pod: Uid,
+    },
     /// Ask a volume for more bytes.
     ExpandVolume {
         /// Whose.
@@ -243,6 +251,8 @@ pub enum Waiting {
     VolumeGoing(MemberName),
     /// A volume is missing and can not be made again empty: the data were on it.
     VolumeLost(MemberName),
+    /// Pods run of which status knows nothing, and nothing says whose data they hold.
+    UnknownPods(Vec<MemberName>),
     /// No quorum answers (R11).
     Quorum {
         /// Voters that answer.
@@ -310,8 +320,12 @@ pub enum Unsafe {
     SplitBrain,
 }
 
-/// The deadline for a learner to get in sync before it is rolled back (G5).
+/// The deadline for a learner to run before it is rolled back (G5).
 pub const LEARNER_DEADLINE: Span = Span::seconds(600);
+
+/// The deadline for a learner that runs to say something. etcd serves nobody before it has caught up, so a large database
+/// is long silence: 8 GiB, the most that etcd recommends, at 2.5 MB/s.
+pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Effect {
     /// The protocol step this effect is.
@@ -331,7 +345,10 @@ impl Effect {
             Self::Promote { .. } => Step::G6,
             Self::RemoveMember { .. } => Step::S3,
             Self::ApplyClientService => Step::B7,
-            Self::ApplyBudget { .. } | Self::StampVolume { .. } | Self::ExpandVolume { .. } => Step::K1,
+            Self::ApplyBudget { .. }
+            | Self::StampVolume { .. }
+            | Self::MarkJoined { .. }
+            | Self::ExpandVolume { .. } => Step::K1,
         }
     }
 
@@ -345,6 +362,7 @@ impl Effect {
             | Self::IssueCertificates
             | Self::CreateVolume { .. }
             | Self::StampVolume { .. }
+            | Self::MarkJoined { .. }
             | Self::ExpandVolume { .. }
             | Self::CreatePod { .. }
             | Self::DeletePod { .. }
@@ -416,6 +434,7 @@ impl fmt::Display for Effect {
             Self::StampVolume { member, cluster_id, member_id, .. } => {
                 write!(f, "stamp volume {member} with cluster {cluster_id} member {member_id}")
             }
+            Self::MarkJoined { member, .. } => write!(f, "mark Pod {member} as joined"),
             Self::ExpandVolume { member, bytes, .. } => write!(f, "expand volume {member} to {bytes} bytes"),
             Self::CreatePod { member, boot, peers } => {
                 let boot = match boot {
@@ -514,12 +533,22 @@ impl fmt::Display for Waiting {
                 }
                 f.write_str("; Pods are restarted on their own volumes and nothing else is done")
             }
+            Self::UnknownPods(pods) => {
+                let pods: Vec<&str> = pods.iter().map(MemberName::as_str).collect();
+                write!(
+                    f,
+                    "status was lost while {} run(s) with data in memory; no second cluster is founded beside. Save the \
+                     data, then delete the Pods to found a new cluster",
+                    pods.join(", ")
+                )
+            }
             Self::FirstLeader => f.write_str("the members elect their first leader"),
             Self::InSync(member) => write!(f, "learner {member} catches up"),
             Self::Sick(member, why) => write!(f, "{member} is not healthy: {why}"),
             Self::UnmanagedMember(id, url) => write!(
                 f,
-                "member {id} at {url} is not of our making; remove it with etcdctl member remove {id}, or leave it"
+                "member {id} at {url} is not of our making; until it is removed (etcdctl member remove {id}), nothing \
+                 is scaled or rolled"
             ),
             Self::VersionRefused(why) | Self::SafePoint(why) => f.write_str(why),
             Self::Unsafe(why) => write!(f, "{why}"),

@@ -6,6 +6,7 @@ use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, Ordinal, Token, Uid};
 use crate::target::Target;
 use crate::time::Instant;
+use crate::version::Version;
 
 /// The latched part of a cluster's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,8 @@ pub struct Member {
     pub id: Option<MemberId>,
     /// The uid of its volume: a volume of that name with another uid is not its volume.
     pub volume: Option<Uid>,
+    /// The version that it last said it runs: what its data are of, also while it sleeps or is silent.
+    pub version: Option<Version>,
     /// Since when it is in this stage.
     pub since: Instant,
 }

@@ -83,6 +83,15 @@ pub enum Retention {
 }
 
 impl Target {
+    /// This one with size and retention of another wish: they shape no Pod, and a wish to keep data is never too late.
+    #[must_use]
+    pub fn with_what_is_always_safe(mut self, wish: &Self) -> Self {
+        self.size = wish.size;
+        self.storage.when_deleted = wish.storage.when_deleted;
+        self.storage.when_scaled = wish.storage.when_scaled;
+        self
+    }
+
     /// Whether `other` would bootstrap a different set of members: everything but what can be changed under them
     /// (retention).
     pub fn shapes_the_same_set(&self, other: &Self) -> bool {

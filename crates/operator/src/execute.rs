@@ -1,5 +1,5 @@
 //! Carries a plan out, in order, and decides nothing: every effect becomes the one request that `manifests` made of it, or
-//! the one call to etcd that it names. The first that does not succeed ends the pass; the next pass looks again.
+//! the one call to etcd that it names. The first that does not succeed ends the pass, save upkeep; the next pass looks again.
 //!
 //! Nothing is retried here. A membership call whose reply is lost is not failed and not done: it is unknown (R8).
 
@@ -10,7 +10,7 @@ pub(crate) mod send;
 use futures::future::join_all;
 use quorate_api::EtcdCluster;
 use quorate_manifests::Seen;
-use quorate_model::{ClusterRef, Effect, Record, Snapshot};
+use quorate_model::{ClusterRef, Effect, Record, Snapshot, Step};
 
 use crate::cluster::Shared;
 use crate::cluster::pace::Ended;
@@ -56,6 +56,7 @@ pub(crate) async fn carry_out(
     own: &mut Own,
 ) -> Result<(), Stopped> {
     let mut cluster = cluster.clone();
+    let mut aside = None;
     for group in effects.chunk_by(go_together) {
         if scene.shared.stop.is_cancelled() {
             return Err(Stopped::quietly(Ended::Waiting));
@@ -77,11 +78,19 @@ pub(crate) async fn carry_out(
                 }
             }
         }
-        if let Some(stopped) = stopped {
-            return Err(stopped);
+        match stopped {
+            Some(stopped) if group.iter().all(stands_aside) => aside = aside.or(Some(stopped)),
+            Some(stopped) => return Err(stopped),
+            None => {}
         }
     }
-    Ok(())
+    aside.map_or(Ok(()), Err)
+}
+
+/// Nothing builds on upkeep, and what it meets may last: a storage class that can not expand, a name that is taken. It is
+/// told, and the members are looked after all the same.
+fn stands_aside(effect: &Effect) -> bool {
+    matches!(effect.step(), Step::K1 | Step::B7)
 }
 
 /// Creates of one step do not build on each other, so they are sent side by side. Everything else waits for what stands
@@ -97,6 +106,7 @@ fn creates(effect: &Effect) -> bool {
         | Effect::CreateVolume { .. }
         | Effect::CreatePod { .. }
         | Effect::StampVolume { .. }
+        | Effect::MarkJoined { .. }
         | Effect::ApplyClientService
         | Effect::ApplyBudget { .. } => true,
         Effect::AddFinalizer
@@ -192,6 +202,7 @@ async fn one(
         | Effect::IssueCertificates
         | Effect::CreateVolume { .. }
         | Effect::StampVolume { .. }
+        | Effect::MarkJoined { .. }
         | Effect::ExpandVolume { .. }
         | Effect::CreatePod { .. }
         | Effect::DeletePod { .. }

@@ -74,6 +74,7 @@ fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
                     stage: Stage::Voter,
                     id: volume.member_id,
                     volume: Some(volume.uid.clone()),
+                    version: None,
                     since: now,
                 },
             );

@@ -32,7 +32,7 @@ pub(crate) fn found(draft: &mut Draft<'_>) -> Flow {
         }
     }
     if draft.record.members.is_empty() {
-        if draft.seen.wanted.size == 0 {
+        if draft.seen.wanted.size == 0 || others_run(draft) {
             return DONE;
         }
         begin_attempt(draft);
@@ -76,10 +76,21 @@ fn latch_cluster(draft: &mut Draft<'_>, list: &List) {
     });
 }
 
+/// Pods of this incarnation without any record of it: status was lost. Where volumes tell who they are, they were adopted
+/// before; data in memory tell nothing, and a second cluster must not be founded beside them.
+fn others_run(draft: &mut Draft<'_>) -> bool {
+    let others: Vec<MemberName> = draft.seen.pods.keys().cloned().collect();
+    if others.is_empty() || draft.record.attempt > 0 {
+        return false;
+    }
+    draft.wait(Waiting::UnknownPods(others));
+    true
+}
+
 fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     let record = &draft.record;
     let committed = record.target.as_ref()?;
-    if record.members.is_empty() {
+    if record.members.is_empty() || has_served(draft) {
         return None;
     }
     if !committed.shapes_the_same_set(&draft.seen.wanted) {
@@ -95,6 +106,16 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     }
     let emptied = |seed| draft.pod(seed).is_some_and(|pod| pod.already_bootstrapped && pod.restarts > 0);
     record.members.keys().any(emptied).then_some(Abandoned::VolumeEmptied)
+}
+
+/// A member is Ready only once it runs with a quorum, and a volume is stamped only once the cluster id is latched. Whatever
+/// keeps us from seeing the cluster, there is one: it is waited for and never cleared away.
+fn has_served(draft: &Draft<'_>) -> bool {
+    let serves = |seed: &MemberName| {
+        draft.pod(seed).is_some_and(|pod| pod.ready)
+            || draft.volume(seed).is_some_and(|volume| volume.cluster_id.is_some())
+    };
+    draft.record.members.keys().any(serves)
 }
 
 /// BA: Pods first, then volumes, then the names. `true` once nothing of the attempt is left.

@@ -8,7 +8,12 @@ use crate::draft::Draft;
 use crate::upgrade;
 
 pub(crate) fn target(draft: &mut Draft<'_>) {
-    let Some(committed) = draft.record.target.clone() else { return };
+    let Some(committed) = draft.record.target.clone() else {
+        // A founded cluster whose status lost it: what is asked for now is all there is to go by.
+        let wanted = draft.seen.wanted.clone();
+        draft.latch(Step::T1, |record| record.target = Some(wanted));
+        return;
+    };
     let mut wanted = wanted(draft, &committed);
     if wanted == committed {
         return;
@@ -17,10 +22,10 @@ pub(crate) fn target(draft: &mut Draft<'_>) {
         draft.wait(Waiting::SafePoint(format!("the edit is taken up when learner {member} is a voter")));
         return;
     }
-    if let Err(why) = upgrade::permits(draft.seen, draft.now, &committed, &wanted) {
+    if let Err(why) = upgrade::permits(draft.seen, &draft.record, draft.now, wanted.version) {
         draft.wait(Waiting::VersionRefused(why));
         // The rest of the edit waits with the version: its flags are meant for it.
-        wanted = Target { size: wanted.size, ..committed.clone() };
+        wanted = committed.clone().with_what_is_always_safe(&wanted);
     }
     if wanted != committed {
         draft.latch(Step::T1, |record| record.target = Some(wanted));

@@ -1,6 +1,7 @@
 //! Deletion of the cluster: D1 stop the Pods, D2 volumes by the retention policy, D3 let the object go. Services,
 //! budget and Secrets go with it by their owner reference.
 
+use quorate_model::snapshot::Volume;
 use quorate_model::target::Retention;
 use quorate_model::{Effect, MemberName, Step};
 
@@ -29,6 +30,10 @@ fn clear_volumes(draft: &mut Draft<'_>) -> bool {
     if draft.record.is_bootstrapped() && draft.seen.wanted.storage.when_deleted == Retention::Retain {
         return true;
     }
-    let volumes: Vec<MemberName> = draft.seen.volumes.keys().cloned().collect();
+    let retain = draft.seen.wanted.storage.when_deleted == Retention::Retain;
+    // A stamp says that a cluster served from it, also where status does not know it any more.
+    let stays = |volume: &Volume| retain && volume.cluster_id.is_some();
+    let volumes = draft.seen.volumes.iter().filter(|(_, volume)| !stays(volume));
+    let volumes: Vec<MemberName> = volumes.map(|(name, _)| name.clone()).collect();
     for_all(&volumes, |member| draft.clear_volume(Step::D2, member))
 }

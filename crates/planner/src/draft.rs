@@ -97,7 +97,7 @@ impl<'a> Draft<'a> {
     pub(crate) fn promise_name(&mut self, step: Step, stage: Stage) -> MemberName {
         let ordinal = self.next_ordinal();
         let name = self.seen.cluster.member(ordinal);
-        let member = Member { stage, id: None, volume: None, since: self.now };
+        let member = Member { stage, id: None, volume: None, version: None, since: self.now };
         self.latch(step, |record| {
             record.next_ordinal = ordinal.next();
             record.members.insert(name.clone(), member);

@@ -2,10 +2,11 @@
 //! initial cluster; G5 wait until it is started and in sync; G6 promote. Every step looks at what is there, so a crash
 //! after any of them is taken up where it was left. A learner without progress is rolled back.
 
-use quorate_model::effect::{Boot, LEARNER_DEADLINE};
+use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::Pod;
 use quorate_model::target::Medium;
-use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
+use quorate_model::{Effect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::bootstrap;
 use crate::draft::{DONE, Draft, Flow, ON};
@@ -63,8 +64,19 @@ fn reason_to_roll_back(
     if draft.record.voters().count() >= target.size {
         return Some(Waiting::SafePoint(format!("{name} is no longer wanted")));
     }
-    (draft.now - since > LEARNER_DEADLINE)
-        .then(|| Waiting::SafePoint(format!("{name} did not get in sync within {LEARNER_DEADLINE}")))
+    let deadline = deadline(draft, name)?;
+    (draft.now - since > deadline)
+        .then(|| Waiting::SafePoint(format!("{name} did not get in sync within {deadline}")))
+}
+
+/// How long a learner may take. One that follows the leader has caught up: what keeps it from being promoted is another
+/// member, and to begin again from nothing would not help.
+fn deadline(draft: &Draft<'_>, name: &MemberName) -> Option<Span> {
+    if draft.said(name).is_some_and(|said| said.leader.is_some()) {
+        return None;
+    }
+    let runs = |pod: &Pod| pod.ip.is_some() && pod.trouble.is_none() && pod.guard.is_none();
+    Some(if draft.pod(name).is_some_and(runs) { LEARNER_SYNC_DEADLINE } else { LEARNER_DEADLINE })
 }
 
 /// G3.

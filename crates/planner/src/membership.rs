@@ -31,10 +31,35 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
             }
         });
     }
+    if let Some(version) = draft.said(name).map(|said| said.version)
+        && member.version != Some(version)
+    {
+        draft.latch(Step::K1, |record| {
+            if let Some(member) = record.members.get_mut(name) {
+                member.version = Some(version);
+            }
+        });
+    }
+    if member.stage == Stage::Voter && member.volume.is_none() {
+        find_volume(draft, name, listed);
+    }
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
     let promoted = !listed.is_learner && draft.said(name).is_some_and(|said| !said.is_learner);
     if member.stage == Stage::Joining && promoted {
         draft.enter(Step::G6, name, Stage::Voter);
+    }
+}
+
+/// A voter of ours whose record was lost: its volume is the one that carries its stamp, or that nobody stamped yet.
+fn find_volume(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
+    let Some(volume) = draft.volume(name) else { return };
+    let own = volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
+    if own && volume.member_id.is_none_or(|id| id == listed.id) && !volume.terminating {
+        draft.latch(Step::BX, |record| {
+            if let Some(member) = record.members.get_mut(name) {
+                member.volume = Some(volume.uid.clone());
+            }
+        });
     }
 }
 
@@ -60,7 +85,7 @@ fn settle_stranger(draft: &mut Draft<'_>, listed: &Listed) {
     let next = draft.next_ordinal();
     let (step, stage) =
         if listed.is_learner { (Step::S1, Stage::Leaving(Leaving::Stray)) } else { (Step::BX, Stage::Voter) };
-    let member = Member { stage, id: Some(listed.id), volume: None, since: draft.now };
+    let member = Member { stage, id: Some(listed.id), volume: None, version: None, since: draft.now };
     draft.latch(step, |record| {
         record.next_ordinal = next;
         record.members.insert(name, member);

@@ -27,7 +27,8 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
 
 fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
     match draft.record.target.as_ref().map(|target| target.storage.medium) {
-        Some(Medium::Memory) => draft.pod(voter).is_none(),
+        // A Pod may stay while its memory goes, when its node restarts.
+        Some(Medium::Memory) => draft.pod(voter).is_none() || guard_misses_data(draft, voter),
         Some(Medium::Disk) => never_started(draft, voter) && has_nothing(draft, voter),
         None => false,
     }
@@ -39,8 +40,12 @@ fn never_started(draft: &Draft<'_>, voter: &MemberName) -> bool {
 
 /// By the guard's word, or because the volume is not the one that was latched.
 fn has_nothing(draft: &Draft<'_>, voter: &MemberName) -> bool {
-    let refused = draft.pod(voter).and_then(|pod| pod.guard.as_ref());
     let latched = draft.record.members.get(voter).and_then(|member| member.volume.as_ref());
-    refused.is_some_and(|(verdict, _)| *verdict == GuardVerdict::DataMissing)
+    guard_misses_data(draft, voter)
         || (latched.is_some() && draft.volume(voter).map(|volume| &volume.uid) != latched)
+}
+
+fn guard_misses_data(draft: &Draft<'_>, voter: &MemberName) -> bool {
+    let refused = draft.pod(voter).and_then(|pod| pod.guard.as_ref());
+    refused.is_some_and(|(verdict, _)| *verdict == GuardVerdict::DataMissing)
 }

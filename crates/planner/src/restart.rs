@@ -4,12 +4,14 @@
 
 use quorate_model::effect::Boot;
 use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::List;
 use quorate_model::target::Medium;
 use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
 
 pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
+    stray_pods(draft);
     let peers = peers(draft);
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for member in members {
@@ -25,6 +27,24 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
             Some(_) | None => {}
         }
     }
+}
+
+/// A creation whose reply was lost may land when the member is long given up. Names are never used again, so such a Pod can
+/// only be in the way.
+fn stray_pods(draft: &mut Draft<'_>) {
+    let unknown = |name: &&MemberName| !draft.record.members.contains_key(*name);
+    let strays: Vec<MemberName> = draft.seen.pods.keys().filter(unknown).cloned().collect();
+    for stray in strays {
+        if draft.via().is_some() && draft.seen.list(draft.now).is_some_and(|list| !is_in(draft, list, &stray))
+        {
+            draft.clear_pod(Step::W2, &stray);
+        }
+    }
+}
+
+fn is_in(draft: &Draft<'_>, list: &List, name: &MemberName) -> bool {
+    let url = draft.seen.peer_url(name);
+    list.members.iter().any(|listed| listed.peer_url == url)
 }
 
 /// Made of another shape than the committed one.

@@ -7,6 +7,10 @@ use quorate_model::{MemberName, Step, Waiting};
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{restart, shrink};
 
+/// Raft entries that a voter in sync may be behind by: what writes add while members are asked one after the other. etcd
+/// keeps 5000 of them at hand for a follower (`SnapshotCatchUpEntries`).
+const LAG: u64 = 5000;
+
 pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
     let stale = draft.record.voters().filter(|voter| restart::is_stale(draft, voter));
     let next = stale.min_by_key(|voter| {
@@ -23,8 +27,13 @@ pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
     DONE
 }
 
-/// U6: another voter whose Pod is not ready.
+/// U6: another voter whose Pod is not ready, or that has not caught up yet.
 fn not_ready(draft: &Draft<'_>, next: &MemberName) -> Option<MemberName> {
-    let other = |voter: &&MemberName| *voter != next && draft.pod(voter).is_none_or(|pod| !pod.ready);
+    let applied = |voter: &MemberName| draft.said(voter).map(|said| said.applied);
+    let most = draft.record.voters().filter_map(applied).max().unwrap_or(0);
+    let is_in_sync = |voter: &MemberName| applied(voter).is_some_and(|applied| applied + LAG >= most);
+    let other = |voter: &&MemberName| {
+        *voter != next && (draft.pod(voter).is_none_or(|pod| !pod.ready) || !is_in_sync(voter))
+    };
     draft.record.voters().find(other).cloned()
 }

@@ -45,6 +45,7 @@ pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
         Effect::StampVolume { member, volume, .. } | Effect::ExpandVolume { member, volume, .. } => {
             may_change_volume(scene, member, volume)
         }
+        Effect::MarkJoined { member, pod } => may_mark(scene, member, pod),
         Effect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
         Effect::DeletePod { member, pod, resource_version, .. } => {
             may_delete_pod(scene, member, pod, resource_version)
@@ -145,6 +146,17 @@ fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Ju
     if recorded.volume.as_ref() == Some(volume) { Ok(()) } else { Err(Unsafe::NotItsVolume(member.clone())) }
 }
 
+/// Only of a voter: the mark is for ever, and makes an empty volume a loss.
+fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
+    if recorded(scene, member)?.stage != Stage::Voter {
+        return Err(Unsafe::NotRecorded(member.clone()));
+    }
+    match scene.seen.pods.get(member) {
+        Some(seen) if seen.uid == *pod && !seen.terminating => Ok(()),
+        Some(_) | None => Err(Unsafe::NotSeen(member.clone())),
+    }
+}
+
 /// R1, R2, R3.
 fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
     let recorded = recorded(scene, member)?;
@@ -195,10 +207,13 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
 /// Deleting this Pod takes nothing from a running cluster.
 fn is_free_to_go(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
     let record = scene.record;
-    let unserving = pod.finished || (!pod.ready && (pod.trouble.is_some() || pod.guard.is_some()));
-    let removed =
-        record.members.get(member).is_some_and(|recorded| matches!(recorded.stage, Stage::Leaving(_)))
-            && is_gone_from_list(scene, member).is_ok();
+    // What ails a Pod may be the probe alone, while etcd serves.
+    let serving = scene.seen.is_healthy(member, scene.now);
+    let unserving =
+        !serving && (pod.finished || (!pod.ready && (pod.trouble.is_some() || pod.guard.is_some())));
+    let no_member =
+        record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));
+    let removed = no_member && is_gone_from_list(scene, member).is_ok();
     scene.seen.deleting || record.hibernating || record.cluster_id.is_none() || unserving || removed
 }
 
@@ -212,8 +227,11 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let of = list.members.iter().filter(|listed| !listed.is_learner).count();
     let left =
         healthy_voters(scene.seen, scene.record, scene.now).filter(|healthy| healthy != member).count();
-    // One or two voters can not be restarted without a pause; their data stay, and all of them are healthy.
-    if of <= 2 || left >= quorum(of) {
+    // Of one or two voters none can be restarted without a pause. On a disk their data stay; in memory they would be lost
+    // with the Pod, and so would the quorum that has to remove the member.
+    let in_memory =
+        scene.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory);
+    if (of <= 2 && !in_memory) || left >= quorum(of) {
         Ok(())
     } else {
         Err(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
@@ -232,6 +250,7 @@ fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
         | Effect::IssueCertificates
         | Effect::CreateVolume { .. }
         | Effect::StampVolume { .. }
+        | Effect::MarkJoined { .. }
         | Effect::ExpandVolume { .. }
         | Effect::CreatePod { .. }
         | Effect::DeleteVolume { .. }

@@ -4,12 +4,14 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Listed;
 use quorate_model::target::Retention;
 use quorate_model::{Effect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
+use crate::safety;
 
 /// Takes every outstanding removal on; a member still in etcd's list holds up all other changes of membership.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -25,6 +27,9 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     for (name, why) in leaving {
         match draft.listed(&name) {
             Some(listed) => {
+                if why == Leaving::Shrink && reconsidered(draft, &name) {
+                    continue;
+                }
                 remove(draft, &name, listed);
                 return DONE;
             }
@@ -36,10 +41,24 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 
 /// S1, then as far as it goes at once.
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
-    if let Some(victim) = victim(draft) {
-        draft.enter(Step::S1, &victim, Stage::Leaving(Leaving::Shrink));
+    let Some(victim) = victim(draft) else { return ON };
+    if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &victim) {
+        draft.wait(Waiting::Unsafe(why));
+        return DONE;
     }
+    draft.enter(Step::S1, &victim, Stage::Leaving(Leaving::Shrink));
     finish(draft)
+}
+
+/// Another member fell sick since this one was chosen: it stays, and whoever is to go is chosen anew, the sick one first.
+fn reconsidered(draft: &mut Draft<'_>, victim: &MemberName) -> bool {
+    match safety::may_remove(draft.seen, &draft.record, draft.now, victim) {
+        Err(Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. }) => {
+            draft.enter(Step::S1, victim, Stage::Voter);
+            true
+        }
+        Ok(()) | Err(_) => false,
+    }
 }
 
 /// Moves leadership away from a member, to the healthy voter that applied most. `true` if it does not lead.

@@ -1,24 +1,28 @@
 //! Which version may follow which. etcd upgrades one minor at a time and never silently goes back.
 
-use quorate_model::{Instant, Minor, Snapshot, Target, Version};
+use quorate_model::record::Stage;
+use quorate_model::{Instant, Minor, Record, Snapshot, Version};
 
 /// 3.6 may only follow 3.5.26 or later: older ones bring back members that were removed (etcd-io/etcd#20967).
 const FLOOR_FOR_3_6: Version = Version::new(3, 5, 26);
 /// 3.7 may only follow 3.6.11 or later (etcd's upgrade page for 3.7).
 const FLOOR_FOR_3_7: Version = Version::new(3, 6, 11);
 
-/// Whether the wanted version may follow what the members run. The error says why not, for people.
-pub fn permits(seen: &Snapshot, now: Instant, committed: &Target, wanted: &Target) -> Result<(), String> {
-    if committed.version == wanted.version {
+/// Whether the wanted version may follow what every member's data are of: what it says now or, while it sleeps or is
+/// silent, what it said last; what was committed if it never spoke. The error says why not, for people.
+pub fn permits(seen: &Snapshot, record: &Record, now: Instant, wanted: Version) -> Result<(), String> {
+    let Some(committed) = record.target.as_ref().map(|target| target.version) else { return Ok(()) };
+    if committed == wanted {
         return Ok(());
     }
-    let mut running: Vec<Version> =
-        seen.etcd.answers.keys().filter_map(|member| Some(seen.said(member, now)?.version)).collect();
-    if running.is_empty() {
-        // Nobody says what the data are: take the committed version for what runs.
-        running.push(committed.version);
-    }
-    running.into_iter().try_for_each(|from| step(from, wanted.version))
+    let mut with_data = record.members.iter().filter(|(_, member)| match member.stage {
+        Stage::Voter | Stage::Leaving(_) => true,
+        Stage::Seed | Stage::Joining => false,
+    });
+    with_data.try_for_each(|(name, member)| {
+        let said = seen.said(name, now).map(|said| said.version);
+        step(said.or(member.version).unwrap_or(committed), wanted)
+    })
 }
 
 /// Whether one member may go from one version to another on its data.

@@ -2,6 +2,7 @@
 //! once the cluster is founded (B7), the identity on every volume, and the size of volumes.
 
 use quorate_model::quorum::quorum;
+use quorate_model::record::Stage;
 use quorate_model::target::Medium;
 use quorate_model::{Effect, MemberName, Waiting};
 
@@ -26,14 +27,23 @@ pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Flow {
 
 /// B7, and what keeps volumes in step with the record.
 pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
-    if !draft.seen.client_service {
+    // What somebody else has under our name is told (`halt`), and does not keep us from the rest.
+    let foreign = |object: String| draft.seen.foreign.contains(&object);
+    let at = draft.seen.cluster.clone();
+    let taken = foreign(format!("Service {}/{}-client", at.namespace, at.name));
+    let budget_taken = foreign(format!("PodDisruptionBudget {}/{}", at.namespace, at.name));
+    if !draft.seen.client_service && !taken {
         draft.propose(Effect::ApplyClientService);
     }
     let min_available = min_available(draft);
-    if draft.seen.budget != Some(min_available) {
+    if draft.seen.budget != Some(min_available) && !budget_taken {
         draft.propose(Effect::ApplyBudget { min_available });
     }
+    if !draft.seen.finalizer {
+        draft.propose(Effect::AddFinalizer);
+    }
     for member in safety::voters_by_record(&draft.record).cloned().collect::<Vec<_>>() {
+        mark(draft, &member);
         stamp(draft, &member);
         expand(draft, &member);
     }
@@ -45,6 +55,18 @@ fn min_available(draft: &Draft<'_>) -> usize {
     let target = draft.record.target.as_ref().map_or(0, |target| target.size);
     let voters = draft.record.voters().count().max(target);
     quorum(voters).max(voters.saturating_sub(1))
+}
+
+/// A Pod that was made on a member's data expects them anyway.
+fn mark(draft: &mut Draft<'_>, member: &MemberName) {
+    let is_voter = draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
+    if let Some(pod) = draft.pod(member)
+        && is_voter
+        && !pod.joined
+        && !pod.terminating
+    {
+        draft.propose(Effect::MarkJoined { member: member.clone(), pod: pod.uid.clone() });
+    }
 }
 
 fn stamp(draft: &mut Draft<'_>, member: &MemberName) {

@@ -2,7 +2,7 @@
 
 mod world;
 
-use quorate_model::effect::{Boot, LEARNER_DEADLINE, Unsafe};
+use quorate_model::effect::{Boot, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Answer, Listed};
 use quorate_model::{ClusterId, Effect, GuardVerdict, MemberId, PeerUrl, Plan, Revision, Version, Waiting};
@@ -93,6 +93,9 @@ fn h04_an_edit_during_bootstrap_never_mixes_two_initial_clusters() {
     }
     world.lose_pod("demo-2");
     (world.cluster_id, world.members) = (None, Vec::new());
+    for pod in world.seen.pods.values_mut() {
+        pod.ready = false;
+    }
     world.wish(5);
     let plan = world.plan();
     assert!(!creates_pod(&plan, Boot::New), "no Pod of the old set joins a new plan");
@@ -206,7 +209,7 @@ fn h09_a_learner_without_progress_is_rolled_back_and_growth_goes_on() {
         world.carry_out(plan);
     }
     world.silence("demo-3");
-    world.now = world.now + LEARNER_DEADLINE + quorate_model::Span(1);
+    world.now = world.now + LEARNER_SYNC_DEADLINE + quorate_model::Span(1);
     let plan = world.plan();
     assert!(matches!(plan.effects.as_slice(), [.., Effect::RemoveMember { .. }]), "{:?}", plan.effects);
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));

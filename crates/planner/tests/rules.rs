@@ -292,3 +292,100 @@ fn r12_two_cluster_ids_stop_every_effect() {
     world.seen.record.cluster_id = Some(ClusterId(1));
     assert_eq!(verdict(&mut world, &effect), Err(Unsafe::SplitBrain));
 }
+
+#[test]
+fn r5_a_learner_is_promoted_and_a_healthy_member_removed_only_while_the_other_voters_are_healthy() {
+    let mut world = World::running(3);
+    world.wish(4);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    let learner = world.members.iter().find(|member| member.is_learner).unwrap().id;
+    let via = world.leader.clone().unwrap();
+    let promote = Effect::Promote { member: name("demo-3"), id: learner, via: via.clone() };
+    assert_eq!(verdict(&mut world, &promote), Ok(()));
+    let other = Effect::Promote { member: name("demo-3"), id: MemberId(1), via };
+    assert_eq!(verdict(&mut world, &other), Err(Unsafe::NotThatMember(name("demo-3"))));
+    world.silence("demo-2");
+    assert_eq!(verdict(&mut world, &promote), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
+
+    let mut world = World::running(5);
+    leaving(&mut world, "demo-1");
+    let healthy = remove(&world, "demo-1");
+    assert_eq!(verdict(&mut world, &healthy), Ok(()));
+    world.silence("demo-4");
+    assert_eq!(verdict(&mut world, &healthy), Err(Unsafe::VoterUnhealthy(name("demo-4"))));
+}
+
+#[test]
+fn leadership_moves_only_to_a_voter_that_is_healthy() {
+    let mut world = World::running(3);
+    let to_id = world.members.iter().find(|member| member.name == "demo-1").unwrap().id;
+    let mut lead = Effect::MoveLeadership { from: name("demo-0"), to: name("demo-1"), to_id, step: Step::U4 };
+    assert_eq!(verdict(&mut world, &lead), Ok(()));
+    world.silence("demo-1");
+    assert_eq!(verdict(&mut world, &lead), Err(Unsafe::VoterUnhealthy(name("demo-1"))));
+    if let Effect::MoveLeadership { to_id, .. } = &mut lead {
+        *to_id = MemberId(1);
+    }
+    assert_eq!(verdict(&mut world, &lead), Err(Unsafe::NotThatMember(name("demo-1"))));
+}
+
+#[test]
+fn r5_no_voter_is_disturbed_while_a_member_joins() {
+    let mut world = World::running(3);
+    let delete = delete_pod(&world, "demo-1");
+    assert_eq!(verdict(&mut world, &delete), Ok(()));
+    joining(&mut world, "demo-3");
+    assert_eq!(verdict(&mut world, &delete), Err(Unsafe::ChangeOutstanding(name("demo-3"))));
+}
+
+#[test]
+fn a_sleeping_cluster_starts_nobody_and_neither_it_nor_one_that_goes_changes_its_membership() {
+    let mut world = World::running(3);
+    joining(&mut world, "demo-3");
+    let add = add(&world, "demo-3");
+    assert_eq!(verdict(&mut world, &add), Ok(()));
+    world.seen.deleting = true;
+    assert_eq!(verdict(&mut world, &add), Err(Unsafe::NoQuorum));
+    world.seen.deleting = false;
+    world.seen.record.hibernating = true;
+    assert_eq!(verdict(&mut world, &add), Err(Unsafe::NoQuorum));
+
+    world.lose_pod("demo-1");
+    let resume = create("demo-1", Boot::Resume);
+    assert_eq!(verdict(&mut world, &resume), Err(Unsafe::NotRecorded(name("demo-1"))));
+    world.seen.record.hibernating = false;
+    assert_eq!(verdict(&mut world, &resume), Ok(()));
+}
+
+#[test]
+fn r2_a_volume_is_made_once_and_only_a_members_own_is_changed() {
+    let mut world = World::running(3);
+    let make = |member: &str| Effect::CreateVolume { member: name(member), step: Step::G2 };
+    joining(&mut world, "demo-3");
+    assert_eq!(verdict(&mut world, &make("demo-3")), Ok(()));
+    assert_eq!(verdict(&mut world, &make("demo-1")), Err(Unsafe::NotItsVolume(name("demo-1"))), "a voter's");
+    world.seen.record.members.get_mut(&name("demo-3")).unwrap().volume =
+        Some(quorate_model::Uid::new("made"));
+    assert_eq!(verdict(&mut world, &make("demo-3")), Err(Unsafe::NotItsVolume(name("demo-3"))), "once more");
+
+    let expand = |volume| Effect::ExpandVolume { member: name("demo-1"), volume, bytes: 1 };
+    let own = world.seen.volumes[&name("demo-1")].uid.clone();
+    assert_eq!(verdict(&mut world, &expand(own)), Ok(()));
+    let others = world.seen.volumes[&name("demo-0")].uid.clone();
+    assert_eq!(verdict(&mut world, &expand(others)), Err(Unsafe::NotItsVolume(name("demo-1"))));
+}
+
+#[test]
+fn only_the_pod_of_a_voter_is_marked_as_joined() {
+    let mut world = World::running(3);
+    let pod = world.seen.pods[&name("demo-1")].uid.clone();
+    let mark = Effect::MarkJoined { member: name("demo-1"), pod };
+    assert_eq!(verdict(&mut world, &mark), Ok(()));
+    let other = Effect::MarkJoined { member: name("demo-1"), pod: quorate_model::Uid::new("later") };
+    assert_eq!(verdict(&mut world, &other), Err(Unsafe::NotSeen(name("demo-1"))));
+    world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Joining;
+    assert_eq!(verdict(&mut world, &mark), Err(Unsafe::NotRecorded(name("demo-1"))));
+}

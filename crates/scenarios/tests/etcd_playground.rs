@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use quorate_scenarios::{Playground, Writer, refused, spec, until};
+use quorate_scenarios::{Playground, World, Writer, refused, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_playground_started_again_brings_the_same_cluster_with_its_data() -> Result<()> {
@@ -19,6 +19,28 @@ async fn a_playground_started_again_brings_the_same_cluster_with_its_data() -> R
     world.settled("demo", 3).await?;
     ensure!(world.one_cluster_id("demo").await? == id && world.member_ids("demo").await? == members);
     acknowledged.are_all_there(&world, "demo").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h01_a_node_that_came_back_with_an_empty_disk_does_not_found_the_cluster_anew() -> Result<()> {
+    let mut world = Playground::start().await?;
+    world.create("demo", spec(1)).await?;
+    world.settled("demo", 1).await?;
+    let pod = world.pods().get("demo-0").await?.metadata.uid;
+    let volume = world.volume_dir("demo-0").await?;
+    world.down()?;
+    for entry in std::fs::read_dir(&volume)? {
+        let path = entry?.path();
+        if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
+    }
+    world.restart().await?;
+    world.says("demo", "DataMissing").await?;
+    ensure!(
+        world.pods().get("demo-0").await?.metadata.uid == pod,
+        "it is the Pod that was made for a first start"
+    );
+    ensure!(!volume.join("data").exists(), "nothing is founded anew");
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]

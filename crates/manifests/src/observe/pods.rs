@@ -41,7 +41,8 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
     let status = pod.status.as_ref().unwrap_or(&none);
     let phase = status.phase.as_deref().unwrap_or_default();
     let etcd = container(status, ETCD);
-    let revision = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::REVISION));
+    let annotation = |key: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
+    let revision = annotation(keys::REVISION);
     snapshot::Pod {
         uid: Uid::new(meta.uid.clone().unwrap_or_default()),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
@@ -53,6 +54,7 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         zone: meta.labels.as_ref().and_then(|labels| labels.get(ZONE)).cloned(),
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         boots_new: starts_new(pod),
+        joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| {
             ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))

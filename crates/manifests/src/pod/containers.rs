@@ -1,5 +1,6 @@
 //! The containers of a member's Pod.
 
+use quorate_api::keys;
 use quorate_model::effect::Boot;
 use serde_json::{Map, Value, json};
 
@@ -17,6 +18,10 @@ pub(super) const MOUNTED: [(Certificate, &str, &str); 3] = [
 
 const CLIENT_TLS: &str = MOUNTED[2].2;
 
+/// Where the guard finds [`keys::JOINED`].
+const JOINED_DIR: &str = "/etc/quorate";
+const JOINED_FILE: &str = "joined";
+
 /// A startup probe that gives up would restart a member that waits for its peers: without a quorum etcd does not begin
 /// to serve. So it never gives up.
 const NEVER: i32 = i32::MAX;
@@ -24,7 +29,8 @@ const NEVER: i32 = i32::MAX;
 /// Looks at the volume before etcd may touch it.
 pub(super) fn guard(member: &Member<'_>) -> Value {
     let Member { cluster, token, cluster_id, name, boot, agent_image, .. } = member;
-    // A first start finds nothing on the volume, or what this very member wrote before its Pod was made again.
+    // A first start finds nothing on the volume, or what this very member wrote before its Pod was made again. Once the
+    // member has joined, the mark in the Pod's annotations counts, also when all containers of the Pod start over.
     let expect = match boot {
         Boot::New | Boot::Join => "fresh",
         Boot::Resume => "data",
@@ -36,6 +42,7 @@ pub(super) fn guard(member: &Member<'_>) -> Value {
         format!("--cluster-uid={}", cluster.metadata.uid.as_deref().unwrap_or_default()),
         format!("--member={name}"),
         format!("--expect={expect}"),
+        format!("--joined={JOINED_DIR}/{JOINED_FILE}"),
     ];
     args.extend(cluster_id.map(|id| format!("--cluster-id={id}")));
     json!({
@@ -45,8 +52,16 @@ pub(super) fn guard(member: &Member<'_>) -> Value {
         "args": args,
         "resources": small(),
         "securityContext": restricted(),
-        "volumeMounts": [data()],
+        "volumeMounts": [data(), mount_read_only("joined", JOINED_DIR)],
     })
+}
+
+/// The annotation that says that the member has joined, as a file.
+pub(super) fn joined_volume() -> Value {
+    json!({ "name": "joined", "downwardAPI": { "items": [{
+        "path": JOINED_FILE,
+        "fieldRef": { "apiVersion": "v1", "fieldPath": format!("metadata.annotations['{}']", keys::JOINED) },
+    }] } })
 }
 
 /// etcd itself. The kubelet asks the probe about it, and restarts etcd, not the probe, when the answer is bad.

@@ -237,7 +237,7 @@ fn not_running(picture: &Picture<'_>) -> Option<Finding> {
 }
 
 fn existing(waiting: &Waiting) -> Option<String> {
-    matches!(waiting, Waiting::ExistingData { .. }).then(|| waiting.to_string())
+    matches!(waiting, Waiting::ExistingData { .. } | Waiting::UnknownPods(_)).then(|| waiting.to_string())
 }
 
 fn split(waiting: &Waiting) -> Option<String> {

@@ -187,11 +187,10 @@ impl Worker {
                 "the pass ended before its plan did"
             );
         }
-        if let Some(foreign) = stopped.foreign {
-            self.foreigners.met(foreign);
-        }
         self.done.clear();
-        stopped.ended
+        // The planner is to know of it at once; once it does, there is nothing more to learn.
+        let news = stopped.foreign.is_some_and(|foreign| self.foreigners.met(foreign));
+        if news { Ended::Acted } else { stopped.ended }
     }
 
     /// Everything that was planned is done.
@@ -236,6 +235,7 @@ fn waits(waiting: &Waiting) -> Ended {
         Waiting::Paused
         | Waiting::ForeignObjects(_)
         | Waiting::ExistingData { .. }
+        | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }
         | Waiting::VolumeLost(_)

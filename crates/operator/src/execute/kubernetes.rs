@@ -118,7 +118,7 @@ impl Failure {
     /// How the pass ends with it. What was learnt is remembered.
     pub(super) fn into_stopped(self, what: &str, own: &mut Own) -> Stopped {
         self.replies.into_iter().for_each(|reply| reply.note(own));
-        let ended = if self.foreign.is_some() { Ended::Acted } else { self.error.ended() };
+        let ended = if self.foreign.is_some() { Ended::Unwell } else { self.error.ended() };
         // A name that is taken is told by the planner, which sees it in the next pass.
         let reason = match &self.error {
             SendError::NotLeading | SendError::Exists | SendError::Changed(_) | SendError::Missing(_) => None,
@@ -158,7 +158,7 @@ async fn taken(scene: &Scene<'_>, write: &Write) -> Result<Reply, Failure> {
             let reply = Reply::Stands(write.kind, object);
             if write.kind == Kind::Secret && reply.pair().is_none() {
                 let broken = format!(
-                    "{} holds no certificate and key; delete it to have it made anew",
+                    "{} lacks one of ca.crt, tls.crt and tls.key; delete it to have it made anew",
                     write.object()
                 );
                 return Err(Failure { replies: vec![reply], ..Failure::new(SendError::Invalid(broken)) });
@@ -228,6 +228,8 @@ impl Reply {
         let secret: k8s_openapi::api::core::v1::Secret = serde_json::from_value(object.clone()).ok()?;
         let data = secret.data?;
         let entry = |key: &str| data.get(key).map(|entry| text(&entry.0));
+        // As `certificate::kept` has it: what that takes for missing must not count as made.
+        entry(certificate::CA)?;
         Some(Pair { cert: entry(certificate::CERT)?, key: entry(certificate::KEY)? })
     }
 }

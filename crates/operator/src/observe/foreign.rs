@@ -25,9 +25,9 @@ pub struct Foreign {
 pub struct Foreigners(BTreeSet<Foreign>);
 
 impl Foreigners {
-    /// One more was met.
-    pub fn met(&mut self, foreign: Foreign) {
-        self.0.insert(foreign);
+    /// One was met. Whether it was not known before.
+    pub fn met(&mut self, foreign: Foreign) -> bool {
+        self.0.insert(foreign)
     }
 
     /// Asks after each of them. What can not be read is believed to be there still.

@@ -268,6 +268,11 @@ impl World {
             Effect::ExpandVolume { member, bytes, .. } => {
                 self.seen.volumes.get_mut(member).expect("expanded volume exists").bytes = *bytes;
             }
+            Effect::MarkJoined { member, pod } => {
+                let marked = self.seen.pods.get_mut(member).expect("marked Pod exists");
+                assert_eq!(marked.uid, *pod);
+                marked.joined = true;
+            }
             Effect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
             Effect::DeletePod { member, pod, .. } => {
                 assert_eq!(self.seen.pods.remove(member).expect("deleted Pod exists").uid, *pod);
@@ -335,6 +340,7 @@ impl World {
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
             boots_new: boot == Boot::New,
+            joined: boot == Boot::Resume,
             restarts: 0,
             already_bootstrapped: false,
             guard: None,

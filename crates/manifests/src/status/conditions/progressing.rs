@@ -33,7 +33,7 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         Waiting::Paused => Reason::Paused,
         Waiting::SplitBrain(_) => Reason::SplitBrain,
         Waiting::WrongMember { .. } => Reason::UnknownMember,
-        Waiting::ExistingData { .. } => Reason::ExistingData,
+        Waiting::ExistingData { .. } | Waiting::UnknownPods(_) => Reason::ExistingData,
         Waiting::ForeignObjects(_) if !picture.record.is_bootstrapped() => Reason::ForeignObjects,
         Waiting::ForeignObjects(_)
         | Waiting::Objects
@@ -102,6 +102,7 @@ fn at_rest(picture: &Picture<'_>) -> Finding {
             Waiting::Objects => Reason::CertificatesMissing,
             Waiting::Paused
             | Waiting::ExistingData { .. }
+            | Waiting::UnknownPods(_)
             | Waiting::SplitBrain(_)
             | Waiting::WrongMember { .. }
             | Waiting::Clearing(_)

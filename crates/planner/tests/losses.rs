@@ -1,0 +1,300 @@
+//! Losses that come in by the back door: a status that was lost or cut short, an edit that hides a wish to keep data, a
+//! Pod that ails while its etcd serves, data in memory. In each, what clients wrote stays, and there is one cluster.
+
+mod world;
+
+use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::target::{Medium, PodRevision, Retention};
+use quorate_model::{Effect, GuardVerdict, Plan, Record, Span, Version, Waiting};
+use world::{World, name};
+
+fn in_memory(size: usize) -> World {
+    let mut world = World::new(size);
+    world.seen.wanted.storage.medium = Medium::Memory;
+    world.settle();
+    world
+}
+
+/// Every Pod is of an older shape than the one that is wanted.
+fn new_shape(world: &mut World) {
+    world.seen.wanted.pod.revision = PodRevision("r2".into());
+}
+
+fn deletes_pods(plan: &Plan) -> usize {
+    plan.effects.iter().filter(|effect| matches!(effect, Effect::DeletePod { .. })).count()
+}
+
+fn deletes_volumes(plan: &Plan) -> bool {
+    plan.effects.iter().any(|effect| matches!(effect, Effect::DeleteVolume { .. }))
+}
+
+#[test]
+fn a_voters_pod_is_marked_so_that_a_volume_emptied_under_it_is_a_loss_and_no_first_start() {
+    let mut world = World::running(3);
+    assert!(
+        world.seen.pods.values().all(|pod| pod.joined && pod.boots_new),
+        "marked once the id was latched"
+    );
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().joined = false;
+    let plan = world.plan();
+    assert!(matches!(plan.effects.as_slice(), [Effect::MarkJoined { .. }]), "{:?}", plan.effects);
+}
+
+#[test]
+fn a_learner_is_not_marked_before_it_votes() {
+    let mut world = World::running(3);
+    world.wish(4);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    assert!(!world.seen.pods[&name("demo-3")].joined);
+    world.settle();
+    assert!(world.seen.pods[&name("demo-3")].joined);
+}
+
+#[test]
+fn a_member_in_memory_whose_pod_stayed_and_whose_memory_went_is_replaced() {
+    let mut world = in_memory(3);
+    world.silence("demo-1");
+    let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
+    (pod.ready, pod.guard) = (false, Some((GuardVerdict::DataMissing, "no data".into())));
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}
+
+#[test]
+fn a_rollout_never_takes_the_last_copy_of_data_in_memory() {
+    for size in [1, 2] {
+        let mut world = in_memory(size);
+        new_shape(&mut world);
+        world.settle();
+        assert_eq!(world.seen.pods.len(), size);
+        let plan = world.plan();
+        assert_eq!(deletes_pods(&plan), 0);
+        let why = |waiting: &Waiting| matches!(waiting, Waiting::Unsafe(Unsafe::WouldLoseQuorum { .. }));
+        assert!(plan.waiting.iter().any(why), "it is said: {:?}", plan.waiting);
+    }
+    let mut world = in_memory(3);
+    new_shape(&mut world);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"], "three stand it, one at a time");
+}
+
+#[test]
+fn a_status_lost_over_data_in_memory_founds_no_second_cluster() {
+    let mut world = in_memory(3);
+    world.seen.record = Record::default();
+    let plan = world.plan();
+    assert!(plan.effects.is_empty() && plan.record == Record::default(), "{:?}", plan.effects);
+    assert!(matches!(plan.waiting.as_slice(), [Waiting::UnknownPods(pods)] if pods.len() == 3));
+}
+
+#[test]
+fn an_attempt_is_not_given_up_once_a_member_served() {
+    let mut world = World::new(3);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    assert!(world.seen.record.cluster_id.is_none() && world.seen.pods.len() == 3);
+    // The operator can not reach them; the kubelet can.
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        world.silence(member);
+    }
+    new_shape(&mut world);
+    let plan = world.plan();
+    assert!(plan.effects.is_empty() && plan.record.abandoned.is_none(), "{:?}", plan.effects);
+
+    for pod in world.seen.pods.values_mut() {
+        pod.ready = false;
+    }
+    assert!(world.plan().record.abandoned.is_some(), "where nobody served, nothing can be lost");
+}
+
+#[test]
+fn a_record_that_lost_its_cluster_id_is_not_given_up_over_stamped_volumes() {
+    let mut world = World::running(3);
+    world.seen.record.cluster_id = None;
+    for member in world.seen.record.members.values_mut() {
+        member.stage = Stage::Seed;
+    }
+    for pod in world.seen.pods.values_mut() {
+        pod.ready = false;
+    }
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        world.silence(member);
+    }
+    new_shape(&mut world);
+    let plan = world.plan();
+    assert!(plan.effects.is_empty() && plan.record.abandoned.is_none(), "{:?}", plan.effects);
+}
+
+#[test]
+fn a_version_that_is_refused_does_not_hide_the_wish_to_keep_volumes() {
+    let mut world = World::running(3);
+    world.wish(2);
+    world.seen.wanted.version = Version::new(3, 5, 1);
+    world.seen.wanted.storage.when_scaled = Retention::Retain;
+    world.settle();
+    assert_eq!(world.voters().len(), 2);
+    assert_eq!(world.seen.volumes.len(), 3, "the removed member's volume is kept");
+    assert_eq!(world.seen.record.target.as_ref().unwrap().version, Version::new(3, 6, 16));
+}
+
+#[test]
+fn members_whose_probe_alone_is_sick_are_not_all_deleted_at_once() {
+    let mut world = World::running(3);
+    for pod in world.seen.pods.values_mut() {
+        (pod.ready, pod.trouble) = (false, Some("CrashLoopBackOff: probe ended with exit code 1".into()));
+    }
+    new_shape(&mut world);
+    // Trouble of the Pod is silence in this world; here etcd answers all the same.
+    world.look();
+    let healthy = World::running(3).seen.etcd;
+    world.seen.etcd = healthy;
+    let list = world.seen.etcd.list.as_mut().unwrap();
+    list.at = world.now;
+    for answer in world.seen.etcd.answers.values_mut() {
+        answer.at = world.now;
+    }
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(deletes_pods(&plan) <= 1, "{:?}", plan.effects);
+}
+
+#[test]
+fn a_version_follows_what_the_data_are_of_also_while_members_sleep() {
+    let mut world = World::running(3);
+    world.wish(0);
+    world.settle();
+    // They ran 3.5 last; 3.6 was committed in their sleep and never ran.
+    for member in world.seen.record.members.values_mut() {
+        member.version = Some(Version::new(3, 5, 35));
+    }
+    world.seen.wanted.version = Version::new(3, 7, 3);
+    world.settle();
+    let committed = world.seen.record.target.as_ref().unwrap().version;
+    assert_eq!(committed, Version::new(3, 6, 16), "3.7 must not meet data of 3.5");
+    assert!(world.plan().waiting.iter().any(|waiting| matches!(waiting, Waiting::VersionRefused(_))));
+}
+
+#[test]
+fn a_learner_that_runs_in_silence_has_time_for_a_large_database_and_one_that_follows_has_all_the_time() {
+    let mut world = World::running(3);
+    world.wish(4);
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    let rolled_back = |world: &mut World| {
+        let plan = world.plan();
+        plan.record.members.get(&name("demo-3")).map(|member| member.stage)
+            == Some(Stage::Leaving(Leaving::RolledBack))
+    };
+    let began = world.now;
+    world.now = began + LEARNER_SYNC_DEADLINE + Span(1);
+    assert!(!rolled_back(&mut world), "it follows the leader: another member holds its promotion up");
+    world.silence("demo-3");
+    assert!(rolled_back(&mut world));
+    world.now = began + LEARNER_DEADLINE + Span(1);
+    assert!(!rolled_back(&mut world), "it runs");
+    world.seen.pods.get_mut(&name("demo-3")).unwrap().trouble = Some("ErrImagePull".into());
+    assert!(rolled_back(&mut world), "it does not run");
+}
+
+#[test]
+fn who_is_to_leave_is_chosen_anew_when_another_falls_sick() {
+    let mut world = World::running(3);
+    world.wish(2);
+    world.seen.record.target.as_mut().unwrap().size = 2;
+    world.seen.record.members.get_mut(&name("demo-2")).unwrap().stage = Stage::Leaving(Leaving::Shrink);
+    world.lose_pod("demo-1");
+    world.seen.volumes.remove(&name("demo-1"));
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2"]);
+}
+
+#[test]
+fn a_founded_cluster_whose_status_lost_its_target_is_looked_after_by_the_spec() {
+    let mut world = World::running(3);
+    world.seen.record.target = None;
+    let story = world.settle();
+    assert!(world.seen.record.target.is_some() && !story.contains("delete Pod"), "{story}");
+}
+
+#[test]
+fn h22_a_voter_that_status_forgot_finds_its_volume_again() {
+    let mut world = World::running(3);
+    world.seen.record.members.remove(&name("demo-1"));
+    world.settle();
+    world.lose_pod("demo-1");
+    world.settle();
+    assert!(world.seen.pods.contains_key(&name("demo-1")));
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+}
+
+#[test]
+fn a_cluster_whose_status_was_lost_is_deleted_to_the_end_and_its_volumes_stay() {
+    let mut world = World::running(3);
+    world.seen.record = Record::default();
+    world.seen.deleting = true;
+    for _ in 0..5 {
+        let plan = world.plan();
+        assert!(!deletes_volumes(&plan));
+        world.carry_out(plan);
+    }
+    assert!(!world.seen.finalizer && world.seen.pods.is_empty());
+    assert_eq!(world.seen.volumes.len(), 3);
+}
+
+#[test]
+fn h17_a_pod_that_a_late_call_made_for_a_member_given_up_is_cleared_away() {
+    let mut world = World::running(3);
+    let late = world.seen.pods[&name("demo-0")].clone();
+    world.seen.pods.insert(name("demo-9"), quorate_model::snapshot::Pod { ip: None, ready: false, ..late });
+    let plan = world.plan();
+    assert!(
+        matches!(plan.effects.as_slice(), [Effect::DeletePod { member, .. }] if *member == name("demo-9"))
+    );
+}
+
+#[test]
+fn the_finalizer_comes_back_where_somebody_took_it_away() {
+    let mut world = World::running(1);
+    world.seen.finalizer = false;
+    let plan = world.plan();
+    assert!(plan.effects.contains(&Effect::AddFinalizer));
+}
+
+#[test]
+fn a_restarted_voter_catches_up_before_the_next_one_is_rolled() {
+    let mut world = World::running(3);
+    new_shape(&mut world);
+    // The first is deleted, then made again.
+    for _ in 0..2 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    let new = |pod: &quorate_model::snapshot::Pod| pod.revision == PodRevision("r2".into());
+    let restarted = world.seen.pods.iter().find(|(_, pod)| new(pod)).map(|(name, _)| name.clone()).unwrap();
+    assert_eq!(deletes_pods(&world.plan()), 1, "in sync, so the next one goes");
+    for (member, answer) in &mut world.seen.etcd.answers {
+        answer.said.as_mut().unwrap().applied = if *member == restarted { 1 } else { 100_000 };
+    }
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert_eq!(deletes_pods(&plan), 0, "{:?}", plan.effects);
+}
+
+#[test]
+fn a_foreign_service_does_not_keep_the_cluster_from_growing() {
+    let mut world = World::running(1);
+    world.seen.client_service = false;
+    world.seen.foreign.insert("Service default/demo-client".into());
+    world.wish(2);
+    let plan = world.plan();
+    assert!(!plan.effects.contains(&Effect::ApplyClientService));
+    assert!(plan.effects.iter().any(|effect| matches!(effect, Effect::CreateVolume { .. })));
+    let told = |waiting: &Waiting| matches!(waiting, Waiting::ForeignObjects(_));
+    assert!(plan.waiting.iter().any(told));
+}
