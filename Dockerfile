@@ -6,8 +6,6 @@ FROM rust:1.95.0-alpine AS build
 RUN apk add --no-cache musl-dev
 WORKDIR /quorate
 COPY . .
-# The image's own toolchain, rather than what rust-toolchain.toml would have rustup fetch beside it.
-ENV RUSTUP_TOOLCHAIN=1.95.0
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/quorate/target \
     cargo build --release --locked --package quorate --no-default-features \
     && install -D target/release/quorate /image/quorate \

@@ -76,7 +76,21 @@ fn mebibytes(bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+
+    #[test]
+    fn docker_builds_the_same() {
+        let docker = repo::read(Path::new("Dockerfile")).unwrap();
+        let toolchain = repo::read(Path::new("rust-toolchain.toml")).unwrap();
+        let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
+        let base = format!("FROM rust:{}-alpine", channel.trim_matches('"'));
+        let user = format!("USER {USER}");
+        for line in [&base, &user, PASSWD.trim(), GROUP.trim(), "--no-default-features", REFERENCE] {
+            assert!(docker.contains(line), "{line}");
+        }
+    }
 
     #[test]
     fn sizes_are_rounded_up() {

@@ -98,10 +98,9 @@ fn private_folders() -> Result<Vec<(String, &'static str)>> {
 fn c_compiler(target: &str) -> Result<Vec<(String, String)>> {
     let suffix = target.replace('-', "_");
     let mut set = Vec::new();
-    let mut flags = "-U_FORTIFY_SOURCE".to_owned();
-    for (from, to) in private_folders()? {
-        flags += &format!(" -ffile-prefix-map={from}={to}");
-    }
+    let mut flags = vec!["-U_FORTIFY_SOURCE".to_owned()];
+    let folders = private_folders()?;
+    flags.extend(folders.into_iter().map(|(from, to)| format!("-ffile-prefix-map={from}={to}")));
     let chosen = [format!("CC_{target}"), format!("CC_{suffix}"), "TARGET_CC".to_owned(), "CC".to_owned()];
     if chosen.iter().all(|name| std::env::var_os(name).is_none()) && !runs("musl-gcc") {
         let Some(compiler) = ["cc", "gcc", "clang"].into_iter().find(|name| runs(name)) else {
@@ -113,10 +112,8 @@ fn c_compiler(target: &str) -> Result<Vec<(String, String)>> {
         set.push((format!("CC_{suffix}"), compiler.to_owned()));
     }
     let of_target = format!("CFLAGS_{suffix}");
-    if let Ok(given) = std::env::var(&of_target) {
-        flags += &format!(" {given}");
-    }
-    set.push((of_target, flags));
+    flags.extend(std::env::var(&of_target));
+    set.push((of_target, flags.join(" ")));
     Ok(set)
 }
 
