@@ -4,6 +4,9 @@ mod bench;
 mod children;
 mod crds;
 mod go;
+mod image;
+mod manifests;
+mod oci;
 mod playground;
 mod repo;
 mod test;
@@ -42,6 +45,14 @@ enum Task {
     Tools,
     /// Write the generated CRDs to config/crd
     Crds,
+    /// Build the container image: an OCI archive with one static program
+    Image,
+    /// Write config/install and the chart's CRDs, which are rendered and copied; needs Helm
+    Manifests {
+        /// Write nothing, and fail if something is out of date or breaks a rule
+        #[arg(long)]
+        check: bool,
+    },
     /// Measure, each figure beside its baseline
     Bench {
         /// `create [--runs N] [--tls on|off|both]`
@@ -67,6 +78,9 @@ fn run(task: Option<Task>) -> Result<()> {
         Some(Task::Test { tier }) => test::run(tier),
         Some(Task::Tools) => tools::run(),
         Some(Task::Crds) => crds::write(),
+        Some(Task::Image) => image::run(),
+        Some(Task::Manifests { check: false }) => manifests::write(),
+        Some(Task::Manifests { check: true }) => manifests::check(),
         Some(Task::Bench { args }) => bench::run(&args),
     }
 }

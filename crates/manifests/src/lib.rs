@@ -25,4 +25,4 @@ pub use kind::Kind;
 pub use observe::{Seen, Sight, snapshot};
 pub use request::{Act, Context, Request, Write, request};
 pub use status::{EventText, Situation, events, invalid_status, status};
-pub use target::{Defaults, Invalid, resolve};
+pub use target::{DEFAULT_AGENT_IMAGE, Defaults, Invalid, resolve};

@@ -12,6 +12,10 @@ use sha2::{Digest, Sha256};
 
 use crate::flags;
 
+/// The image of guard and probe unless told. They are part of the same program as the operator; this is the image that
+/// holds the same release of it, as `cargo xtask image` writes it.
+pub const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
+
 /// What the operator's flags give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
@@ -46,7 +50,7 @@ impl Default for Defaults {
     fn default() -> Self {
         Self {
             image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
-            agent_image: concat!("quorate:", env!("CARGO_PKG_VERSION")).to_owned(),
+            agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
         }
     }
 }

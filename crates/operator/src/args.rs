@@ -20,7 +20,8 @@ pub struct OperatorArgs {
     pub image_registry: String,
 
     /// The image of guard and probe in member Pods.
-    #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE", default_value = DEFAULT_AGENT_IMAGE)]
+    #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
+        default_value = quorate_manifests::DEFAULT_AGENT_IMAGE)]
     pub agent_image: String,
 
     /// Where metrics are served: `:8080`, `127.0.0.1:8080`, or `0` for nowhere.
@@ -52,9 +53,6 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_CRASH_AT", value_name = "POINT", hide = true)]
     pub crash_at: Option<CrashPoint>,
 }
-
-/// The agent is part of this program; this is the image that holds the same release of it.
-const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
 /// How logs are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -1,0 +1,101 @@
+//! `cargo xtask image`: the container image as an OCI archive. One static program, no shell, nothing else that could run,
+//! and nobody in it is root. `Dockerfile` builds the same for who has Docker.
+
+mod program;
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use serde_json::json;
+
+use crate::oci::{Image, Tar};
+use crate::repo;
+
+/// The image's name and tag. What the operator takes for its agents' image unless told; `cargo xtask manifests --check`
+/// compares them.
+pub const REFERENCE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
+
+/// Who the program runs as: by number, so that the kubelet can tell that it is not root.
+const USER: &str = "65532:65532";
+
+/// Programs ask it for a name and a home of theirs.
+const PASSWD: &str = "quorate:x:65532:65532:quorate:/:/sbin/nologin\n";
+const GROUP: &str = "quorate:x:65532:\n";
+
+/// Builds the program and writes the image.
+pub fn run() -> Result<()> {
+    let architecture = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => bail!("no image for {other}: Quorate's images are for x86_64 and aarch64"),
+    };
+    let program = program::build()?;
+    let mut layer = Tar::default();
+    layer.folder("etc");
+    layer.file("etc/group", 0o644, GROUP.as_bytes());
+    layer.file("etc/passwd", 0o644, PASSWD.as_bytes());
+    layer.file("quorate", 0o755, &program);
+    let archive = Image {
+        reference: REFERENCE,
+        architecture,
+        user: USER,
+        entrypoint: &["/quorate"],
+        labels: json!({
+            "org.opencontainers.image.title": "quorate",
+            "org.opencontainers.image.description": "Runs etcd clusters on Kubernetes",
+            "org.opencontainers.image.version": env!("CARGO_PKG_VERSION"),
+            "org.opencontainers.image.licenses": "Apache-2.0",
+        }),
+        layer: layer.finish(),
+    }
+    .archive();
+
+    let file = file();
+    fs::create_dir_all(file.parent().expect("it lies in a folder"))?;
+    fs::write(&file, &archive.bytes).with_context(|| format!("cannot write {}", file.display()))?;
+    println!(
+        "{REFERENCE} ({architecture}, {}, program {}) in {}\n{}",
+        mebibytes(archive.bytes.len()),
+        mebibytes(program.len()),
+        repo::relative(&file).display(),
+        archive.digest,
+    );
+    Ok(())
+}
+
+/// Where the image is put.
+pub fn file() -> PathBuf {
+    repo::target().join("image/quorate.tar")
+}
+
+fn mebibytes(bytes: usize) -> String {
+    let tenths = (bytes * 10).div_ceil(1 << 20);
+    format!("{}.{} MiB", tenths / 10, tenths % 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn docker_builds_the_same() {
+        let docker = repo::read(Path::new("Dockerfile")).unwrap();
+        let toolchain = repo::read(Path::new("rust-toolchain.toml")).unwrap();
+        let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
+        let base = format!("FROM rust:{}-alpine", channel.trim_matches('"'));
+        let user = format!("USER {USER}");
+        for line in [&base, &user, PASSWD.trim(), GROUP.trim(), "--no-default-features", REFERENCE] {
+            assert!(docker.contains(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn sizes_are_rounded_up() {
+        assert_eq!(mebibytes(0), "0.0 MiB");
+        assert_eq!(mebibytes(1), "0.1 MiB");
+        assert_eq!(mebibytes(12 << 20), "12.0 MiB");
+    }
+}
