@@ -53,16 +53,23 @@ pub async fn a_flag_that_etcd_does_not_know_is_told_with_the_one_that_was_meant_
 pub async fn objects_of_somebody_else_are_named_and_left_alone_and_the_cluster_comes_once_they_are_gone(
     world: &impl World,
 ) -> Result<()> {
+    let namespace = world.client.default_namespace().to_owned();
     let service = json!({"metadata": {"name": "a"}, "spec": {"clusterIP": "None", "ports": [{"port": 80}]}});
-    foreign::<Service>(world, "a", &service, "Service default/a").await?;
+    foreign::<Service>(world, "a", &service, &format!("Service {namespace}/a")).await?;
     let claim = json!({"metadata": {"name": "b-1"}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}},
     }});
-    foreign::<PersistentVolumeClaim>(world, "b", &claim, "PersistentVolumeClaim default/b-1").await?;
+    foreign::<PersistentVolumeClaim>(world, "b", &claim, &format!("PersistentVolumeClaim {namespace}/b-1"))
+        .await?;
+    // It never runs, for want of such an image; its name is taken all the same.
+    let restricted = json!({
+        "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true, "runAsUser": 1,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    });
     let pod = json!({"metadata": {"name": "c-2"}, "spec": {"containers": [{
-        "name": "pause", "image": "quorate:playground", "args": ["no-such-command"],
+        "name": "theirs", "image": "somebody/elses:1", "imagePullPolicy": "Never", "securityContext": restricted,
     }]}});
-    foreign::<Pod>(world, "c", &pod, "Pod default/c-2").await
+    foreign::<Pod>(world, "c", &pod, &format!("Pod {namespace}/c-2")).await
 }
 
 /// A cluster of three whose names include that of a foreign object.
