@@ -14,10 +14,10 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [operator.etcd.io]
   resources: [etcdclusters/finalizers]
   verbs: [update]
-# Members. A Pod is made and deleted, never changed.
+# Members. A Pod is patched once, for the mark that its member has joined.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, patch, delete]
 # Members' data. Patched to note whose data it is and to grow; deleted when its member is gone, by the retention policy.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
