@@ -214,7 +214,8 @@ mod tests {
 
     #[test]
     fn plain_manifests_say_nothing_of_helm() {
-        let rendered = "---\n# Source: a\n\n---\nkind: A\nmetadata:\n  labels:\n    helm.sh/chart: x\n    a: |\n      b\n\n      c\n\n---\nkind: B\n";
+        let rendered = "---\n# Source: a\n\n---\nkind: A\nmetadata:\n  labels:\n    helm.sh/chart: x\n    a: |\n      b\n\n\
+                        \x20     c\n\n---\nkind: B\n";
         let text = plain(rendered);
         assert_eq!(
             text,

@@ -1,4 +1,4 @@
-//! Writes a container image of one layer as an OCI archive: <https://github.com/opencontainers/image-spec>.
+//! Writes a container image of one layer as an OCI archive, by the image specification of the Open Container Initiative.
 //!
 //! The archive also holds the `manifest.json` that `docker load` has always read, so that Docker, containerd and podman all
 //! take it, under the same name. Nothing in it depends on when or where it was written.
