@@ -4,6 +4,7 @@ mod bench;
 mod children;
 mod crds;
 mod go;
+mod kube;
 mod playground;
 mod repo;
 mod test;
@@ -38,8 +39,17 @@ enum Task {
         #[arg(value_enum)]
         tier: Option<test::Tier>,
     },
-    /// Build etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7 into target/tools/bin
-    Tools,
+    /// Build programs into target/tools/bin: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, or those of Kubernetes
+    Tools {
+        #[arg(value_enum, default_value = "etcd")]
+        set: tools::Set,
+    },
+    /// A real Kubernetes on this machine, three nodes in network namespaces: up, down, status, exec, load
+    #[command(disable_help_flag = true)]
+    Kube {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
+    },
     /// Write the generated CRDs to config/crd
     Crds,
     /// Measure, each figure beside its baseline
@@ -65,7 +75,8 @@ fn run(task: Option<Task>) -> Result<()> {
         None => Ok(Xtask::command().print_help()?),
         Some(Task::Playground { args }) => playground::run(&args),
         Some(Task::Test { tier }) => test::run(tier),
-        Some(Task::Tools) => tools::run(),
+        Some(Task::Tools { set }) => tools::run(set),
+        Some(Task::Kube { args }) => kube::run(&args),
         Some(Task::Crds) => crds::write(),
         Some(Task::Bench { args }) => bench::run(&args),
     }
