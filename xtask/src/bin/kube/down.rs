@@ -17,24 +17,13 @@ const KEPT: [&str; 8] = ["conf", "data", "images", "logs", "pids", "pki", "pki.n
 
 /// Leaves nothing but the folder; with `wipe` not even that.
 pub fn run(dir: &Path, wipe: bool) -> Result<()> {
+    clear_abandoned()?;
     let Some(rig) = Rig::open(dir)? else {
         println!("there is no cluster in {}", dir.display());
         return Ok(());
     };
     let lock = rig.lock()?;
-    let names: Vec<String> = programs::all(&rig)?.into_keys().collect();
-    let (asked, killed): (Vec<&str>, Vec<&str>) =
-        names.iter().map(String::as_str).partition(|name| ASKED.iter().any(|asked| name.starts_with(asked)));
-    programs::kill(&rig, &killed)?;
-    // containerd before its shims, which would otherwise have much to tell it.
-    programs::stop(&rig, &asked)?;
-    programs::kill_leftovers(rig.dir())?;
-    cgroups::kill(&rig)?;
-    unmount(&rig)?;
-    network::down(&rig)?;
-    cgroups::down(&rig)?;
-    check(&rig)?;
-    rig.release()?;
+    clear(&rig)?;
     if wipe {
         for name in KEPT {
             remove(&rig.path(name))?;
@@ -48,6 +37,31 @@ pub fn run(dir: &Path, wipe: bool) -> Result<()> {
     }
     println!("down{}", if wipe { ", and all data removed" } else { "" });
     Ok(())
+}
+
+/// Ends what is left of clusters whose folder is gone: nothing else knows of them any more.
+pub fn clear_abandoned() -> Result<()> {
+    for rig in Rig::abandoned() {
+        eprintln!("ending what is left of the cluster that was in {}", rig.dir().display());
+        clear(&rig)?;
+    }
+    Ok(())
+}
+
+fn clear(rig: &Rig) -> Result<()> {
+    let names: Vec<String> = programs::all(rig)?.into_keys().collect();
+    let (asked, killed): (Vec<&str>, Vec<&str>) =
+        names.iter().map(String::as_str).partition(|name| ASKED.iter().any(|asked| name.starts_with(asked)));
+    programs::kill(rig, &killed)?;
+    // containerd before its shims, which would otherwise have much to tell it.
+    programs::stop(rig, &asked)?;
+    programs::kill_leftovers(rig.dir())?;
+    cgroups::kill(rig)?;
+    unmount(rig)?;
+    network::down(rig)?;
+    cgroups::down(rig)?;
+    check(rig)?;
+    rig.release()
 }
 
 /// Fails if anything of the cluster is left on the machine.

@@ -61,13 +61,13 @@ fn node(rig: &Rig, node: u8) -> Result<()> {
     }
     let addresses = rig.addresses();
     let (own, host) = (addresses.node(node), addresses.host());
-    let mut batch = format!(
+    let links = format!(
         "link set lo up\naddress replace {own}/{PREFIX} dev eth0\nlink set eth0 up\nroute replace default via {host}\n"
     );
-    for other in rig.nodes().filter(|other| *other != node) {
-        batch += &format!("route replace {} via {}\n", addresses.pods_of(other), addresses.node(other));
-    }
-    feed(&["ip", "-n", &netns, "-batch", "-"], &batch)?;
+    let others = rig.nodes().filter(|other| *other != node);
+    let others = others.map(|other| (addresses.pods_of(other), addresses.node(other)));
+    let routes: String = others.map(|(pods, by)| format!("route replace {pods} via {by}\n")).collect();
+    feed(&["ip", "-n", &netns, "-batch", "-"], &(links + &routes))?;
     // Pods of one bridge reach each other by a Service's address only if the bridge shows its packets to nftables.
     let switches = ["ipv4/ip_forward", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"];
     let switches = switches.map(|switch| format!("echo 1 >/proc/sys/net/{switch}")).join(" && ");

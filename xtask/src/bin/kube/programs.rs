@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::{Context, Result, ensure};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
@@ -45,17 +45,25 @@ pub struct Program {
 #[derive(Serialize, Deserialize)]
 struct Record {
     process: Identity,
+    what: What,
+}
+
+/// What of a program, when it changes, makes it start anew.
+#[derive(PartialEq, Eq, Serialize, Deserialize)]
+struct What {
     command: Vec<String>,
+    /// When the binary was written.
+    built: Option<Duration>,
 }
 
 impl Program {
     /// Starts it unless it runs as it shall. Whether it had to be started.
     pub fn start(&self, rig: &Rig) -> Result<bool> {
-        let command = self.command();
+        let what = self.what();
         if let Some(record) = Record::read(rig, &self.name)
             && record.process.runs()
         {
-            if record.command == command {
+            if record.what == what {
                 return Ok(false);
             }
             stop(rig, &[&self.name])?;
@@ -64,14 +72,14 @@ impl Program {
         end(&self.unrecorded(rig))?;
         let log = self.log(rig)?;
         let mut start = Command::new("setsid");
-        start.args(&command).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        start.args(&what.command).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         // Nothing of ours is theirs, least of all a proxy for addresses of this machine.
         start.env_clear().env(RIG_MARK, rig.dir()).env("PATH", path(&self.binary)).env("HOME", "/root");
         let child = start.current_dir(rig.dir()).spawn().context("cannot run setsid")?;
         let process = Identity::of(i32::try_from(child.id())?);
         let process =
             process.with_context(|| format!("{} ended at once{}", self.name, tail(rig, &self.name)))?;
-        let record = Record { process, command };
+        let record = Record { process, what };
         files::write(&Record::path(rig, &self.name), &serde_json::to_string(&record)?)?;
         Ok(true)
     }
@@ -81,6 +89,12 @@ impl Program {
         let runs = Record::read(rig, &self.name).is_some_and(|record| record.process.runs());
         ensure!(runs, "{} ended{}", self.name, tail(rig, &self.name));
         Ok(())
+    }
+
+    fn what(&self) -> What {
+        let written = fs::metadata(&self.binary).and_then(|metadata| metadata.modified());
+        let built = written.ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        What { command: self.command(), built }
     }
 
     /// `setsid` and `nsenter` become what they start, so the process is the program.

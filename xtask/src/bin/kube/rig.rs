@@ -61,10 +61,20 @@ impl Rig {
         Ok(rig)
     }
 
-    /// The cluster in this folder, if there ever was one.
+    /// The cluster in this folder, if there is one.
     pub fn open(dir: &Path) -> Result<Option<Self>> {
         let Ok(dir) = dir.canonicalize() else { return Ok(None) };
         Ok(Self::read(&dir)?.map(|kept| Self { dir, kept }))
+    }
+
+    /// Clusters whose folder was removed while they ran.
+    pub fn abandoned() -> Vec<Self> {
+        let owned = (0..RIGS).filter_map(|index| {
+            let dir = PathBuf::from(fs::read_to_string(run(index).join("owner")).ok()?);
+            let gone = !dir.as_os_str().is_empty() && !dir.join("rig.json").exists();
+            gone.then_some(Self { dir, kept: Kept { index, nodes: 0 } })
+        });
+        owned.collect()
     }
 
     fn read(dir: &Path) -> Result<Option<Kept>> {
@@ -181,8 +191,7 @@ fn claim(dir: &Path, index: u8) -> Result<bool> {
     let owner = run.join("owner");
     let mine = dir.display().to_string();
     let taken = fs::read_to_string(&owner).unwrap_or_default();
-    // A folder that is gone has no cluster, whatever it left.
-    let free = taken.is_empty() || taken == mine || !Path::new(&taken).join("rig.json").exists();
+    let free = taken.is_empty() || taken == mine;
     if free {
         files::write_if_changed(&owner, &mine)?;
     }

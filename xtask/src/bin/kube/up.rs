@@ -12,7 +12,7 @@ use crate::cluster::{self, until};
 use crate::node::Node;
 use crate::programs::Program;
 use crate::rig::Rig;
-use crate::{control, files, host, images, network, objects, pki, status, tools};
+use crate::{control, down, files, host, images, network, objects, pki, status, tools};
 
 /// How long a program may take to be ready, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -22,6 +22,7 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     tools::check()?;
     host::check()?;
     let start = Instant::now();
+    down::clear_abandoned()?;
     let rig = Rig::claim(dir, nodes)?;
     let _lock = rig.lock()?;
     let mut steps = Steps { rig: &rig, last: start };
@@ -64,13 +65,18 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     steps.start(scheduler, async || cluster::listens(at(10259))).await?;
     steps.start(&control::coredns(&rig), async || cluster::answers(at(8181), "/ready")).await?;
     for node in &nodes {
+        let address = rig.addresses().node(node.number());
+        let health = |port: u16| cluster::answers(SocketAddr::from((address, port)), "/healthz");
+        // The cluster may still say of a node what it said before it was stopped.
         let ready = async || {
+            if !health(10248) {
+                return false;
+            }
             let nodes = cluster::nodes(&client).await.unwrap_or_default();
             nodes.iter().any(|(name, ready, _)| *ready && *name == node.name())
         };
         steps.start(&node.kubelet(), ready).await?;
-        let health = SocketAddr::from((rig.addresses().node(node.number()), 10256));
-        steps.start(&node.proxy(), async || cluster::answers(health, "/healthz")).await?;
+        steps.start(&node.proxy(), async || health(10256)).await?;
     }
     usable(&client).await?;
     control::provisioner(&rig).check(&rig)?;
