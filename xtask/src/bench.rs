@@ -16,6 +16,6 @@ pub fn run(args: &[String]) -> Result<()> {
         .args(args);
     bench
         .env("QUORATE_BIN", repo::target().join("release/quorate"))
-        .env("QUORATE_ETCD_BIN_DIR", repo::etcd_bin());
+        .env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
     children::run(bench.current_dir(repo::root()))
 }

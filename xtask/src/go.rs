@@ -15,7 +15,8 @@ pub fn check(modules: &[&Path]) -> Result<()> {
         needed = needed.max(version(line).with_context(|| format!("go.mod says go {line}"))?);
     }
     let (major, minor) = needed;
-    let wanted = format!("Go {major}.{minor} or newer (https://go.dev/dl), which builds etcd from source");
+    let wanted =
+        format!("Go {major}.{minor} or newer (https://go.dev/dl), which builds the tools from source");
     // Outside of any module: there, Go speaks of itself and not of the toolchain the module asks for.
     let env = Command::new("go")
         .args(["env", "GOVERSION", "GOTOOLCHAIN"])
@@ -49,7 +50,7 @@ pub fn explain(what: &str, stderr: &str) -> String {
     let tail: Vec<&str> = stderr.lines().filter(|line| !line.starts_with("go: downloading")).collect();
     let tail = tail[tail.len().saturating_sub(12)..].join("\n");
     let hint = if OFFLINE.iter().any(|sign| stderr.contains(sign)) {
-        "\n\nGo could not fetch etcd's sources. They are fetched once and then cached: is the machine online, \
+        "\n\nGo could not fetch the sources. They are fetched once and then cached: is the machine online, \
          and does `go env GOPROXY` name a proxy that can be reached?"
     } else {
         ""

@@ -6,10 +6,11 @@ mod program;
 use std::fs;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use serde_json::json;
 
-use crate::oci::{Image, Tar};
+use xtask::oci::{Image, Tar, architecture};
+
 use crate::repo;
 
 /// The image's name and tag. What the operator takes for its agents' image unless told; `cargo xtask manifests --check`
@@ -25,11 +26,7 @@ const GROUP: &str = "quorate:x:65532:\n";
 
 /// Builds the program and writes the image.
 pub fn run() -> Result<()> {
-    let architecture = match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => bail!("no image for {other}: Quorate's images are for x86_64 and aarch64"),
-    };
+    let architecture = architecture()?;
     let program = program::build()?;
     let mut layer = Tar::default();
     layer.folder("etc");
@@ -39,13 +36,16 @@ pub fn run() -> Result<()> {
     let archive = Image {
         reference: REFERENCE,
         architecture,
-        user: USER,
-        entrypoint: &["/quorate"],
-        labels: json!({
-            "org.opencontainers.image.title": "quorate",
-            "org.opencontainers.image.description": "Runs etcd clusters on Kubernetes",
-            "org.opencontainers.image.version": env!("CARGO_PKG_VERSION"),
-            "org.opencontainers.image.licenses": "Apache-2.0",
+        config: json!({
+            "User": USER,
+            "Entrypoint": ["/quorate"],
+            "WorkingDir": "/",
+            "Labels": {
+                "org.opencontainers.image.title": "quorate",
+                "org.opencontainers.image.description": "Runs etcd clusters on Kubernetes",
+                "org.opencontainers.image.version": env!("CARGO_PKG_VERSION"),
+                "org.opencontainers.image.licenses": "Apache-2.0",
+            },
         }),
         layer: layer.finish(),
     }

@@ -5,8 +5,8 @@ mod children;
 mod crds;
 mod go;
 mod image;
+mod kube;
 mod manifests;
-mod oci;
 mod playground;
 mod repo;
 mod test;
@@ -41,8 +41,17 @@ enum Task {
         #[arg(value_enum)]
         tier: Option<test::Tier>,
     },
-    /// Build etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7 into target/tools/bin
-    Tools,
+    /// Build programs into target/tools/bin: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, or those of Kubernetes
+    Tools {
+        #[arg(value_enum, default_value = "etcd")]
+        set: tools::Set,
+    },
+    /// A real Kubernetes on this machine, three nodes in network namespaces: up, down, status, exec, load
+    #[command(disable_help_flag = true)]
+    Kube {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
+    },
     /// Write the generated CRDs to config/crd
     Crds,
     /// Build the container image: an OCI archive with one static program
@@ -76,7 +85,8 @@ fn run(task: Option<Task>) -> Result<()> {
         None => Ok(Xtask::command().print_help()?),
         Some(Task::Playground { args }) => playground::run(&args),
         Some(Task::Test { tier }) => test::run(tier),
-        Some(Task::Tools) => tools::run(),
+        Some(Task::Tools { set }) => tools::run(set),
+        Some(Task::Kube { args }) => kube::run(&args),
         Some(Task::Crds) => crds::write(),
         Some(Task::Image) => image::run(),
         Some(Task::Manifests { check: false }) => manifests::write(),

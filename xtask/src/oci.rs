@@ -5,6 +5,7 @@
 
 mod tar;
 
+use anyhow::{Result, bail};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -24,12 +25,8 @@ pub struct Image<'a> {
     pub reference: &'a str,
     /// `amd64`, `arm64`.
     pub architecture: &'a str,
-    /// Who the program runs as.
-    pub user: &'a str,
-    /// The program, and arguments that are always given.
-    pub entrypoint: &'a [&'a str],
-    /// What is said of the image.
-    pub labels: Value,
+    /// How containers of it run, in the specification's words: `User`, `Entrypoint`, `Cmd`, `WorkingDir`, `Env`, `Labels`.
+    pub config: Value,
     /// The files, as a tar archive.
     pub layer: Vec<u8>,
 }
@@ -40,6 +37,15 @@ pub struct Archive {
     pub bytes: Vec<u8>,
     /// What the image is known by, wherever it is: the digest of its manifest.
     pub digest: String,
+}
+
+/// What this machine is called in images.
+pub fn architecture() -> Result<&'static str> {
+    match std::env::consts::ARCH {
+        "x86_64" => Ok("amd64"),
+        "aarch64" => Ok("arm64"),
+        other => bail!("no image for {other}: Quorate's images are for x86_64 and aarch64"),
+    }
 }
 
 impl Image<'_> {
@@ -85,15 +91,10 @@ impl Image<'_> {
             "created": EPOCH,
             "architecture": self.architecture,
             "os": "linux",
-            "config": {
-                "User": self.user,
-                "Entrypoint": self.entrypoint,
-                "WorkingDir": "/",
-                "Labels": self.labels,
-            },
+            "config": self.config,
             // The layer is not compressed, so the digest of its content is its own.
             "rootfs": { "type": "layers", "diff_ids": [layer.digest()] },
-            "history": [{ "created": EPOCH, "created_by": "cargo xtask image" }],
+            "history": [{ "created": EPOCH, "created_by": "cargo xtask" }],
         })
     }
 }
@@ -164,9 +165,7 @@ mod tests {
         let image = Image {
             reference: "quorate:1.2.3",
             architecture: "amd64",
-            user: "65532:65532",
-            entrypoint: &["/quorate"],
-            labels: json!({}),
+            config: json!({ "User": "65532:65532", "Entrypoint": ["/quorate"] }),
             layer,
         };
         image.archive()

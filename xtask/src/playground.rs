@@ -15,7 +15,7 @@ pub fn run(args: &[String]) -> Result<()> {
     playground.arg("playground").args(args);
     // A call such as `status` or `down` starts no etcd.
     if args.first().is_none_or(|first| first.starts_with('-')) {
-        playground.arg("--etcd-bin-dir").arg(repo::etcd_bin());
+        playground.arg("--etcd-bin-dir").arg(repo::tools_bin());
     }
     Err(playground.exec()).with_context(|| format!("cannot run {}", repo::quorate().display()))
 }

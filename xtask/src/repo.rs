@@ -23,8 +23,8 @@ pub fn tools() -> PathBuf {
     target().join("tools")
 }
 
-/// The etcd binaries: `etcd-3.6`, `etcdctl-3.6`, ...
-pub fn etcd_bin() -> PathBuf {
+/// The binaries: `etcd-3.6`, `etcdctl-3.6`, ..., `kubectl`, ...
+pub fn tools_bin() -> PathBuf {
     tools().join("bin")
 }
 

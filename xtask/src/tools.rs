@@ -1,117 +1,162 @@
-//! `cargo xtask tools`: etcd, etcdctl and etcdutl of three minor versions, built as Go tools into the target folder.
+//! `cargo xtask tools`: the programs that tests and clusters on this machine are made of, built as Go tools into the
+//! target folder.
 //!
-//! Each folder `tools/etcd-<minor>` is a Go module that pins one version by its `tool` lines. What was built from which
-//! go.mod and go.sum is kept beside the binaries, so that a second call has nothing to do.
+//! Each folder of `tools/` is a Go module that pins one version by its `tool` lines. What was built from which go.mod and
+//! go.sum is kept beside the binaries, so that a second call has nothing to do.
+
+mod debian;
+mod module;
 
 use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use clap::ValueEnum;
 
 use crate::{go, repo};
+use module::{Module, Program};
 
 /// The minor versions there is a module of.
 const MINORS: [&str; 3] = ["3.6", "3.7", "3.5"];
 
-/// What Go calls a program after its module, and what we call it.
-const PROGRAMS: [(&str, &str); 3] = [("server", "etcd"), ("etcdctl", "etcdctl"), ("etcdutl", "etcdutl")];
-
-/// How the binaries are built; part of what they are built from.
-const FLAGS: [&str; 4] = ["-trimpath", "-buildvcs=false", "-ldflags", "-s -w"];
+/// What can be asked for.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Set {
+    /// etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7
+    Etcd,
+    /// Kubernetes with its nodes' programs, CoreDNS and Helm
+    Kubernetes,
+}
 
 /// Builds what is missing or out of date, and says so.
-pub fn run() -> Result<()> {
-    let missing = build_missing()?;
-    if missing == 0 {
-        println!("etcd 3.5, 3.6 and 3.7 are in {}", repo::relative(&repo::etcd_bin()).display());
+pub fn run(set: Set) -> Result<()> {
+    if build(set)? == 0 {
+        let what = match set {
+            Set::Etcd => "etcd 3.5, 3.6 and 3.7 are",
+            Set::Kubernetes => "Kubernetes, containerd, CoreDNS and Helm are",
+        };
+        println!("{what} in {}", repo::relative(&repo::tools_bin()).display());
     }
     Ok(())
 }
 
-/// As [`run`], silent when there is nothing to do. The number of versions built.
+/// etcd for the tests, silent when there is nothing to do. The number of programs built.
 pub fn build_missing() -> Result<usize> {
-    let bin = repo::etcd_bin();
+    build(Set::Etcd)
+}
+
+/// As [`run`], silent when there is nothing to do. The number of programs built.
+pub fn build(set: Set) -> Result<usize> {
+    let bin = repo::tools_bin();
     fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
     let lock =
         File::create(repo::tools().join("lock")).context("cannot create the lock file of the tools")?;
     lock.lock().context("cannot lock the tools")?;
+    if set == Set::Kubernetes {
+        debian::install_missing()?;
+    }
     let mut missing = Vec::new();
-    for minor in MINORS {
-        let tool = Tool::read(minor)?;
-        if !tool.is_built() {
-            missing.push(tool);
+    for module in set.modules()? {
+        if !module.is_built() {
+            missing.push(module);
         }
     }
     if !missing.is_empty() {
-        go::check(&missing.iter().map(|tool| tool.module.as_path()).collect::<Vec<_>>())?;
-        eprintln!("building etcd from source, about a minute for all on two cores, once");
+        go::check(&missing.iter().map(Module::folder).collect::<Vec<_>>())?;
+        eprintln!("building {} from source, {}, once", set.what(), set.patience());
     }
-    for tool in &missing {
-        tool.build()?;
+    let mut built = 0;
+    for module in &missing {
+        built += module.build()?;
     }
-    Ok(missing.len())
+    Ok(built)
 }
 
-/// One minor version.
-struct Tool {
-    minor: &'static str,
-    module: PathBuf,
-    /// Everything that shapes the binaries.
-    source: String,
+impl Set {
+    fn what(self) -> &'static str {
+        match self {
+            Self::Etcd => "etcd",
+            Self::Kubernetes => "Kubernetes",
+        }
+    }
+
+    fn patience(self) -> &'static str {
+        match self {
+            Self::Etcd => "about a minute for all on two cores",
+            Self::Kubernetes => "ten minutes for all on two cores",
+        }
+    }
+
+    fn modules(self) -> Result<Vec<Module>> {
+        match self {
+            Self::Etcd => MINORS.into_iter().map(etcd).collect(),
+            Self::Kubernetes => Ok(vec![kubernetes()?, containerd()?, coredns()?, pause()?, helm()?]),
+        }
+    }
 }
 
-impl Tool {
-    fn read(minor: &'static str) -> Result<Self> {
-        let module = repo::root().join("tools").join(format!("etcd-{minor}"));
-        let read = |file: &str| {
-            let path = module.join(file);
-            fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))
-        };
-        let source = format!("{}\n{}\n{}", FLAGS.join(" "), read("go.mod")?, read("go.sum")?);
-        Ok(Self { minor, module, source })
-    }
+fn etcd(minor: &str) -> Result<Module> {
+    let program = |name: &str, package: &str| Program {
+        name: format!("{name}-{minor}"),
+        package: format!("go.etcd.io/etcd/{package}/v3"),
+    };
+    let programs =
+        vec![program("etcd", "server"), program("etcdctl", "etcdctl"), program("etcdutl", "etcdutl")];
+    Module::read(&format!("etcd-{minor}"), programs)
+}
 
-    fn is_built(&self) -> bool {
-        let same = fs::read_to_string(self.stamp()).is_ok_and(|built| built == self.source);
-        same && PROGRAMS.iter().all(|(_, name)| self.program(name).is_file())
+fn kubernetes() -> Result<Module> {
+    let names =
+        ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"];
+    let programs = names.map(|name| Program::of(name, &format!("k8s.io/kubernetes/cmd/{name}")));
+    let mut module = Module::read("kubernetes", programs.into())?;
+    // Clients ask for the version; without these it is v0.0.0.
+    let version = module.version("k8s.io/kubernetes")?.to_owned();
+    let minor = version.split('.').nth(1).context("Kubernetes' version has a minor part")?.to_owned();
+    for (name, value) in [("gitVersion", version.as_str()), ("gitMajor", "1"), ("gitMinor", &minor)] {
+        module.link(&format!("k8s.io/component-base/version.{name}"), value);
     }
+    // As Kubernetes builds the kubelet: names of users and hosts by the machine's own rules.
+    module.cgo();
+    Ok(module)
+}
 
-    fn build(&self) -> Result<()> {
-        let start = Instant::now();
-        let fresh = repo::tools().join(format!("new-{}", self.minor));
-        fs::create_dir_all(&fresh).with_context(|| format!("cannot create {}", fresh.display()))?;
-        let mut build = Command::new("go");
-        build.args(["build", "-C"]).arg(&self.module).args(FLAGS).arg("-o").arg(&fresh).arg("tool");
-        build.env("CGO_ENABLED", "0").env("GOWORK", "off").env("GOFLAGS", "-mod=readonly");
-        let output = build.output().context("cannot run go")?;
-        if !output.status.success() {
-            bail!(go::explain(&format!("etcd {}", self.minor), &String::from_utf8_lossy(&output.stderr)));
+fn containerd() -> Result<Module> {
+    const PATH: &str = "github.com/containerd/containerd/v2";
+    let names = ["containerd", "containerd-shim-runc-v2", "ctr"];
+    let programs = names.map(|name| Program::of(name, &format!("{PATH}/cmd/{name}")));
+    let mut module = Module::read("containerd", programs.into())?;
+    let version = module.version(PATH)?.to_owned();
+    module.link(&format!("{PATH}/version.Version"), &version);
+    // Snapshotters that need libraries or devices of their own; overlayfs is what the nodes use.
+    module.tags("no_btrfs no_zfs no_devmapper no_aufs");
+    Ok(module)
+}
+
+fn coredns() -> Result<Module> {
+    Module::read("coredns", vec![Program::of("coredns", ".")])
+}
+
+fn pause() -> Result<Module> {
+    Module::read("pause", vec![Program::of("pause", ".")])
+}
+
+fn helm() -> Result<Module> {
+    let mut module = Module::read("helm", vec![Program::of("helm", "helm.sh/helm/v3/cmd/helm")])?;
+    let version = module.version("helm.sh/helm/v3")?.to_owned();
+    module.link("helm.sh/helm/v3/internal/version.version", &version);
+    Ok(module)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_set_has_modules_that_pin_what_is_built_of_them() {
+        for set in Set::value_variants() {
+            for module in set.modules().unwrap() {
+                module.check_pins().unwrap();
+            }
         }
-        // By rename, so that a running etcd keeps its own.
-        for (built, name) in PROGRAMS {
-            fs::rename(fresh.join(built), self.program(name))
-                .with_context(|| format!("cannot put {name} in place"))?;
-        }
-        fs::remove_dir(&fresh).context("go built more than it should")?;
-        fs::write(self.stamp(), &self.source).context("cannot note what was built")?;
-        let seconds = start.elapsed().as_secs();
-        eprintln!("  etcd {} ({}) in {seconds} s", self.minor, self.version().unwrap_or("version unknown"));
-        Ok(())
-    }
-
-    /// The version that go.mod pins.
-    fn version(&self) -> Option<&str> {
-        let line = self.source.lines().find(|line| line.trim().starts_with("go.etcd.io/etcd/server/v3 v"))?;
-        line.split_whitespace().nth(1)
-    }
-
-    fn program(&self, name: &str) -> PathBuf {
-        repo::etcd_bin().join(format!("{name}-{}", self.minor))
-    }
-
-    fn stamp(&self) -> PathBuf {
-        repo::tools().join(Path::new(&format!("built-{}", self.minor)))
     }
 }

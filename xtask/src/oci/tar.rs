@@ -14,7 +14,12 @@ pub struct Tar(Vec<u8>);
 impl Tar {
     /// Adds a folder. What lies in it comes after it.
     pub fn folder(&mut self, path: &str) {
-        self.header(&format!("{path}/"), b'5', 0o755, 0);
+        self.folder_for(path, 0o755);
+    }
+
+    /// Adds a folder with other rights.
+    pub fn folder_for(&mut self, path: &str, mode: u32) {
+        self.header(&format!("{path}/"), b'5', mode, 0);
     }
 
     /// Adds a file.

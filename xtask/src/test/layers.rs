@@ -64,7 +64,7 @@ fn nextest(
     let mut nextest = programs::nextest()?;
     nextest.args(["run", "--workspace", "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
-    nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::etcd_bin());
+    nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
     if let Some(version) = etcd_version {
         eprintln!("--- etcd {version}");
         nextest.env("QUORATE_TEST_ETCD_VERSION", version);
@@ -93,7 +93,7 @@ fn verdict(count: &Count, left: &[String]) -> Verdict {
 
 /// The version pinned for this minor.
 fn version(minor: &str) -> Result<String> {
-    let etcd = repo::etcd_bin().join(format!("etcd-{minor}"));
+    let etcd = repo::tools_bin().join(format!("etcd-{minor}"));
     let output = children::output(Command::new(etcd).arg("--version"))?;
     let version = output.lines().find_map(|line| line.strip_prefix("etcd Version: "));
     Ok(version.context("etcd does not tell its version")?.to_owned())

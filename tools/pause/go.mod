@@ -1,0 +1,3 @@
+module quorate/tools/pause
+
+go 1.26.0

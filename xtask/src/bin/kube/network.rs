@@ -1,0 +1,128 @@
+//! The network: a namespace for the control plane with a bridge in it, one for each node, cables to the bridge from each and
+//! from the host, and routes between their Pods.
+//!
+//! The host has one link more and some routes to it, and nothing of its firewall is touched.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::addresses::Addresses;
+use crate::rig::Rig;
+use crate::tools::{call, feed};
+
+const PREFIX: u8 = Addresses::PREFIX;
+
+/// Makes what is missing and connects what was cut.
+pub fn up(rig: &Rig) -> Result<()> {
+    let (addresses, control) = (rig.addresses(), rig.control_netns());
+    ensure_netns(&control)?;
+    if !is_link(&control, "bridge") {
+        call(&["ip", "-n", &control, "link", "add", "bridge", "type", "bridge"])?;
+    }
+    let (cable, here) = (rig.name(), std::process::id().to_string());
+    if !is_link(&control, "host") {
+        call(&[
+            "ip", "-n", &control, "link", "add", "host", "type", "veth", "peer", "name", &cable, "netns",
+            &here,
+        ])?;
+    }
+    for node in rig.nodes() {
+        self::node(rig, node).with_context(|| format!("cannot connect node n{node}"))?;
+    }
+    let own = addresses.control();
+    let mut batch = format!(
+        "link set lo up\naddress replace {own}/{PREFIX} dev bridge\nlink set bridge up\n\
+         link set host master bridge up\nroute replace default via {}\n",
+        addresses.host()
+    );
+    let cables: String = rig.nodes().map(|node| format!("link set n{node} master bridge up\n")).collect();
+    batch += &cables;
+    // The host and the control plane reach Pods by their nodes, and Services by the first, whose proxy answers for all.
+    let pods = rig.nodes().map(|node| (addresses.pods_of(node), node));
+    let routes = pods.chain([(addresses.services(), 1)]);
+    let routes: String =
+        routes.map(|(to, node)| format!("route replace {to} via {}\n", addresses.node(node))).collect();
+    feed(&["ip", "-n", &control, "-batch", "-"], &(batch + &routes))?;
+    let link = format!("address replace {}/{PREFIX} dev {cable}\nlink set {cable} up\n", addresses.host());
+    feed(&["ip", "-batch", "-"], &(link + &routes))?;
+    Ok(())
+}
+
+fn node(rig: &Rig, node: u8) -> Result<()> {
+    let (netns, control, cable) = (rig.netns(node), rig.control_netns(), format!("n{node}"));
+    ensure_netns(&netns)?;
+    if !is_link(&control, &cable) {
+        call(&[
+            "ip", "-n", &control, "link", "add", &cable, "type", "veth", "peer", "name", "eth0", "netns",
+            &netns,
+        ])?;
+    }
+    let addresses = rig.addresses();
+    let (own, host) = (addresses.node(node), addresses.host());
+    let links = format!(
+        "link set lo up\naddress replace {own}/{PREFIX} dev eth0\nlink set eth0 up\nroute replace default via {host}\n"
+    );
+    let others = rig.nodes().filter(|other| *other != node);
+    let others = others.map(|other| (addresses.pods_of(other), addresses.node(other)));
+    let routes: String = others.map(|(pods, by)| format!("route replace {pods} via {by}\n")).collect();
+    feed(&["ip", "-n", &netns, "-batch", "-"], &(links + &routes))?;
+    // Pods of one bridge reach each other by a Service's address only if the bridge shows its packets to nftables.
+    let switches = ["ipv4/ip_forward", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"];
+    let switches = switches.map(|switch| format!("echo 1 >/proc/sys/net/{switch}")).join(" && ");
+    call(&["nsenter", &format!("--net=/run/netns/{netns}"), "sh", "-c", &switches])?;
+    Ok(())
+}
+
+/// Removes all of it, also what an earlier `up` of more nodes made. What is in a namespace goes with it, and a cable with
+/// either of its ends.
+pub fn down(rig: &Rig) -> Result<()> {
+    for netns in left(rig)? {
+        remove_netns(&netns)?;
+    }
+    let cable = rig.name();
+    // The kernel takes its time to end a namespace, and may be faster than we are.
+    if is_host_link(&cable) && call(&["ip", "link", "delete", &cable]).is_err() && is_host_link(&cable) {
+        call(&["ip", "link", "delete", &cable])?;
+    }
+    Ok(())
+}
+
+/// The network namespaces of this cluster.
+pub fn left(rig: &Rig) -> Result<Vec<String>> {
+    let Ok(namespaces) = fs::read_dir("/run/netns") else { return Ok(Vec::new()) };
+    let mut left = Vec::new();
+    for entry in namespaces {
+        let name = entry.context("cannot read the network namespaces")?.file_name();
+        if let Some(name) = name.to_str().filter(|name| name.starts_with(&format!("{}-", rig.name()))) {
+            left.push(name.to_owned());
+        }
+    }
+    Ok(left)
+}
+
+/// Whether the host has this link.
+pub fn is_host_link(name: &str) -> bool {
+    Path::new("/sys/class/net").join(name).exists()
+}
+
+fn ensure_netns(netns: &str) -> Result<()> {
+    // A killed `ip netns add` leaves a file that is no namespace.
+    if call(&["nsenter", &format!("--net=/run/netns/{netns}"), "true"]).is_err() {
+        remove_netns(netns)?;
+        call(&["ip", "netns", "add", netns])?;
+    }
+    Ok(())
+}
+
+fn remove_netns(netns: &str) -> Result<()> {
+    if Path::new("/run/netns").join(netns).exists() {
+        call(&["ip", "netns", "delete", netns])?;
+    }
+    Ok(())
+}
+
+fn is_link(netns: &str, name: &str) -> bool {
+    call(&["ip", "-n", netns, "link", "show", name]).is_ok()
+}

@@ -1,0 +1,224 @@
+//! A node: containerd, kubelet and kube-proxy in a network namespace, and what they read.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+
+use crate::cgroups;
+use crate::files::write_if_changed;
+use crate::images;
+use crate::programs::Program;
+use crate::rig::Rig;
+use crate::tools;
+
+/// The zones that nodes are in, in turns.
+const ZONES: [&str; 3] = ["a", "b", "c"];
+
+/// Where distributions put the plugins of containers' networks.
+const PLUGINS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
+
+/// A node of a cluster.
+pub struct Node<'a> {
+    rig: &'a Rig,
+    number: u8,
+}
+
+impl<'a> Node<'a> {
+    /// The node of this number, from 1.
+    pub fn new(rig: &'a Rig, number: u8) -> Self {
+        Self { rig, number }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u8 {
+        self.number
+    }
+
+    /// What the cluster calls it.
+    pub fn name(&self) -> String {
+        format!("n{}", self.number)
+    }
+
+    /// Writes what its programs read. A file that changes nothing is left alone: kube-proxy ends when its is touched.
+    pub fn configure(&self) -> Result<()> {
+        cgroups::up(self.rig, self.number)?;
+        fs::create_dir_all(self.rig.node_run(self.number)).context("cannot create the node's folder")?;
+        let write = |name: &str, text: &str| write_if_changed(Path::new(&self.conf(name)), text);
+        write("containerd.toml", &self.containerd_config())?;
+        write("cni/10-pods.conflist", &self.cni_config().to_string())?;
+        write("resolv.conf", &format!("nameserver {}\n", self.rig.addresses().control()))?;
+        write("kubelet.json", &self.kubelet_config().to_string())?;
+        write("kube-proxy.json", &self.proxy_config().to_string())?;
+        Ok(())
+    }
+
+    /// Runs containers.
+    pub fn containerd(&self) -> Program {
+        self.program("containerd", vec![format!("--config={}", self.conf("containerd.toml"))])
+    }
+
+    /// Makes the API's Pods run.
+    pub fn kubelet(&self) -> Program {
+        let zone = ZONES[usize::from(self.number - 1) % ZONES.len()];
+        let labels = format!("topology.kubernetes.io/region=here,topology.kubernetes.io/zone={zone}");
+        let args = vec![
+            format!("--config={}", self.conf("kubelet.json")),
+            format!("--kubeconfig={}", self.rig.text(&format!("conf/node-n{}.kubeconfig", self.number))),
+            format!("--hostname-override={}", self.name()),
+            format!("--node-ip={}", self.rig.addresses().node(self.number)),
+            format!("--node-labels={labels}"),
+            format!("--root-dir={}", self.data("kubelet")),
+            format!("--cert-dir={}", self.data("kubelet-pki")),
+        ];
+        self.program("kubelet", args)
+    }
+
+    /// Makes Services reach Pods.
+    pub fn proxy(&self) -> Program {
+        self.program("kube-proxy", vec![format!("--config={}", self.conf("kube-proxy.json"))])
+    }
+
+    /// containerd's socket.
+    pub fn socket(&self) -> String {
+        self.run("containerd.sock")
+    }
+
+    fn program(&self, name: &str, args: Vec<String>) -> Program {
+        let netns = Some(self.rig.netns(self.number));
+        let binary = tools::binary(name);
+        Program { name: format!("{name}-{}", self.name()), netns, binary, args }
+    }
+
+    fn containerd_config(&self) -> String {
+        let (root, state) = (self.data("containerd"), self.run("containerd"));
+        let (socket, shims, runc) = (self.socket(), self.run("s"), self.run("runc"));
+        let (cni, sandbox) = (self.conf("cni"), images::SANDBOX);
+        // What would look for devices or daemons that are not there.
+        let disabled = [
+            "differ.v1.erofs",
+            "image-verifier.v1.bindir",
+            "internal.v1.opt",
+            "mount-handler.v1.erofs",
+            "nri.v1.nri",
+            "snapshotter.v1.blockfile",
+            "snapshotter.v1.erofs",
+        ];
+        let disabled = disabled.map(|plugin| format!("'io.containerd.{plugin}'")).join(", ");
+        let plugins = PLUGINS.map(|folder| format!("'{folder}'")).join(", ");
+        let section = |indent: usize, path: &[&str]| {
+            let quote =
+                |part: &&str| if part.contains('.') { format!("'{part}'") } else { (*part).to_owned() };
+            let path = path.iter().map(quote).collect::<Vec<_>>().join(".");
+            format!("{}[plugins.{path}]", "  ".repeat(indent))
+        };
+        let (images, runtime) = ("io.containerd.cri.v1.images", "io.containerd.cri.v1.runtime");
+        // Without CAP_SYS_RESOURCE no process may lower its oom score, and every sandbox would fail.
+        [
+            "version = 4".to_owned(),
+            format!("root = '{root}'"),
+            format!("state = '{state}'"),
+            "imports = []".to_owned(),
+            format!("disabled_plugins = [{disabled}]"),
+            section(0, &["io.containerd.server.v1.grpc"]),
+            format!("  address = '{socket}'"),
+            section(0, &["io.containerd.server.v1.ttrpc"]),
+            format!("  address = '{socket}.ttrpc'"),
+            section(0, &["io.containerd.shim.v1.manager"]),
+            format!("  socket_dir = '{shims}'"),
+            section(0, &[images]),
+            "  snapshotter = 'overlayfs'".to_owned(),
+            section(1, &[images, "pinned_images"]),
+            format!("    sandbox = '{sandbox}'"),
+            section(0, &[runtime]),
+            "  netns_mounts_under_state_dir = true".to_owned(),
+            "  disable_apparmor = true".to_owned(),
+            "  restrict_oom_score_adj = true".to_owned(),
+            section(1, &[runtime, "containerd"]),
+            "    default_runtime_name = 'runc'".to_owned(),
+            section(2, &[runtime, "containerd", "runtimes", "runc"]),
+            "      runtime_type = 'io.containerd.runc.v2'".to_owned(),
+            section(3, &[runtime, "containerd", "runtimes", "runc", "options"]),
+            format!("        Root = '{runc}'"),
+            "        SystemdCgroup = false".to_owned(),
+            section(1, &[runtime, "cni"]),
+            format!("    bin_dirs = [{plugins}]"),
+            format!("    conf_dir = '{cni}'"),
+        ]
+        .join("\n")
+            + "\n"
+    }
+
+    fn cni_config(&self) -> Value {
+        let subnet = self.rig.addresses().pods_of(self.number);
+        json!({
+            "cniVersion": "1.0.0", "name": "pods",
+            "plugins": [
+                {
+                    "type": "bridge", "bridge": "cni0", "isDefaultGateway": true, "ipMasq": false,
+                    "hairpinMode": true,
+                    "ipam": {"type": "host-local", "dataDir": self.data("cni"), "ranges": [[{"subnet": subnet}]]},
+                },
+                {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
+            ],
+        })
+    }
+
+    fn kubelet_config(&self) -> Value {
+        let address = self.rig.addresses().node(self.number);
+        let file = |name: &str| self.rig.text(&format!("pki/{name}"));
+        json!({
+            "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+            "address": address, "port": 10250, "healthzBindAddress": address,
+            "authentication": {
+                "anonymous": {"enabled": false}, "webhook": {"enabled": true, "cacheTTL": "10s"},
+                "x509": {"clientCAFile": file("ca.crt")},
+            },
+            "authorization": {"mode": "Webhook"},
+            "tlsCertFile": file(&format!("kubelet-{}.crt", self.name())),
+            "tlsPrivateKeyFile": file(&format!("kubelet-{}.key", self.name())),
+            "containerRuntimeEndpoint": format!("unix://{}", self.socket()),
+            "failCgroupV1": false, "failSwapOn": false,
+            "cgroupDriver": "cgroupfs", "cgroupRoot": cgroups::of_node(self.rig, self.number),
+            "clusterDNS": [self.rig.addresses().control()], "clusterDomain": "cluster.local",
+            "resolvConf": self.conf("resolv.conf"),
+            "maxPods": 100, "serializeImagePulls": false,
+            // Images come from files, so one that is removed does not come back.
+            "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99, "imageMinimumGCAge": "8760h",
+            "evictionHard": {
+                "memory.available": "100Mi", "nodefs.available": "1%", "nodefs.inodesFree": "1%",
+                "imagefs.available": "1%",
+            },
+            "nodeStatusUpdateFrequency": "5s", "nodeLeaseDurationSeconds": 20,
+            "podLogsDir": self.data("pod-logs"), "volumePluginDir": self.data("volume-plugins"),
+        })
+    }
+
+    fn proxy_config(&self) -> Value {
+        let address = self.rig.addresses().node(self.number);
+        json!({
+            "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
+            "bindAddress": address, "healthzBindAddress": format!("{address}:10256"),
+            "metricsBindAddress": "127.0.0.1:10249", "hostnameOverride": self.name(), "mode": "nftables",
+            // Whoever is no Pod, the host above all, has its replies come back the way it asked.
+            "clusterCIDR": self.rig.addresses().pods(),
+            "clientConnection": {"kubeconfig": self.rig.text("conf/kube-proxy.kubeconfig")},
+            // The kernel's limits are the machine's affair.
+            "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
+            "nftables": {"syncPeriod": "30s", "minSyncPeriod": "200ms"},
+        })
+    }
+
+    fn conf(&self, name: &str) -> String {
+        self.rig.text(&format!("conf/{}/{name}", self.name()))
+    }
+
+    fn data(&self, name: &str) -> String {
+        self.rig.text(&format!("data/{}/{name}", self.name()))
+    }
+
+    fn run(&self, name: &str) -> String {
+        self.rig.node_run(self.number).join(name).display().to_string()
+    }
+}

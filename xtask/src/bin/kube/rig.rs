@@ -1,0 +1,199 @@
+//! Where things of a cluster lie, and what they are called on this machine.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+use crate::addresses::Addresses;
+use crate::files;
+
+/// Unix sockets below the folder have names of up to 107 bytes.
+const LONGEST_DIR: usize = 60;
+
+/// How many clusters fit on a machine, each in a folder of its own.
+const RIGS: u8 = 16;
+
+/// A cluster of this machine.
+pub struct Rig {
+    dir: PathBuf,
+    kept: Kept,
+}
+
+/// What is remembered from one call to the next.
+#[derive(Clone, Serialize, Deserialize)]
+struct Kept {
+    /// Which of the machine's clusters it is: names and addresses follow from it.
+    index: u8,
+    /// How many nodes it was given.
+    nodes: u8,
+}
+
+impl Rig {
+    /// The cluster in this folder, made if there is none, with at least so many nodes.
+    pub fn claim(dir: &Path, nodes: u8) -> Result<Self> {
+        fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+        let dir = dir.canonicalize().with_context(|| format!("cannot resolve {}", dir.display()))?;
+        ensure!(
+            dir.as_os_str().len() <= LONGEST_DIR,
+            "{} is longer than {LONGEST_DIR} bytes, and names of sockets are limited: give a shorter --dir",
+            dir.display()
+        );
+        let mut kept = match Self::read(&dir)? {
+            Some(kept) => {
+                ensure!(
+                    claim(&dir, kept.index)?,
+                    "another cluster of this machine uses the addresses of {}: take that one down, or wipe this one",
+                    dir.display()
+                );
+                kept
+            }
+            None => Self::fresh(&dir, nodes)?,
+        };
+        kept.nodes = kept.nodes.max(nodes);
+        let rig = Self { dir, kept };
+        files::write_if_changed(&rig.dir.join("rig.json"), &serde_json::to_string(&rig.kept)?)?;
+        for folder in ["conf", "data", "images", "logs", "pids", "volumes"] {
+            fs::create_dir_all(rig.dir.join(folder)).context("cannot create the cluster's folders")?;
+        }
+        Ok(rig)
+    }
+
+    /// The cluster in this folder, if there is one.
+    pub fn open(dir: &Path) -> Result<Option<Self>> {
+        let Ok(dir) = dir.canonicalize() else { return Ok(None) };
+        Ok(Self::read(&dir)?.map(|kept| Self { dir, kept }))
+    }
+
+    /// Clusters whose folder was removed while they ran.
+    pub fn abandoned() -> Vec<Self> {
+        let owned = (0..RIGS).filter_map(|index| {
+            let dir = PathBuf::from(fs::read_to_string(run(index).join("owner")).ok()?);
+            let gone = !dir.as_os_str().is_empty() && !dir.join("rig.json").exists();
+            gone.then_some(Self { dir, kept: Kept { index, nodes: 0 } })
+        });
+        owned.collect()
+    }
+
+    fn read(dir: &Path) -> Result<Option<Kept>> {
+        let path = dir.join("rig.json");
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let kept: Kept =
+                    serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
+                ensure!(kept.index < RIGS, "{} is not ours", path.display());
+                Ok(Some(kept))
+            }
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    fn fresh(dir: &Path, nodes: u8) -> Result<Kept> {
+        for index in 0..RIGS {
+            if claim(dir, index)? {
+                return Ok(Kept { index, nodes });
+            }
+        }
+        bail!("there are {RIGS} clusters on this machine already; `cargo xtask kube down` ends one")
+    }
+
+    /// Nobody else changes the cluster while this is held.
+    pub fn lock(&self) -> Result<File> {
+        let lock = File::create(self.dir.join("lock")).context("cannot create the cluster's lock file")?;
+        lock.lock().context("cannot lock the cluster")?;
+        Ok(lock)
+    }
+
+    /// The nodes' numbers, from 1.
+    pub fn nodes(&self) -> impl Iterator<Item = u8> + use<> {
+        1..=self.kept.nodes
+    }
+
+    /// The cluster's addresses.
+    pub fn addresses(&self) -> Addresses {
+        Addresses::new(self.kept.index)
+    }
+
+    /// What the host's cable to it is called; everything else that is the machine's begins with this.
+    pub fn name(&self) -> String {
+        name(self.kept.index)
+    }
+
+    /// A node's network namespace.
+    pub fn netns(&self, node: u8) -> String {
+        format!("{}-n{node}", self.name())
+    }
+
+    /// The control plane's network namespace, which holds the bridge.
+    pub fn control_netns(&self) -> String {
+        format!("{}-control", self.name())
+    }
+
+    /// All of the cluster, save sockets and other state that ends with its processes.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A path in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.dir.join(name)
+    }
+
+    /// The same as text, for configuration. The folder's name was text to begin with.
+    pub fn text(&self, name: &str) -> String {
+        self.path(name).display().to_string()
+    }
+
+    /// State that ends with the processes; short, for the sake of sockets.
+    pub fn run(&self) -> PathBuf {
+        run(self.kept.index)
+    }
+
+    /// A node's part of [`Self::run`].
+    pub fn node_run(&self, node: u8) -> PathBuf {
+        self.run().join(format!("n{node}"))
+    }
+
+    /// Where an administrator's kubeconfig lies.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.path("kubeconfig")
+    }
+
+    /// Gives the names and addresses back.
+    pub fn release(&self) -> Result<()> {
+        let owner = fs::read_to_string(self.run().join("owner")).unwrap_or_default();
+        if Path::new(&owner) == self.dir {
+            fs::remove_dir_all(self.run())
+                .with_context(|| format!("cannot remove {}", self.run().display()))?;
+        }
+        Ok(())
+    }
+}
+
+fn name(index: u8) -> String {
+    format!("quorate{index}")
+}
+
+fn run(index: u8) -> PathBuf {
+    Path::new("/run").join(name(index))
+}
+
+/// Takes the names and addresses of this number, unless another folder's cluster has them.
+fn claim(dir: &Path, index: u8) -> Result<bool> {
+    let run = run(index);
+    // Not two at once, and no file is left of it.
+    let machine = File::open("/run").context("cannot open /run")?;
+    machine.lock().context("cannot lock /run")?;
+    fs::create_dir_all(&run).with_context(|| format!("cannot create {}: is this root?", run.display()))?;
+    let owner = run.join("owner");
+    let mine = dir.display().to_string();
+    let taken = fs::read_to_string(&owner).unwrap_or_default();
+    let free = taken.is_empty() || taken == mine;
+    if free {
+        files::write_if_changed(&owner, &mine)?;
+    }
+    Ok(free)
+}

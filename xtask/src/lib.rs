@@ -1,0 +1,3 @@
+//! What more than one program of this repository's commands needs.
+
+pub mod oci;

@@ -1,0 +1,62 @@
+//! What nodes need beside our own builds, from the distribution: installed where that can be done, named where not.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+
+/// A file that shows the package is there, at one of its usual places, and the package.
+const NEEDED: [(&[&str], &str); 8] = [
+    (&["/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"], "runc"),
+    (&["/usr/lib/cni/bridge", "/opt/cni/bin/bridge"], "containernetworking-plugins"),
+    (&["/usr/sbin/conntrack", "/usr/bin/conntrack"], "conntrack"),
+    (&["/usr/sbin/nft", "/usr/bin/nft"], "nftables"),
+    (&["/usr/sbin/ip", "/usr/bin/ip", "/sbin/ip"], "iproute2"),
+    (&["/usr/bin/nsenter"], "util-linux"),
+    (&["/usr/bin/mount", "/bin/mount"], "mount"),
+    (&["/usr/sbin/modprobe", "/sbin/modprobe"], "kmod"),
+];
+
+/// Installs the packages that are missing, and says which.
+pub fn install_missing() -> Result<()> {
+    let missing = missing(|path| Path::new(path).exists());
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    eprintln!("installing with apt-get: {list}");
+    let apt = |args: &[&str]| -> Result<bool> {
+        let mut apt = Command::new("apt-get");
+        apt.args(["-qq", "-y"]).args(args).env("DEBIAN_FRONTEND", "noninteractive").stdout(Stdio::null());
+        Ok(apt.status().context("there is no apt-get")?.success())
+    };
+    let install = || -> Result<bool> {
+        let mut install = vec!["install", "--no-install-recommends"];
+        install.extend(&missing);
+        Ok(apt(&install)? || (apt(&["update"])? && apt(&install)?))
+    };
+    match install() {
+        Ok(true) => Ok(()),
+        Ok(false) => {
+            bail!("apt-get cannot install {list}. Install them by hand; they are needed by the nodes")
+        }
+        Err(error) => bail!("{error:#}. Install by hand what the nodes need: {list}"),
+    }
+}
+
+fn missing(there: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    let missing = NEEDED.iter().filter(|(places, _)| !places.iter().any(|place| there(place)));
+    missing.map(|(_, package)| *package).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_package_is_missing_when_none_of_its_places_has_it() {
+        assert!(missing(|_| true).is_empty());
+        assert_eq!(missing(|path| path != "/usr/sbin/nft"), Vec::<&str>::new());
+        assert_eq!(missing(|path| !path.ends_with("/nft")), ["nftables"]);
+    }
+}

@@ -1,0 +1,191 @@
+//! A Go module of `tools/`: what is built of it, how, and whether that was done.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+
+use crate::{go, repo};
+
+/// How every program is built; part of what it is built from.
+const FLAGS: [&str; 2] = ["-trimpath", "-buildvcs=false"];
+
+/// A binary of a module.
+pub struct Program {
+    /// What it is called in the folder of binaries.
+    pub name: String,
+    /// The main package; `.` for the module's own.
+    pub package: String,
+}
+
+/// One folder of `tools/`.
+pub struct Module {
+    name: String,
+    folder: PathBuf,
+    programs: Vec<Program>,
+    /// go.mod, go.sum and, where the module has one, its own program.
+    source: String,
+    tags: &'static str,
+    linker: String,
+    cgo: bool,
+}
+
+impl Program {
+    /// A program under this name.
+    pub fn of(name: &str, package: &str) -> Self {
+        Self { name: name.to_owned(), package: package.to_owned() }
+    }
+}
+
+impl Module {
+    /// The module of this name, with nothing special about how it is built.
+    pub fn read(name: &str, programs: Vec<Program>) -> Result<Self> {
+        let folder = repo::root().join("tools").join(name);
+        let mut source = String::new();
+        for (file, needed) in [("go.mod", true), ("go.sum", false), ("main.go", false)] {
+            let path = folder.join(file);
+            // A module without dependencies has no go.sum, one of tools only has no program of its own.
+            if needed || path.exists() {
+                source +=
+                    &fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
+                source.push('\n');
+            }
+        }
+        let linker = "-s -w".to_owned();
+        Ok(Self { name: name.to_owned(), folder, programs, source, tags: "", linker, cgo: false })
+    }
+
+    /// Where the module lies.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Sets a string of the program at link time.
+    pub fn link(&mut self, variable: &str, value: &str) {
+        self.linker += &format!(" -X {variable}={value}");
+    }
+
+    /// Builds with these tags.
+    pub fn tags(&mut self, tags: &'static str) {
+        self.tags = tags;
+    }
+
+    /// Builds against the machine's C library.
+    pub fn cgo(&mut self) {
+        self.cgo = true;
+    }
+
+    /// The version of a module that go.mod pins.
+    pub fn version(&self, module: &str) -> Result<&str> {
+        let mut lines = self.source.lines().map(|line| line.trim().trim_start_matches("require "));
+        let version = lines.find_map(|line| line.strip_prefix(module)?.strip_prefix(' '));
+        let version = version.and_then(|rest| rest.split_whitespace().next());
+        version.with_context(|| format!("tools/{}/go.mod pins no version of {module}", self.name))
+    }
+
+    /// Whether every program is there, built from what is there now.
+    pub fn is_built(&self) -> bool {
+        self.programs.iter().all(|program| {
+            let same = fs::read_to_string(Self::stamp(program)).is_ok_and(|built| built == self.recipe());
+            same && Self::binary(program).is_file()
+        })
+    }
+
+    /// Builds all programs, a line each. Their number.
+    pub fn build(&self) -> Result<usize> {
+        for program in &self.programs {
+            let start = Instant::now();
+            self.build_one(program)?;
+            eprintln!("  {} in {} s", program.name, start.elapsed().as_secs());
+        }
+        Ok(self.programs.len())
+    }
+
+    fn build_one(&self, program: &Program) -> Result<()> {
+        let fresh = repo::tools().join(format!("new-{}", program.name));
+        let mut build = Command::new("go");
+        build.args(["build", "-C"]).arg(&self.folder).args(FLAGS).args(["-tags", self.tags]);
+        build.args(["-ldflags", &self.linker, "-o"]).arg(&fresh).arg(&program.package);
+        build.env("CGO_ENABLED", if self.cgo { "1" } else { "0" });
+        build.env("GOWORK", "off").env("GOFLAGS", "-mod=readonly");
+        let output = build.output().context("cannot run go")?;
+        if !output.status.success() {
+            bail!(go::explain(&program.name, &String::from_utf8_lossy(&output.stderr)));
+        }
+        // By rename, so that a running program keeps its own.
+        fs::rename(&fresh, Self::binary(program))
+            .with_context(|| format!("cannot put {} in place", program.name))?;
+        fs::write(Self::stamp(program), self.recipe()).context("cannot note what was built")
+    }
+
+    /// Everything that shapes the binaries.
+    fn recipe(&self) -> String {
+        let Self { tags, linker, cgo, source, .. } = self;
+        format!("{} tags={tags} linker={linker} cgo={cgo}\n{source}", FLAGS.join(" "))
+    }
+
+    fn binary(program: &Program) -> PathBuf {
+        repo::tools_bin().join(&program.name)
+    }
+
+    fn stamp(program: &Program) -> PathBuf {
+        repo::tools().join(format!("built-{}", program.name))
+    }
+
+    /// A program of somebody else's module has a `tool` line.
+    #[cfg(test)]
+    pub fn check_pins(&self) -> Result<()> {
+        for Program { name, package } in &self.programs {
+            let pinned = |line: &str| line.trim().trim_start_matches("tool ") == package;
+            if package != "." && !self.source.lines().any(pinned) {
+                bail!("tools/{}/go.mod has no tool line for {name}: {package}", self.name);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn module() -> Module {
+        Module {
+            name: "x".to_owned(),
+            folder: PathBuf::new(),
+            programs: Vec::new(),
+            source: "replace a.b/c => a.b/c v9\nrequire a.b/c/d v3.0.0\n\ta.b/c v1.2.3 // indirect\n"
+                .to_owned(),
+            tags: "",
+            linker: "-s".to_owned(),
+            cgo: false,
+        }
+    }
+
+    #[test]
+    fn the_version_is_the_required_one_of_exactly_this_module() {
+        assert_eq!(module().version("a.b/c").unwrap(), "v1.2.3");
+        assert_eq!(module().version("a.b/c/d").unwrap(), "v3.0.0");
+        assert!(module().version("a.b").is_err());
+    }
+
+    #[test]
+    fn whatever_shapes_a_binary_makes_it_out_of_date() {
+        let recipe = module().recipe();
+        assert_eq!(recipe, module().recipe());
+        let mut changed = module();
+        changed.link("a.b/c.Version", "v1");
+        assert_ne!(recipe, changed.recipe());
+        let mut changed = module();
+        changed.cgo();
+        assert_ne!(recipe, changed.recipe());
+        let mut changed = module();
+        changed.tags("t");
+        assert_ne!(recipe, changed.recipe());
+        let mut changed = module();
+        changed.source.push('x');
+        assert_ne!(recipe, changed.recipe());
+    }
+}
