@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use super::{Verdict, programs};
-use crate::{children, repo, tools};
+use crate::{children, image, manifests, repo, tools};
 
 /// The etcd versions of `tools/` that the whole suite runs on, the one of most clusters first, and the one whose
 /// clusters are only founded, scaled and deleted.
@@ -48,6 +48,52 @@ pub fn etcd(until: Instant) -> Result<Verdict> {
     Ok(verdict(&count, &left))
 }
 
+/// L5: the same behaviours on a real Kubernetes of this machine, with the operator from its own image, installed as its
+/// users install it.
+pub fn kube(until: Instant) -> Result<Verdict> {
+    tools::build(tools::Set::Etcd)?;
+    image::run()?;
+    let _up = Up::bring()?;
+    crate::kube::call(&["load", &image::file().display().to_string()])?;
+    let faults = manifests::drift()?;
+    ensure!(faults.is_empty(), "{}", faults.join("\n"));
+    install()?;
+    let mut count = Count::default();
+    let left = nextest("kube", Some(&version(WHOLE[0])?), &mut count, until)?;
+    Ok(verdict(&count, &left))
+}
+
+/// A Kubernetes that goes down with this.
+struct Up;
+
+impl Up {
+    fn bring() -> Result<Self> {
+        let up = Self;
+        crate::kube::call(&["up"])?;
+        Ok(up)
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        if let Err(error) = crate::kube::call(&["down"]) {
+            eprintln!("Kubernetes is not down: {error:#}; cargo xtask kube down");
+        }
+    }
+}
+
+/// As docs/install.md says.
+fn install() -> Result<()> {
+    let kubectl = |args: &[&str]| {
+        let mut kubectl = Command::new(repo::tools_bin().join("kubectl"));
+        children::run(
+            kubectl.args(args).env("KUBECONFIG", crate::kube::kubeconfig()).current_dir(repo::root()),
+        )
+    };
+    kubectl(&["apply", "--server-side", "-f", "config/install/quorate.yaml"])?;
+    kubectl(&["-n", "quorate-system", "rollout", "status", "deployment/quorate", "--timeout=2m"])
+}
+
 /// The binaries the tests start.
 fn set_up() -> Result<()> {
     tools::build_missing()?;
@@ -64,6 +110,7 @@ fn nextest(
     let mut nextest = programs::nextest()?;
     nextest.args(["run", "--workspace", "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
+    nextest.env("QUORATE_TEST_KUBECONFIG", crate::kube::kubeconfig());
     nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
     if let Some(version) = etcd_version {
         eprintln!("--- etcd {version}");
