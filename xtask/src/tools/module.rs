@@ -64,7 +64,7 @@ impl Module {
 
     /// Sets a string of the program at link time.
     pub fn link(&mut self, variable: &str, value: &str) {
-        self.linker += &format!(" -X {variable}={value}");
+        self.linker.extend([" -X ", variable, "=", value]);
     }
 
     /// Builds with these tags.
