@@ -108,7 +108,8 @@ fn nextest(
     until: Instant,
 ) -> Result<Vec<String>> {
     let mut nextest = programs::nextest()?;
-    nextest.args(["run", "--workspace", "--profile", profile]);
+    // The program of `cargo xtask kube` is not built by default, and has tests.
+    nextest.args(["run", "--workspace", "--features", "xtask/kube", "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
     nextest.env("QUORATE_TEST_KUBECONFIG", crate::kube::kubeconfig());
     nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());

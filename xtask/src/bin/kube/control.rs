@@ -138,3 +138,30 @@ pub fn provisioner(rig: &Rig) -> Program {
 fn program(rig: &Rig, name: &str, binary: PathBuf, args: Vec<String>) -> Program {
     Program { name: name.to_owned(), netns: Some(rig.control_netns()), binary, args }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_control_plane_listens_on_its_own_address_only() {
+        let rig = Rig::example();
+        for program in [etcd(&rig), apiserver(&rig), controller_manager(&rig), scheduler(&rig)] {
+            assert_eq!(program.netns.as_deref(), Some("quorate3-control"));
+            let listens =
+                program.args.iter().filter(|arg| arg.contains("bind-address") || arg.contains("--listen"));
+            for arg in listens {
+                assert!(arg.contains("10.213.3.2"), "{arg}");
+            }
+        }
+        assert!(corefile(&rig).contains("bind 10.213.3.2\n"));
+    }
+
+    #[test]
+    fn names_that_are_not_the_clusters_do_not_exist() {
+        let text = corefile(&Rig::example());
+        assert!(text.contains("kubeconfig /t/kube/conf/coredns.kubeconfig quorate3\n"), "{text}");
+        assert!(text.find("kubernetes cluster.local").unwrap() < text.find("rcode NXDOMAIN").unwrap());
+        assert_eq!(text.matches('{').count(), text.matches('}').count());
+    }
+}

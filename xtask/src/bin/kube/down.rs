@@ -41,7 +41,7 @@ pub fn run(dir: &Path, wipe: bool) -> Result<()> {
 
 /// Ends what is left of clusters whose folder is gone: nothing else knows of them any more.
 pub fn clear_abandoned() -> Result<()> {
-    for rig in Rig::abandoned() {
+    for rig in Rig::abandoned()? {
         eprintln!("ending what is left of the cluster that was in {}", rig.dir().display());
         clear(&rig)?;
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::UNIX_EPOCH;
 
 use anyhow::{Context, Result, ensure};
@@ -75,8 +76,16 @@ pub fn keep(rig: &Rig, archive: &Path) -> Result<()> {
     fs::rename(&fresh, kept.with_added_extension("tar")).context("cannot keep the archive")
 }
 
+/// Imports into all of these nodes at the same time. How many that were at each.
+pub fn import_all(rig: &Rig, nodes: &[Node]) -> Result<Vec<usize>> {
+    thread::scope(|scope| {
+        let imports: Vec<_> = nodes.iter().map(|node| scope.spawn(|| import(rig, node))).collect();
+        imports.into_iter().map(|import| import.join().expect("an import does not panic")).collect()
+    })
+}
+
 /// Imports what a node does not have, or has from an older archive. How many that were.
-pub fn import(rig: &Rig, node: &Node) -> Result<usize> {
+fn import(rig: &Rig, node: &Node) -> Result<usize> {
     let mut count = 0;
     for archive in archives(rig)? {
         let stem = archive.file_stem().unwrap_or_default().to_string_lossy();

@@ -32,6 +32,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
+use node::Node;
 use rig::Rig;
 
 #[derive(Parser)]
@@ -114,14 +115,13 @@ fn load(dir: &std::path::Path, archives: &[PathBuf]) -> Result<()> {
     for archive in archives {
         images::keep(&rig, archive)?;
     }
-    for number in rig.nodes() {
-        let node = node::Node::new(&rig, number);
-        if cluster::listens_at(&node.socket()) {
-            let count = images::import(&rig, &node)?;
-            println!("{}: {count} imported", node.name());
-        } else {
-            println!("{} is down and imports with the next `up`", node.name());
-        }
+    let nodes = rig.nodes().map(|number| Node::new(&rig, number));
+    let (there, down): (Vec<Node>, Vec<Node>) = nodes.partition(|node| cluster::listens_at(&node.socket()));
+    for (node, count) in there.iter().zip(images::import_all(&rig, &there)?) {
+        println!("{}: {count} imported", node.name());
+    }
+    for node in down {
+        println!("{} is down and imports with the next `up`", node.name());
     }
     Ok(())
 }

@@ -222,3 +222,42 @@ impl<'a> Node<'a> {
         self.rig.node_run(self.number).join(name).display().to_string()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nodes_of_one_machine_share_no_socket_folder_or_cgroup() {
+        let rig = Rig::example();
+        let (one, two) = (Node::new(&rig, 1), Node::new(&rig, 2));
+        assert!(one.containerd_config().contains("address = '/run/quorate3/n1/containerd.sock'\n"));
+        assert!(one.containerd_config().contains("root = '/t/kube/data/n1/containerd'\n"));
+        assert!(!two.containerd_config().contains("/n1/"));
+        let kubelet = two.kubelet_config();
+        assert_eq!(kubelet["cgroupRoot"], "/quorate3/n2");
+        assert_eq!(kubelet["address"], "10.213.3.12");
+        assert_eq!(kubelet["clusterDNS"], json!(["10.213.3.2"]));
+        assert_eq!(two.cni_config()["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.214.49.0/24");
+    }
+
+    #[test]
+    fn the_tables_of_containerds_configuration_are_named_by_quoted_parts() {
+        let config = Node::new(&Rig::example(), 1).containerd_config();
+        let table = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.runc.options]\n";
+        assert!(config.contains(table), "{config}");
+        let tables: Vec<&str> = config.lines().filter(|line| line.contains("[plugins.")).collect();
+        let mut once = tables.clone();
+        once.dedup();
+        assert_eq!(tables, once);
+    }
+
+    #[test]
+    fn three_nodes_are_in_three_zones() {
+        let rig = Rig::example();
+        let zones: Vec<String> =
+            [1, 2, 3, 4].map(|node| Node::new(&rig, node).kubelet().args.join(" ")).into();
+        let zone = |args: &str| args.split_once("/zone=").map(|(_, rest)| rest[..1].to_owned()).unwrap();
+        assert_eq!(zones.iter().map(|args| zone(args)).collect::<String>(), "abca");
+    }
+}

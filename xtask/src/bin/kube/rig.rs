@@ -41,10 +41,11 @@ impl Rig {
             "{} is longer than {LONGEST_DIR} bytes, and names of sockets are limited: give a shorter --dir",
             dir.display()
         );
-        let mut kept = match Self::read(&dir)? {
-            Some(kept) => {
+        let kept = match Self::read(&dir)? {
+            Some(Kept { index, nodes: known }) => {
+                let kept = Kept { index, nodes: nodes.max(known) };
                 ensure!(
-                    claim(&dir, kept.index)?,
+                    claim(&dir, &kept)?,
                     "another cluster of this machine uses the addresses of {}: take that one down, or wipe this one",
                     dir.display()
                 );
@@ -52,9 +53,7 @@ impl Rig {
             }
             None => Self::fresh(&dir, nodes)?,
         };
-        kept.nodes = kept.nodes.max(nodes);
         let rig = Self { dir, kept };
-        files::write_if_changed(&rig.dir.join("rig.json"), &serde_json::to_string(&rig.kept)?)?;
         for folder in ["conf", "data", "images", "logs", "pids", "volumes"] {
             fs::create_dir_all(rig.dir.join(folder)).context("cannot create the cluster's folders")?;
         }
@@ -68,13 +67,14 @@ impl Rig {
     }
 
     /// Clusters whose folder was removed while they ran.
-    pub fn abandoned() -> Vec<Self> {
+    pub fn abandoned() -> Result<Vec<Self>> {
+        let _machine = lock_machine()?;
         let owned = (0..RIGS).filter_map(|index| {
             let dir = PathBuf::from(fs::read_to_string(run(index).join("owner")).ok()?);
             let gone = !dir.as_os_str().is_empty() && !dir.join("rig.json").exists();
             gone.then_some(Self { dir, kept: Kept { index, nodes: 0 } })
         });
-        owned.collect()
+        Ok(owned.collect())
     }
 
     fn read(dir: &Path) -> Result<Option<Kept>> {
@@ -93,11 +93,18 @@ impl Rig {
 
     fn fresh(dir: &Path, nodes: u8) -> Result<Kept> {
         for index in 0..RIGS {
-            if claim(dir, index)? {
-                return Ok(Kept { index, nodes });
+            let kept = Kept { index, nodes };
+            if claim(dir, &kept)? {
+                return Ok(kept);
             }
         }
         bail!("there are {RIGS} clusters on this machine already; `cargo xtask kube down` ends one")
+    }
+
+    /// One that is nowhere, for what is written of it.
+    #[cfg(test)]
+    pub fn example() -> Self {
+        Self { dir: PathBuf::from("/t/kube"), kept: Kept { index: 3, nodes: 3 } }
     }
 
     /// Nobody else changes the cluster while this is held.
@@ -164,6 +171,7 @@ impl Rig {
 
     /// Gives the names and addresses back.
     pub fn release(&self) -> Result<()> {
+        let _machine = lock_machine()?;
         let owner = fs::read_to_string(self.run().join("owner")).unwrap_or_default();
         if Path::new(&owner) == self.dir {
             fs::remove_dir_all(self.run())
@@ -181,19 +189,25 @@ fn run(index: u8) -> PathBuf {
     Path::new("/run").join(name(index))
 }
 
-/// Takes the names and addresses of this number, unless another folder's cluster has them.
-fn claim(dir: &Path, index: u8) -> Result<bool> {
-    let run = run(index);
-    // Not two at once, and no file is left of it.
-    let machine = File::open("/run").context("cannot open /run")?;
-    machine.lock().context("cannot lock /run")?;
+/// Takes the names and addresses of this number and notes it in the folder, unless another folder's cluster has them.
+fn claim(dir: &Path, kept: &Kept) -> Result<bool> {
+    let _machine = lock_machine()?;
+    let run = run(kept.index);
     fs::create_dir_all(&run).with_context(|| format!("cannot create {}: is this root?", run.display()))?;
     let owner = run.join("owner");
     let mine = dir.display().to_string();
     let taken = fs::read_to_string(&owner).unwrap_or_default();
     let free = taken.is_empty() || taken == mine;
     if free {
+        files::write_if_changed(&dir.join("rig.json"), &serde_json::to_string(kept)?)?;
         files::write_if_changed(&owner, &mine)?;
     }
     Ok(free)
+}
+
+/// Not two at once, and no file is left of it.
+fn lock_machine() -> Result<File> {
+    let machine = File::open("/run").context("cannot open /run")?;
+    machine.lock().context("cannot lock /run")?;
+    Ok(machine)
 }

@@ -54,9 +54,10 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     for node in &nodes {
         let socket = node.socket();
         steps.start(&node.containerd(), async || cluster::listens_at(&socket)).await?;
-        if images::import(&rig, node)? > 0 {
-            steps.done(&format!("{}: images imported", node.name()));
-        }
+    }
+    images::import_all(&rig, &nodes)?;
+    steps.done("images imported");
+    for node in &nodes {
         node.kubelet().start(&rig)?;
         node.proxy().start(&rig)?;
     }
