@@ -84,7 +84,8 @@ pub(crate) async fn carry_out(
             None => {}
         }
     }
-    aside.map_or(Ok(()), Err)
+    // The members may be in the middle of something, so the next look does not wait as it would after a failure.
+    aside.map_or(Ok(()), |stopped| Err(Stopped { ended: Ended::Unwell, ..stopped }))
 }
 
 /// Nothing builds on upkeep, and what it meets may last: a storage class that can not expand, a name that is taken. It is

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use world::members::Members;
-use world::{World, plain, scale, settled, until};
+use world::{Gate, World, plain, scale, settled, until};
 
 #[tokio::test]
 async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() -> Result<()> {
@@ -44,6 +44,37 @@ async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() 
     tokio::time::sleep(Duration::from_secs(12)).await;
     assert_eq!(world.kube.store().version(), version, "nothing is written once nothing is left to do");
     operator.stop().await
+}
+
+#[tokio::test]
+async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing() -> Result<()> {
+    let world = World::new().await?;
+    let members = Members::new();
+    let _kubelet = world.kubelet(&members);
+    // A storage class that can not expand, and nobody may stamp volumes either.
+    let client = world.client_through(|request| {
+        let patches = request.method() == http::Method::PATCH;
+        let refused = patches && request.uri().path().contains("/persistentvolumeclaims/");
+        if refused { Gate::Refused(403, "Forbidden") } else { Gate::Open }
+    });
+    let _operator = world.operator_over(client, |_| {});
+    world.create_cluster(plain(1)).await?;
+    until("it serves", async || {
+        Ok(world.condition("Available", "True").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
+    })
+    .await?;
+    scale(&world, 3).await?;
+    until("it has grown", async || {
+        let (names, conditions) = (members.names(), world.status().await?.conditions);
+        Ok(if names.len() == 3 { Ok(()) } else { Err(format!("{names:?}, {conditions:#?}")) })
+    })
+    .await?;
+    until("it is told", async || {
+        let conditions = world.status().await?.conditions;
+        let told = conditions.iter().any(|one| one.message.contains("stamp volume"));
+        Ok(if told { Ok(()) } else { Err(format!("{conditions:#?}")) })
+    })
+    .await
 }
 
 #[tokio::test]
