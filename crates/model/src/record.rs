@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, Ordinal, Token, Uid};
-use crate::target::Target;
+use crate::target::{Medium, Target};
 use crate::time::Instant;
 use crate::version::Version;
 
@@ -87,6 +87,11 @@ impl Record {
     /// Whether the cluster id is latched.
     pub fn is_bootstrapped(&self) -> bool {
         self.cluster_id.is_some()
+    }
+
+    /// Whether members keep their data in memory, by the committed target: they are gone with the Pod.
+    pub fn is_in_memory(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory)
     }
 
     /// Members that are voters by the record.

@@ -8,7 +8,6 @@ use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::snapshot::List;
-use quorate_model::target::Medium;
 use quorate_model::{Effect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, for_all};
@@ -150,7 +149,7 @@ fn begin_attempt(draft: &mut Draft<'_>) {
 
 /// B3. `true` once every member has its volume.
 fn volumes(draft: &mut Draft<'_>) -> bool {
-    if draft.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory) {
+    if draft.record.is_in_memory() {
         return true;
     }
     let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();

@@ -25,15 +25,13 @@ fn stop_all_pods(draft: &mut Draft<'_>) -> bool {
     for_all(&pods, |member| draft.clear_pod(Step::D1, member))
 }
 
-/// A cluster that never had an id never served anybody: there is nothing to retain.
+/// A cluster that never had an id never served anybody: there is nothing to retain. A stamp says that one served from the
+/// volume, also where status does not know it any more.
 fn clear_volumes(draft: &mut Draft<'_>) -> bool {
-    if draft.record.is_bootstrapped() && draft.seen.wanted.storage.when_deleted == Retention::Retain {
-        return true;
-    }
     let retain = draft.seen.wanted.storage.when_deleted == Retention::Retain;
-    // A stamp says that a cluster served from it, also where status does not know it any more.
-    let stays = |volume: &Volume| retain && volume.cluster_id.is_some();
-    let volumes = draft.seen.volumes.iter().filter(|(_, volume)| !stays(volume));
+    let served = draft.record.is_bootstrapped();
+    let goes = |volume: &Volume| !(retain && (served || volume.cluster_id.is_some()));
+    let volumes = draft.seen.volumes.iter().filter(|(_, volume)| goes(volume));
     let volumes: Vec<MemberName> = volumes.map(|(name, _)| name.clone()).collect();
     for_all(&volumes, |member| draft.clear_volume(Step::D2, member))
 }

@@ -136,6 +136,12 @@ impl<'a> Draft<'a> {
         self.seen.volumes.get(member)
     }
 
+    /// The volume that was latched as a member's is gone, or is another one under its name.
+    pub(crate) fn lost_its_volume(&self, member: &MemberName) -> bool {
+        let latched = self.record.members.get(member).and_then(|member| member.volume.as_ref());
+        latched.is_some() && self.volume(member).map(|volume| &volume.uid) != latched
+    }
+
     pub(crate) fn said(&self, member: &MemberName) -> Option<&'a Said> {
         self.seen.said(member, self.now)
     }

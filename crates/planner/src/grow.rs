@@ -5,7 +5,6 @@
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
-use quorate_model::target::Medium;
 use quorate_model::{Effect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::bootstrap;
@@ -23,9 +22,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
         return crate::shrink::finish(draft);
     }
-    let in_memory =
-        draft.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory);
-    if !in_memory && !bootstrap::volume(draft, Step::G2, &name) && member.id.is_some() {
+    if !draft.record.is_in_memory() && !bootstrap::volume(draft, Step::G2, &name) && member.id.is_some() {
         return DONE;
     }
     match draft.listed(&name) {
@@ -57,8 +54,7 @@ fn reason_to_roll_back(
     if draft.listed(name).is_some_and(|listed| !listed.is_learner) {
         return None;
     }
-    let latched = draft.record.members.get(name).and_then(|member| member.volume.as_ref());
-    if latched.is_some() && draft.volume(name).map(|volume| &volume.uid) != latched {
+    if draft.lost_its_volume(name) {
         return Some(Waiting::VolumeLost(name.clone()));
     }
     if draft.record.voters().count() >= target.size {

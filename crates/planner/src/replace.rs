@@ -4,7 +4,6 @@
 //! without it. Nothing of `new` may start any more (R1), and there is nothing that it could continue from.
 
 use quorate_model::record::{Leaving, Stage};
-use quorate_model::target::Medium;
 use quorate_model::{GuardVerdict, MemberName, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON};
@@ -26,23 +25,12 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
 }
 
 fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
-    match draft.record.target.as_ref().map(|target| target.storage.medium) {
+    if draft.record.is_in_memory() {
         // A Pod may stay while its memory goes, when its node restarts.
-        Some(Medium::Memory) => draft.pod(voter).is_none() || guard_misses_data(draft, voter),
-        Some(Medium::Disk) => never_started(draft, voter) && has_nothing(draft, voter),
-        None => false,
+        return draft.pod(voter).is_none() || guard_misses_data(draft, voter);
     }
-}
-
-fn never_started(draft: &Draft<'_>, voter: &MemberName) -> bool {
-    draft.listed(voter).is_some_and(|listed| !listed.started)
-}
-
-/// By the guard's word, or because the volume is not the one that was latched.
-fn has_nothing(draft: &Draft<'_>, voter: &MemberName) -> bool {
-    let latched = draft.record.members.get(voter).and_then(|member| member.volume.as_ref());
-    guard_misses_data(draft, voter)
-        || (latched.is_some() && draft.volume(voter).map(|volume| &volume.uid) != latched)
+    let never_started = draft.listed(voter).is_some_and(|listed| !listed.started);
+    never_started && (guard_misses_data(draft, voter) || draft.lost_its_volume(voter))
 }
 
 fn guard_misses_data(draft: &Draft<'_>, voter: &MemberName) -> bool {

@@ -4,8 +4,6 @@
 
 use quorate_model::effect::Boot;
 use quorate_model::record::{Leaving, Stage};
-use quorate_model::snapshot::List;
-use quorate_model::target::Medium;
 use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
@@ -35,16 +33,10 @@ fn stray_pods(draft: &mut Draft<'_>) {
     let unknown = |name: &&MemberName| !draft.record.members.contains_key(*name);
     let strays: Vec<MemberName> = draft.seen.pods.keys().filter(unknown).cloned().collect();
     for stray in strays {
-        if draft.via().is_some() && draft.seen.list(draft.now).is_some_and(|list| !is_in(draft, list, &stray))
-        {
+        if draft.via().is_some() && draft.listed(&stray).is_none() {
             draft.clear_pod(Step::W2, &stray);
         }
     }
-}
-
-fn is_in(draft: &Draft<'_>, list: &List, name: &MemberName) -> bool {
-    let url = draft.seen.peer_url(name);
-    list.members.iter().any(|listed| listed.peer_url == url)
 }
 
 /// Made of another shape than the committed one.
@@ -69,11 +61,9 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
 }
 
 fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, PeerUrl)]) {
-    let in_memory =
-        draft.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory);
     let latched = draft.record.members.get(member).and_then(|member| member.volume.clone());
     let volume = draft.volume(member).filter(|volume| Some(&volume.uid) == latched.as_ref());
-    if in_memory || volume.is_none_or(|volume| volume.terminating) {
+    if draft.record.is_in_memory() || volume.is_none_or(|volume| volume.terminating) {
         draft.wait(Waiting::VolumeLost(member.clone()));
         return;
     }

@@ -10,7 +10,7 @@ use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{List, Pod};
-use quorate_model::target::{Medium, Retention};
+use quorate_model::target::Retention;
 use quorate_model::{ClusterId, Effect, Instant, MemberId, MemberName, PeerUrl, Record, Snapshot, Uid};
 
 /// What an effect is judged against.
@@ -229,9 +229,7 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
         healthy_voters(scene.seen, scene.record, scene.now).filter(|healthy| healthy != member).count();
     // Of one or two voters none can be restarted without a pause. On a disk their data stay; in memory they would be lost
     // with the Pod, and so would the quorum that has to remove the member.
-    let in_memory =
-        scene.record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory);
-    if (of <= 2 && !in_memory) || left >= quorum(of) {
+    if (of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of) {
         Ok(())
     } else {
         Err(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
@@ -400,8 +398,7 @@ fn recorded<'a>(scene: &Scene<'a>, member: &MemberName) -> Result<&'a quorate_mo
 
 /// R2: the volume seen is the one that was latched (or the data live in memory).
 fn its_volume(scene: &Scene<'_>, member: &MemberName, latched: Option<&Uid>) -> Judged {
-    let target = scene.record.target.as_ref();
-    if target.is_some_and(|target| target.storage.medium == Medium::Memory) {
+    if scene.record.is_in_memory() {
         return Ok(());
     }
     match scene.seen.volumes.get(member) {

@@ -4,6 +4,7 @@
 pub mod cli;
 mod clock;
 pub mod home;
+mod http;
 pub mod isolate;
 pub mod ledger;
 mod log_source;

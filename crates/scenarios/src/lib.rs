@@ -18,7 +18,7 @@ mod writer;
 pub use eyes::{Eyes, client, is_ready, until};
 pub use kubernetes::Kubernetes;
 pub use playground::{Playground, refused};
-pub use world::{Blow, World};
+pub use world::{Blow, World, empty};
 pub use writer::{Acknowledged, Writer};
 
 use serde_json::{Value, json};

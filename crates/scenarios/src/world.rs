@@ -1,7 +1,7 @@
 //! What a story needs of the world it happens in, beyond the API: hands to break things with.
 
 use std::ops::Deref;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
@@ -32,10 +32,15 @@ pub trait World: Deref<Target = Eyes> {
 
     /// Empties a member's volume behind everybody's back.
     async fn wipe_volume(&self, pod: &str) -> Result<()> {
-        for entry in std::fs::read_dir(self.volume_dir(pod).await?)? {
-            let path = entry?.path();
-            if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
-        }
-        Ok(())
+        empty(&self.volume_dir(pod).await?)
     }
+}
+
+/// Deletes what is in a directory, not the directory.
+pub fn empty(directory: &Path) -> Result<()> {
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
+    }
+    Ok(())
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use quorate_scenarios::{Playground, World, Writer, refused, spec, until};
+use quorate_scenarios::{Playground, World, Writer, empty, refused, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_playground_started_again_brings_the_same_cluster_with_its_data() -> Result<()> {
@@ -29,10 +29,7 @@ async fn h01_a_node_that_came_back_with_an_empty_disk_does_not_found_the_cluster
     let pod = world.pods().get("demo-0").await?.metadata.uid;
     let volume = world.volume_dir("demo-0").await?;
     world.down()?;
-    for entry in std::fs::read_dir(&volume)? {
-        let path = entry?.path();
-        if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
-    }
+    empty(&volume)?;
     world.restart().await?;
     world.says("demo", "DataMissing").await?;
     ensure!(

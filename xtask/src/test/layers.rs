@@ -141,10 +141,7 @@ fn verdict(count: &Count, left: &[String]) -> Verdict {
 
 /// The version pinned for this minor.
 fn version(minor: &str) -> Result<String> {
-    let etcd = repo::tools_bin().join(format!("etcd-{minor}"));
-    let output = children::output(Command::new(etcd).arg("--version"))?;
-    let version = output.lines().find_map(|line| line.strip_prefix("etcd Version: "));
-    Ok(version.context("etcd does not tell its version")?.to_owned())
+    xtask::etcd_version(&repo::tools_bin().join(format!("etcd-{minor}")))
 }
 
 impl Count {

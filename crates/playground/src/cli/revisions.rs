@@ -6,9 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use futures::future::join_all;
-use http::Request;
-use http_body_util::{BodyExt, Empty};
-use hyper_util::rt::TokioIo;
 use quorate_localkube::fields::{items, name, namespace, text};
 use serde_json::Value;
 use tokio::net::TcpStream;
@@ -43,17 +40,8 @@ fn has_etcd(pod: &Value) -> bool {
 
 async fn metrics(address: SocketAddr) -> Option<String> {
     let stream = TcpStream::connect(address).await.ok()?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
-    let asked = async {
-        let request = Request::get("/metrics")
-            .header("host", address.to_string())
-            .header("connection", "close")
-            .body(Empty::<bytes::Bytes>::new())
-            .ok()?;
-        let page = sender.send_request(request).await.ok()?.into_body().collect().await.ok()?;
-        String::from_utf8(page.to_bytes().to_vec()).ok()
-    };
-    tokio::join!(asked, connection).0
+    let (_, page) = crate::http::get(stream, &address.to_string(), "/metrics", []).await.ok()?;
+    String::from_utf8(page?.to_vec()).ok()
 }
 
 /// A gauge, so it may be written as 1.234567e+06.

@@ -39,13 +39,14 @@ pub(super) async fn show(home: &Home) -> Result<()> {
             home.dir().display()
         );
     };
-    let clusters = clusters(home).await?;
+    let client = client(home).await?;
+    let clusters = clusters(&client).await?;
     say(format_args!("playground pid {} in {}\n", tenant.process.pid, home.dir().display()));
     say(format_args!("  export KUBECONFIG={}\n", home.kubeconfig().display()));
-    let revisions = revisions::of(&pods(home).await?).await;
+    let revisions = revisions::of(&pods(&client).await?).await;
     say(format_args!("{}\n", told(&clusters, &revisions, home)));
     for cluster in &clusters {
-        if let Some(line) = etcdctl(home, cluster).await {
+        if let Some(line) = etcdctl(&client, home, cluster).await {
             say(format_args!("  {line}\n"));
         }
     }
@@ -79,7 +80,8 @@ pub(super) async fn is_up(home: &Home, with_clusters: bool) -> bool {
     if home.tenant().is_none() {
         return false;
     }
-    let (Ok(clusters), Ok(pods)) = (clusters(home).await, pods(home).await) else { return false };
+    let Ok(client) = client(home).await else { return false };
+    let (Ok(clusters), Ok(pods)) = (clusters(&client).await, pods(&client).await) else { return false };
     // What status says may still be of the time before the last stop; Pods are not Ready before they run.
     let available = |cluster: &Value| {
         let wanted = integer(cluster, "/spec/size").and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
@@ -131,18 +133,18 @@ pub(super) async fn client(home: &Home) -> Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-async fn clusters(home: &Home) -> Result<Vec<Value>> {
+async fn clusters(client: &kube::Client) -> Result<Vec<Value>> {
     let resource = ApiResource::from_gvk_with_plural(
         &GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdCluster"),
         "etcdclusters",
     );
-    let api: Api<DynamicObject> = Api::all_with(client(home).await?, &resource);
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
     let listed = api.list(&kube::api::ListParams::default()).await?;
     Ok(listed.items.iter().filter_map(|cluster| serde_json::to_value(cluster).ok()).collect())
 }
 
-async fn pods(home: &Home) -> Result<Vec<Value>> {
-    let api: Api<Pod> = Api::all(client(home).await?);
+async fn pods(client: &kube::Client) -> Result<Vec<Value>> {
+    let api: Api<Pod> = Api::all(client.clone());
     let listed = api.list(&kube::api::ListParams::default()).await?;
     Ok(listed.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect())
 }
@@ -154,7 +156,7 @@ fn client_port(home: &Home, cluster: &Value) -> Option<u64> {
 }
 
 /// A line that can be pasted: etcdctl against the cluster's port on this machine, with its client certificate in files.
-pub(super) async fn etcdctl(home: &Home, cluster: &Value) -> Option<String> {
+pub(super) async fn etcdctl(client: &kube::Client, home: &Home, cluster: &Value) -> Option<String> {
     let (space, name) = (namespace(cluster), name(cluster));
     let port = client_port(home, cluster)?;
     let program = Programs::find(None).ok().and_then(|programs| {
@@ -162,7 +164,7 @@ pub(super) async fn etcdctl(home: &Home, cluster: &Value) -> Option<String> {
         programs.get(&version).and_then(|programs| programs.etcdctl.clone())
     });
     let program = program.map_or_else(|| "etcdctl".to_owned(), |path| path.display().to_string());
-    let secrets: Api<Secret> = Api::namespaced(client(home).await.ok()?, space);
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), space);
     let Some(secret) = secrets.get_opt(&format!("{name}-client-tls")).await.ok()? else {
         return Some(format!(
             "{program} --endpoints=http://127.0.0.1:{port} endpoint status --cluster -w table"

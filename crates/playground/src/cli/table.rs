@@ -21,14 +21,21 @@ const PACE: Duration = Duration::from_millis(200);
 
 /// Shows the table for as long as it is polled.
 pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
+    let client = kube::Client::new(kube.service(), "default");
     let mut changed = kube.store().subscribe();
     let (mut shown, mut introduced) = (String::new(), BTreeSet::new());
     loop {
         changed.mark_unchanged();
         let (clusters, _) = kube.store().list(&ResourceKey::new("operator.etcd.io", "etcdclusters"), None);
-        let (pods, _) = kube.store().list(&ResourceKey::new("", "pods"), None);
-        let text = status::told(&clusters, &revisions::of(&pods).await, home);
-        let lines = how_to_talk(&clusters, home, &mut introduced).await;
+        let revisions = if terminal {
+            let (pods, _) = kube.store().list(&ResourceKey::new("", "pods"), None);
+            revisions::of(&pods).await
+        } else {
+            // A log would get another table with every write, and every member would be asked for ever for nobody.
+            Revisions::new()
+        };
+        let text = status::told(&clusters, &revisions, home);
+        let lines = how_to_talk(&client, &clusters, home, &mut introduced).await;
         if text != shown || !lines.is_empty() {
             if terminal && !shown.is_empty() {
                 // Up to where the last one began, and everything below is cleared.
@@ -47,13 +54,18 @@ pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
 }
 
 /// A line to paste for every cluster that is available for the first time.
-async fn how_to_talk(clusters: &[Value], home: &Home, introduced: &mut BTreeSet<String>) -> Vec<String> {
+async fn how_to_talk(
+    client: &kube::Client,
+    clusters: &[Value],
+    home: &Home,
+    introduced: &mut BTreeSet<String>,
+) -> Vec<String> {
     let mut lines = Vec::new();
     for cluster in clusters.iter().filter(|cluster| condition(cluster, "Available") == "True") {
         if introduced.contains(uid(cluster)) {
             continue;
         }
-        if let Some(line) = status::etcdctl(home, cluster).await {
+        if let Some(line) = status::etcdctl(client, home, cluster).await {
             introduced.insert(uid(cluster).to_owned());
             lines.push(line);
         }

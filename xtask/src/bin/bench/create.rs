@@ -1,11 +1,9 @@
 //! `bench create`: apply to three Ready voters, in turns with three etcd processes started by hand.
 
-use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
 use quorate_etcd::testkit::etcd;
-use quorate_model::Minor;
 
 use super::playground::Playground;
 use super::{Create, Tls, by_hand, idle};
@@ -18,7 +16,8 @@ const IDLE_CLUSTERS: u32 = 3;
 
 /// Measures and prints.
 pub async fn run(args: &Create) -> Result<()> {
-    let version = version(args.etcd)?;
+    // The one that the playground can start.
+    let version = xtask::etcd_version(&etcd(args.etcd))?;
     let playground = Playground::start().await?;
     let modes: &[bool] = match args.tls {
         Tls::Both => &[false, true],
@@ -61,15 +60,6 @@ async fn measure(playground: &Playground, args: &Create, version: &str, tls: boo
     println!("{:12} {base:7.2}  {took:10.2}", "median");
     println!("TLS {}: ratio {:.2} (goal: {GOAL:.2} or less)", word(tls), took / base);
     Ok(())
-}
-
-/// The version that the binary is, which is the one the playground can start.
-fn version(minor: Minor) -> Result<String> {
-    let output = Command::new(etcd(minor)).arg("--version").output()?;
-    ensure!(output.status.success(), "etcd --version: {}", output.status);
-    let text = String::from_utf8(output.stdout)?;
-    let version = text.lines().find_map(|line| line.strip_prefix("etcd Version: "));
-    Ok(version.context("etcd does not tell its version")?.to_owned())
 }
 
 fn word(tls: bool) -> &'static str {

@@ -75,14 +75,7 @@ pub fn apiserver(rig: &Rig) -> Program {
 
 /// The controllers.
 pub fn controller_manager(rig: &Rig) -> Program {
-    let kubeconfig = rig.text("conf/kube-controller-manager.kubeconfig");
     let args = [
-        format!("--kubeconfig={kubeconfig}"),
-        format!("--authentication-kubeconfig={kubeconfig}"),
-        format!("--authorization-kubeconfig={kubeconfig}"),
-        format!("--bind-address={}", rig.addresses().control()),
-        // There is one, and it shall lead at once after it was killed.
-        "--leader-elect=false".to_owned(),
         "--use-service-account-credentials=true".to_owned(),
         format!("--root-ca-file={}", rig.text("pki/ca.crt")),
         format!("--service-account-private-key-file={}", rig.text("pki/sa.key")),
@@ -93,20 +86,12 @@ pub fn controller_manager(rig: &Rig) -> Program {
         // Four updates of a node's status; tests wait for a lost node.
         "--node-monitor-grace-period=20s".to_owned(),
     ];
-    program(rig, "kube-controller-manager", tools::binary("kube-controller-manager"), args.into())
+    client(rig, "kube-controller-manager", args)
 }
 
 /// The scheduler.
 pub fn scheduler(rig: &Rig) -> Program {
-    let kubeconfig = rig.text("conf/kube-scheduler.kubeconfig");
-    let args = [
-        format!("--kubeconfig={kubeconfig}"),
-        format!("--authentication-kubeconfig={kubeconfig}"),
-        format!("--authorization-kubeconfig={kubeconfig}"),
-        format!("--bind-address={}", rig.addresses().control()),
-        "--leader-elect=false".to_owned(),
-    ];
-    program(rig, "kube-scheduler", tools::binary("kube-scheduler"), args.into())
+    client(rig, "kube-scheduler", [])
 }
 
 /// The cluster's names. Not in a Pod, so that they are resolved whichever node is lost.
@@ -133,6 +118,20 @@ pub fn provisioner(rig: &Rig) -> Program {
     let binary = std::env::current_exe().unwrap_or_default();
     let args = ["provisioner".to_owned(), "--dir".to_owned(), rig.dir().display().to_string()];
     Program { name: "provisioner".to_owned(), netns: None, binary, args: args.into() }
+}
+
+/// A program of the control plane that talks to the API as itself.
+fn client(rig: &Rig, name: &str, own: impl IntoIterator<Item = String>) -> Program {
+    let kubeconfig = rig.text(&format!("conf/{name}.kubeconfig"));
+    let common = [
+        format!("--kubeconfig={kubeconfig}"),
+        format!("--authentication-kubeconfig={kubeconfig}"),
+        format!("--authorization-kubeconfig={kubeconfig}"),
+        format!("--bind-address={}", rig.addresses().control()),
+        // There is one, and it shall lead at once after it was killed.
+        "--leader-elect=false".to_owned(),
+    ];
+    program(rig, name, tools::binary(name), common.into_iter().chain(own).collect())
 }
 
 fn program(rig: &Rig, name: &str, binary: PathBuf, args: Vec<String>) -> Program {

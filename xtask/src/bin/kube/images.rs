@@ -12,7 +12,7 @@ use xtask::oci::{Image, Tar, architecture};
 use crate::files;
 use crate::node::Node;
 use crate::rig::Rig;
-use crate::tools::{self, binary, call};
+use crate::tools::{binary, call};
 
 /// What holds a Pod's namespaces.
 pub const SANDBOX: &str = "registry.k8s.io/pause:3.10";
@@ -49,7 +49,12 @@ pub fn make(rig: &Rig) -> Result<()> {
             "WorkingDir": "/var/lib/etcd/",
             "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
         });
-        write(&archive, &format!("{ETCD}:v{}", etcd_version(minor)?), config, layer)?;
+        write(
+            &archive,
+            &format!("{ETCD}:v{}", xtask::etcd_version(&binary(&format!("etcd-{minor}")))?),
+            config,
+            layer,
+        )?;
     }
     Ok(())
 }
@@ -135,11 +140,4 @@ fn state(archive: &Path) -> Result<String> {
     let metadata = fs::metadata(archive).with_context(|| format!("cannot read {}", archive.display()))?;
     let written = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();
     Ok(format!("{} {}", metadata.len(), written.as_nanos()))
-}
-
-fn etcd_version(minor: &str) -> Result<String> {
-    let etcd = tools::binary(&format!("etcd-{minor}")).display().to_string();
-    let output = call(&[&etcd, "--version"])?;
-    let version = output.lines().find_map(|line| line.strip_prefix("etcd Version: "));
-    Ok(version.context("etcd does not tell its version")?.to_owned())
 }

@@ -4,15 +4,13 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use http::Request;
-use http_body_util::{BodyExt, Empty};
-use hyper_util::rt::TokioIo;
 use k8s_openapi::api::core::v1::{Container, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use nix::sys::signal::Signal;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::http;
 use crate::process::Launcher;
 use crate::shim::{ShimSpec, View};
 
@@ -116,29 +114,10 @@ async fn connect(address: SocketAddr) -> Result<TcpStream, String> {
 
 async fn get(address: SocketAddr, path: &str, headers: &[(String, String)]) -> Result<u16, String> {
     let stream = connect(address).await?;
-    let handshake = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| error.to_string())?;
-    let connection = tokio::spawn(connection);
-    let mut request = Request::get(path)
-        .header("host", address.to_string())
-        .header("user-agent", "kube-probe/1.33")
-        .header("accept", "*/*")
-        .header("connection", "close");
-    for (name, value) in headers {
-        request = request.header(name, value);
-    }
-    let request = request.body(Empty::<bytes::Bytes>::new()).map_err(|error| error.to_string())?;
-    let response = sender.send_request(request).await.map_err(|error| error.to_string());
-    let code = match response {
-        Ok(response) => {
-            let code = response.status().as_u16();
-            let _ = response.into_body().collect().await;
-            Ok(code)
-        }
-        Err(why) => Err(why),
-    };
-    connection.abort();
-    code
+    let own = [("user-agent", "kube-probe/1.33"), ("accept", "*/*")];
+    let theirs = headers.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let answer = http::get(stream, &address.to_string(), path, own.into_iter().chain(theirs)).await;
+    answer.map(|(code, _)| code)
 }
 
 fn number(port: &IntOrString, container: &Container) -> u16 {
