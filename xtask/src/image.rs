@@ -1,10 +1,11 @@
 //! `cargo xtask image`: the container image as an OCI archive. One static program, no shell, nothing else that could run,
 //! and nobody in it is root. `Dockerfile` builds the same for who has Docker.
 
+mod previous;
 mod program;
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -12,6 +13,9 @@ use serde_json::json;
 use xtask::oci::{Image, Tar, architecture};
 
 use crate::repo;
+
+pub use previous::Previous;
+use program::Profile;
 
 /// The image's name and tag. What the operator takes for its agents' image unless told; `cargo xtask manifests --check`
 /// compares them.
@@ -26,15 +30,27 @@ const GROUP: &str = "quorate:x:65532:\n";
 
 /// Builds the program and writes the image.
 pub fn run() -> Result<()> {
+    let program = program::build(repo::root(), Profile::Release)?;
+    write(REFERENCE, &program, &repo::target().join("image/quorate.tar"))
+}
+
+/// As [`run`] for tests: built in less time, and larger.
+pub fn run_for_tests() -> Result<PathBuf> {
+    let program = program::build(repo::root(), Profile::Test)?;
+    let file = repo::target().join("image/quorate-test.tar");
+    write(REFERENCE, &program, &file)?;
+    Ok(file)
+}
+
+fn write(reference: &str, program: &[u8], file: &Path) -> Result<()> {
     let architecture = architecture()?;
-    let program = program::build()?;
     let mut layer = Tar::default();
     layer.folder("etc");
     layer.file("etc/group", 0o644, GROUP.as_bytes());
     layer.file("etc/passwd", 0o644, PASSWD.as_bytes());
-    layer.file("quorate", 0o755, &program);
+    layer.file("quorate", 0o755, program);
     let archive = Image {
-        reference: REFERENCE,
+        reference,
         architecture,
         config: json!({
             "User": USER,
@@ -51,22 +67,16 @@ pub fn run() -> Result<()> {
     }
     .archive();
 
-    let file = file();
     fs::create_dir_all(file.parent().expect("it lies in a folder"))?;
-    fs::write(&file, &archive.bytes).with_context(|| format!("cannot write {}", file.display()))?;
+    fs::write(file, &archive.bytes).with_context(|| format!("cannot write {}", file.display()))?;
     println!(
-        "{REFERENCE} ({architecture}, {}, program {}) in {}\n{}",
+        "{reference} ({architecture}, {}, program {}) in {}\n{}",
         mebibytes(archive.bytes.len()),
         mebibytes(program.len()),
-        repo::relative(&file).display(),
+        repo::relative(file).display(),
         archive.digest,
     );
     Ok(())
-}
-
-/// Where the image is put.
-pub fn file() -> PathBuf {
-    repo::target().join("image/quorate.tar")
 }
 
 fn mebibytes(bytes: usize) -> String {
@@ -76,8 +86,6 @@ fn mebibytes(bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     #[test]

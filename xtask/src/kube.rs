@@ -19,9 +19,26 @@ pub fn call(args: &[&str]) -> Result<()> {
     children::run(command(args.first() == Some(&"up"))?.args(args))
 }
 
-/// Of the cluster in the usual folder.
+/// Why this machine cannot hold a cluster, if it cannot.
+pub fn obstacle() -> Result<Option<String>> {
+    let output = command(false)?.arg("check").output().context("cannot run the program kube")?;
+    let told = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("error: ").to_owned();
+    Ok((!output.status.success()).then_some(told))
+}
+
+/// What the cluster in the usual folder is reached by.
 pub fn kubeconfig() -> PathBuf {
     repo::target().join("kube/kubeconfig")
+}
+
+/// Its log of the operator's requests.
+pub fn audit_log() -> PathBuf {
+    repo::target().join("kube/logs/audit.log")
+}
+
+/// The program's path, for tests that break the cluster.
+pub fn program() -> PathBuf {
+    repo::target().join("debug/kube")
 }
 
 /// The program, built, and for `up` all that it starts.
@@ -32,8 +49,7 @@ fn command(up: bool) -> Result<Command> {
     }
     let features = ["--package", "xtask", "--features", "kube", "--bin", "kube"];
     children::run(children::cargo().args(["build", "--quiet"]).args(features).current_dir(repo::root()))?;
-    let program = repo::target().join("debug/kube");
-    let mut kube = Command::new(program);
+    let mut kube = Command::new(program());
     kube.env("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()).env("QUORATE_TARGET_DIR", repo::target());
     Ok(kube)
 }

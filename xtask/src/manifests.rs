@@ -13,6 +13,8 @@ use anyhow::{Context, Result, ensure};
 
 use crate::{children, image, repo};
 
+pub use judge::documents;
+
 const CHART: &str = "charts/quorate";
 
 /// Where the chart's copy of the CRDs is.
@@ -22,7 +24,7 @@ const CHART_CRDS: &str = "charts/quorate/files/crd";
 const CRDS: &str = "config/crd";
 
 /// What is rendered.
-const PLAIN: &str = "config/install/quorate.yaml";
+pub const PLAIN: &str = "config/install/quorate.yaml";
 
 /// Where the plain manifests install.
 const NAMESPACE: &str = "quorate-system";

@@ -1,61 +1,12 @@
 //! Bad input is refused with a message that says what to do, good input passes: `validation.yaml`, case by case.
 
 use quorate_api::{EtcdCluster, crds};
-use serde::Deserialize;
 use serde_json::{Value, json};
 
+#[path = "validation/case.rs"]
+mod case;
 #[path = "validation/judge.rs"]
 mod judge;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Case {
-    #[serde(rename = "case")]
-    title: String,
-    #[serde(default = "demo")]
-    name: String,
-    #[serde(default)]
-    spec: Value,
-    founded: Option<Value>,
-    unfounded: Option<Value>,
-    #[serde(default)]
-    refused: Vec<String>,
-}
-
-fn demo() -> String {
-    "demo".to_owned()
-}
-
-impl Case {
-    /// The object before and after.
-    fn objects(&self) -> (Option<Value>, Value) {
-        let founded = json!({ "clusterID": "8e9e05c52164694d" });
-        match (&self.founded, &self.unfounded) {
-            (Some(before), _) => {
-                (Some(self.object(before, founded.clone())), self.object(&self.spec, founded))
-            }
-            (None, Some(before)) => {
-                (Some(self.object(before, json!({}))), self.object(&self.spec, json!({})))
-            }
-            (None, None) => (None, self.object(&self.spec, Value::Null)),
-        }
-    }
-
-    fn object(&self, patch: &Value, status: Value) -> Value {
-        let mut spec = json!({ "size": 3, "version": "3.6.16" });
-        judge::merge(&mut spec, patch);
-        let mut object = json!({
-            "apiVersion": "operator.etcd.io/v1alpha1",
-            "kind": "EtcdCluster",
-            "metadata": { "name": self.name },
-            "spec": spec,
-        });
-        if !status.is_null() {
-            object["status"] = status;
-        }
-        object
-    }
-}
 
 fn schema() -> Value {
     let schema = crds().remove(0).spec.versions.remove(0).schema.unwrap().open_api_v3_schema.unwrap();
@@ -65,7 +16,7 @@ fn schema() -> Value {
 #[test]
 fn every_bad_input_gets_its_message_and_every_good_one_passes() {
     let schema = schema();
-    let cases: Vec<Case> = serde_yaml_ng::from_str(include_str!("validation.yaml")).unwrap();
+    let cases = case::all();
     let mut failures = Vec::new();
     for case in &cases {
         let (before, after) = case.objects();

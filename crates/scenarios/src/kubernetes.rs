@@ -9,15 +9,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, Pod, ServiceAccount};
-use kube::api::{Api, ListParams, PostParams};
+use kube::api::{Api, PostParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::{Blow, Eyes, World, client, until};
-
-/// Where the operator is installed.
-const OPERATOR_NAMESPACE: &str = "quorate-system";
+use crate::operator::Operator;
+use crate::{Blow, Eyes, World, client, rig, until};
 
 /// A namespace of its own, deleted when it is dropped.
 pub struct Kubernetes {
@@ -46,6 +44,18 @@ impl Kubernetes {
         .await?;
         Ok(world)
     }
+
+    /// The operator that serves it.
+    pub fn operator(&self) -> Operator {
+        Operator::of(&self.client)
+    }
+
+    /// `kubectl` in this namespace, ready for its arguments.
+    pub fn kubectl(&self) -> Result<Command> {
+        let mut kubectl = Command::new(rig::tool("kubectl")?);
+        kubectl.arg("--kubeconfig").arg(&self.kubeconfig).args(["-n", self.client.default_namespace()]);
+        Ok(kubectl)
+    }
 }
 
 impl Deref for Kubernetes {
@@ -59,20 +69,13 @@ impl Deref for Kubernetes {
 impl World for Kubernetes {
     async fn strike(&self, pod: &str, blow: Blow) -> Result<()> {
         let pod = self.pods().get(pod).await?;
-        let signal = match blow {
-            Blow::Kill => Signal::SIGKILL,
-            Blow::Stop => Signal::SIGSTOP,
-            Blow::Continue => Signal::SIGCONT,
-        };
-        let struck = strike(&pod, "etcd", signal)?;
+        let struck = strike(&pod, "etcd", Signal::from(blow))?;
         ensure!(struck || blow == Blow::Continue, "no etcd runs in {:?}", pod.metadata.name);
         Ok(())
     }
 
     async fn kill_operator(&self) -> Result<()> {
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), OPERATOR_NAMESPACE);
-        let of = ListParams::default().labels("app.kubernetes.io/name=quorate");
-        for pod in pods.list(&of).await? {
+        for pod in self.operator().pods().await? {
             strike(&pod, "quorate", Signal::SIGKILL)?;
         }
         Ok(())
@@ -91,17 +94,18 @@ impl World for Kubernetes {
 impl Drop for Kubernetes {
     fn drop(&mut self) {
         // A program, because nothing can be awaited here.
-        let mut delete = Command::new("kubectl");
-        delete.args(["delete", "namespace", "--wait=false", self.client.default_namespace()]);
-        match delete.arg("--kubeconfig").arg(&self.kubeconfig).output() {
-            Ok(output) if output.status.success() => {}
-            other => eprintln!("deleting the namespace: {other:?}"),
+        let delete = ["delete", "namespace", "--wait=false", "--ignore-not-found"];
+        let deleted = self
+            .kubectl()
+            .and_then(|mut kubectl| rig::run(kubectl.args(delete).arg(self.client.default_namespace())));
+        if let Err(error) = deleted {
+            eprintln!("{error:#}");
         }
     }
 }
 
 /// Sends a signal to every process of a Pod whose program is called so; whether there was one.
-fn strike(pod: &Pod, program: &str, signal: Signal) -> Result<bool> {
+pub(crate) fn strike(pod: &Pod, program: &str, signal: Signal) -> Result<bool> {
     let uid = pod.metadata.uid.as_deref().context("a Pod without a uid")?;
     let mut struck = false;
     for entry in fs::read_dir("/proc")?.flatten() {

@@ -4,13 +4,16 @@
 //! - [`mod@stories`]: the behaviours; each keeps a writer going where writes matter
 //! - [`Eyes`]: what a person sees and does through the API and through etcd, the same everywhere
 //! - [`Playground`], [`Kubernetes`]: the worlds
+//! - [`operator`], [`rig`]: what a real Kubernetes has below: the operator's own Pods, the machine's programs and nodes
 //! - [`Writer`]: writes all the time, and judges at the end
 //!
 //! This crate never looks into the operator: whatever it knows, it knows from outside.
 
 mod eyes;
 mod kubernetes;
+pub mod operator;
 mod playground;
+pub mod rig;
 pub mod stories;
 mod world;
 mod writer;

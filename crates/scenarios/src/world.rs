@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
+use nix::sys::signal::Signal;
 
 use crate::Eyes;
 
@@ -16,6 +17,16 @@ pub enum Blow {
     Stop,
     /// It goes on (SIGCONT). One that is gone meanwhile is no failure.
     Continue,
+}
+
+impl From<Blow> for Signal {
+    fn from(blow: Blow) -> Self {
+        match blow {
+            Blow::Kill => Self::SIGKILL,
+            Blow::Stop => Self::SIGSTOP,
+            Blow::Continue => Self::SIGCONT,
+        }
+    }
 }
 
 /// A world with an operator in it, and nothing else in the namespace that [`Eyes`] look at. Dropping it clears it away.

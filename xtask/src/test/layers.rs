@@ -1,12 +1,12 @@
 //! The tiers that run tests. Which test belongs to which tier stands in `.config/nextest.toml`, a profile each.
 
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Verdict, programs};
-use crate::{children, image, manifests, repo, tools};
+use super::{State, Verdict, programs};
+use crate::{children, repo, tools};
 
 /// The etcd versions of `tools/` that the whole suite runs on, the one of most clusters first, and the one whose
 /// clusters are only founded, scaled and deleted.
@@ -15,7 +15,7 @@ const LIFE_ONLY: &str = "3.5";
 
 /// What nextest counted.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Count {
+pub struct Count {
     run: u32,
     passed: u32,
 }
@@ -23,7 +23,7 @@ struct Count {
 /// L0: no process beside the test.
 pub fn unit(until: Instant) -> Result<Verdict> {
     let mut count = Count::default();
-    let left = nextest("unit", None, &mut count, until)?;
+    let left = nextest("unit", None, &[], &mut count, until)?;
     Ok(verdict(&count, &left))
 }
 
@@ -31,7 +31,7 @@ pub fn unit(until: Instant) -> Result<Verdict> {
 pub fn shell(until: Instant) -> Result<Verdict> {
     let mut count = Count::default();
     set_up()?;
-    let left = nextest("shell", Some(&version(WHOLE[0])?), &mut count, until)?;
+    let left = nextest("shell", Some(&version(WHOLE[0])?), &[], &mut count, until)?;
     Ok(verdict(&count, &left))
 }
 
@@ -40,58 +40,12 @@ pub fn etcd(until: Instant) -> Result<Verdict> {
     let mut count = Count::default();
     let mut left = Vec::new();
     set_up()?;
-    left.extend(nextest("port", None, &mut count, until)?);
+    left.extend(nextest("port", None, &[], &mut count, until)?);
     for minor in WHOLE {
-        left.extend(nextest("etcd", Some(&version(minor)?), &mut count, until)?);
+        left.extend(nextest("etcd", Some(&version(minor)?), &[], &mut count, until)?);
     }
-    left.extend(nextest("etcd-life", Some(&version(LIFE_ONLY)?), &mut count, until)?);
+    left.extend(nextest("etcd-life", Some(&version(LIFE_ONLY)?), &[], &mut count, until)?);
     Ok(verdict(&count, &left))
-}
-
-/// L5: the same behaviours on a real Kubernetes of this machine, with the operator from its own image, installed as its
-/// users install it.
-pub fn kube(until: Instant) -> Result<Verdict> {
-    tools::build(tools::Set::Etcd)?;
-    image::run()?;
-    let _up = Up::bring()?;
-    crate::kube::call(&["load", &image::file().display().to_string()])?;
-    let faults = manifests::drift()?;
-    ensure!(faults.is_empty(), "{}", faults.join("\n"));
-    install()?;
-    let mut count = Count::default();
-    let left = nextest("kube", Some(&version(WHOLE[0])?), &mut count, until)?;
-    Ok(verdict(&count, &left))
-}
-
-/// A Kubernetes that goes down with this.
-struct Up;
-
-impl Up {
-    fn bring() -> Result<Self> {
-        let up = Self;
-        crate::kube::call(&["up"])?;
-        Ok(up)
-    }
-}
-
-impl Drop for Up {
-    fn drop(&mut self) {
-        if let Err(error) = crate::kube::call(&["down"]) {
-            eprintln!("Kubernetes is not down: {error:#}; cargo xtask kube down");
-        }
-    }
-}
-
-/// As docs/install.md says.
-fn install() -> Result<()> {
-    let kubectl = |args: &[&str]| {
-        let mut kubectl = Command::new(repo::tools_bin().join("kubectl"));
-        children::run(
-            kubectl.args(args).env("KUBECONFIG", crate::kube::kubeconfig()).current_dir(repo::root()),
-        )
-    };
-    kubectl(&["apply", "--server-side", "-f", "config/install/quorate.yaml"])?;
-    kubectl(&["-n", "quorate-system", "rollout", "status", "deployment/quorate", "--timeout=2m"])
 }
 
 /// The binaries the tests start.
@@ -100,10 +54,11 @@ fn set_up() -> Result<()> {
     children::run(children::cargo().args(["build", "--package", "quorate"]).current_dir(repo::root()))
 }
 
-/// Runs the tests of one profile. What they left running, which is a failure even where they all passed.
-fn nextest(
+/// Runs the tests of one profile, with these variables in their environment. What they left running, which is a failure even where they all passed.
+pub fn nextest(
     profile: &str,
     etcd_version: Option<&str>,
+    variables: &[(&str, PathBuf)],
     count: &mut Count,
     until: Instant,
 ) -> Result<Vec<String>> {
@@ -111,7 +66,7 @@ fn nextest(
     // The program of `cargo xtask kube` is not built by default, and has tests.
     nextest.args(["run", "--workspace", "--features", "xtask/kube", "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
-    nextest.env("QUORATE_TEST_KUBECONFIG", crate::kube::kubeconfig());
+    nextest.envs(variables.iter().map(|(name, value)| (name, value)));
     nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
     if let Some(version) = etcd_version {
         eprintln!("--- etcd {version}");
@@ -125,7 +80,8 @@ fn nextest(
     Ok(end.left)
 }
 
-fn verdict(count: &Count, left: &[String]) -> Verdict {
+/// The closing line of a tier.
+pub fn verdict(count: &Count, left: &[String]) -> Verdict {
     for line in left {
         eprintln!("left running by a test, and ended: {line}");
     }
@@ -136,11 +92,12 @@ fn verdict(count: &Count, left: &[String]) -> Verdict {
         0 => tests,
         left => format!("{tests}, {left} processes left running,"),
     };
-    Verdict { ok: failed == 0 && left.is_empty(), what }
+    let state = if failed == 0 && left.is_empty() { State::Ok } else { State::Failed };
+    Verdict { state, what }
 }
 
 /// The version pinned for this minor.
-fn version(minor: &str) -> Result<String> {
+pub fn version(minor: &str) -> Result<String> {
     xtask::etcd_version(&repo::tools_bin().join(format!("etcd-{minor}")))
 }
 
@@ -179,8 +136,8 @@ mod tests {
     #[test]
     fn a_process_left_running_fails_a_tier_whose_tests_all_passed() {
         let count = Count { run: 3, passed: 3 };
-        assert!(verdict(&count, &[]).ok);
-        assert!(!verdict(&count, &["7 etcd".to_owned()]).ok);
-        assert!(!verdict(&Count { run: 3, passed: 2 }, &[]).ok);
+        assert_eq!(verdict(&count, &[]).state, State::Ok);
+        assert_eq!(verdict(&count, &["7 etcd".to_owned()]).state, State::Failed);
+        assert_eq!(verdict(&Count { run: 3, passed: 2 }, &[]).state, State::Failed);
     }
 }

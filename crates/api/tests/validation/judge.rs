@@ -30,23 +30,6 @@ pub fn refusals(schema: &Value, before: Option<&Value>, after: &Value) -> Vec<St
     refusals
 }
 
-/// A JSON merge patch.
-pub fn merge(into: &mut Value, patch: &Value) {
-    let (Value::Object(fields), Value::Object(patch)) = (&mut *into, patch) else {
-        if !patch.is_null() {
-            *into = patch.clone();
-        }
-        return;
-    };
-    for (name, value) in patch {
-        if value.is_null() {
-            fields.remove(name);
-        } else {
-            merge(fields.entry(name.clone()).or_insert(Value::Null), value);
-        }
-    }
-}
-
 /// The part of a structural schema that our definition makes use of.
 fn structure(schema: &Value, value: &Value, path: &str, refusals: &mut Vec<String>) {
     let mut refuse = |what: String| refusals.push(format!("{}: {what}", path.trim_start_matches('.')));

@@ -2,9 +2,17 @@
 
 use std::path::PathBuf;
 
+use serde_json::{Value, json};
+
 use crate::programs::Program;
 use crate::rig::Rig;
 use crate::tools;
+
+/// The namespace whose accounts' requests are written down: where the operator is installed.
+const AUDITED: &str = "quorate-system";
+
+/// Their log.
+const AUDIT_LOG: &str = "logs/audit.log";
 
 /// The etcd of the cluster itself.
 pub fn etcd(rig: &Rig) -> Program {
@@ -69,8 +77,21 @@ pub fn apiserver(rig: &Rig) -> Program {
         // Beside those that are on by default, PodSecurity among them.
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--allow-privileged=true".to_owned(),
+        format!("--audit-policy-file={}", rig.text("conf/audit.json")),
+        format!("--audit-log-path={}", rig.text(AUDIT_LOG)),
     ];
     program(rig, "kube-apiserver", tools::binary("kube-apiserver"), args.into())
+}
+
+/// What the API server reads: who is written down in the log of requests, each by its verb, its object and its answer.
+pub fn audit_policy() -> Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
+        "rules": [
+            {"level": "Metadata", "userGroups": [format!("system:serviceaccounts:{AUDITED}")]},
+            {"level": "None"},
+        ],
+    })
 }
 
 /// The controllers.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use nix::unistd::{AccessFlags, access};
 
 use crate::{cgroups, tools};
 
@@ -22,10 +23,36 @@ const BRIDGE: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 
 /// Fails with everything that is missing.
 pub fn check() -> Result<()> {
+    let mut missing = machine();
+    for program in PROGRAMS {
+        if !on_path(program) {
+            missing.push(format!("the program {program}"));
+        }
+    }
+    if on_path("nft") && tools::call(&["nft", "list", "tables"]).is_err() {
+        missing.push("nftables in the kernel".to_owned());
+    }
+    judge(&missing)
+}
+
+/// As [`check`], without the programs, which can be installed: whether it is worth installing them.
+pub fn check_machine() -> Result<()> {
+    judge(&machine())
+}
+
+fn judge(missing: &[String]) -> Result<()> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    bail!("this machine cannot hold a cluster. Missing: {}", missing.join(", "))
+}
+
+/// What of the machine itself is missing.
+fn machine() -> Vec<String> {
     let mut missing = Vec::new();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     missing.extend(capabilities(&status).into_iter().map(|name| format!("{name} (are you root?)")));
-    if !Path::new("/proc/self/ns/net").exists() {
+    if tools::call(&["unshare", "--net", "true"]).is_err() {
         missing.push("network namespaces".to_owned());
     }
     let filesystems = fs::read_to_string("/proc/filesystems").unwrap_or_default();
@@ -41,6 +68,9 @@ pub fn check() -> Result<()> {
     if hierarchies.is_empty() {
         missing.push("cgroups below /sys/fs/cgroup".to_owned());
     }
+    if hierarchies.iter().any(|path| access(path, AccessFlags::W_OK).is_err()) {
+        missing.push("cgroups that can be made".to_owned());
+    }
     let one = hierarchies.len() == 1;
     for controller in CONTROLLERS {
         let there = hierarchies.iter().any(|path| path.ends_with(controller));
@@ -48,18 +78,7 @@ pub fn check() -> Result<()> {
             missing.push(format!("the cgroup controller {controller}"));
         }
     }
-    for program in PROGRAMS {
-        if !on_path(program) {
-            missing.push(format!("the program {program}"));
-        }
-    }
-    if on_path("nft") && tools::call(&["nft", "list", "tables"]).is_err() {
-        missing.push("nftables in the kernel".to_owned());
-    }
-    if missing.is_empty() {
-        return Ok(());
-    }
-    bail!("this machine cannot hold a cluster. Missing: {}", missing.join(", "))
+    missing
 }
 
 fn capabilities(status: &str) -> Vec<&'static str> {

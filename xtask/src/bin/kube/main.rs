@@ -26,10 +26,10 @@ mod tools;
 mod up;
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 
 use node::Node;
@@ -70,6 +70,18 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
         words: Vec<OsString>,
     },
+    /// Whether this machine can hold a cluster; fails with what is missing for good
+    Check,
+    /// End programs at once, by the names that `status` shows; `up` starts them again
+    Kill {
+        #[arg(required = true, value_name = "PROGRAM")]
+        programs: Vec<String>,
+    },
+    /// Cut nodes off from all others; `up` connects them again
+    Cut {
+        #[arg(required = true, value_name = "NODE")]
+        nodes: Vec<String>,
+    },
     /// Import OCI archives into every node
     Load {
         #[arg(required = true, value_name = "FILE.tar")]
@@ -100,17 +112,38 @@ fn run(Kube { dir, command }: Kube) -> Result<()> {
         Task::Down { wipe } => down::run(&dir, wipe),
         Task::Status => runtime.block_on(status::run(&dir)),
         Task::Exec { words } => exec::run(&dir, &words),
+        Task::Check => host::check_machine(),
+        Task::Kill { programs } => kill(&dir, &programs),
+        Task::Cut { nodes } => cut(&dir, &nodes),
         Task::Load { archives } => load(&dir, &archives),
-        Task::Provisioner => {
-            let rig = Rig::open(&dir)?.context("there is no cluster in this folder")?;
-            runtime.block_on(provisioner::run(&rig))
-        }
+        Task::Provisioner => runtime.block_on(provisioner::run(&open(&dir)?)),
     }
 }
 
-fn load(dir: &std::path::Path, archives: &[PathBuf]) -> Result<()> {
+fn kill(dir: &Path, names: &[String]) -> Result<()> {
+    let rig = open(dir)?;
+    let _lock = rig.lock()?;
+    let known = programs::all(&rig)?;
+    for name in names {
+        let known: Vec<&str> = known.keys().map(String::as_str).collect();
+        ensure!(known.contains(&name.as_str()), "there is no program {name}; there are {}", known.join(", "));
+    }
+    programs::kill(&rig, &names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+fn cut(dir: &Path, names: &[String]) -> Result<()> {
+    let rig = open(dir)?;
+    let _lock = rig.lock()?;
+    for name in names {
+        let number = rig.nodes().find(|number| Node::new(&rig, *number).name() == *name);
+        network::cut(&rig, number.with_context(|| format!("there is no node {name}"))?)?;
+    }
+    Ok(())
+}
+
+fn load(dir: &Path, archives: &[PathBuf]) -> Result<()> {
     tools::check()?;
-    let rig = Rig::open(dir)?.context("there is no cluster; `cargo xtask kube up` makes one")?;
+    let rig = open(dir)?;
     let _lock = rig.lock()?;
     for archive in archives {
         images::keep(&rig, archive)?;
@@ -124,4 +157,8 @@ fn load(dir: &std::path::Path, archives: &[PathBuf]) -> Result<()> {
         println!("{} is down and imports with the next `up`", node.name());
     }
     Ok(())
+}
+
+fn open(dir: &Path) -> Result<Rig> {
+    Rig::open(dir)?.context("there is no cluster; `cargo xtask kube up` makes one")
 }

@@ -75,6 +75,11 @@ fn node(rig: &Rig, node: u8) -> Result<()> {
     Ok(())
 }
 
+/// Takes a node's cable out of the bridge.
+pub fn cut(rig: &Rig, node: u8) -> Result<()> {
+    call(&["ip", "-n", &rig.control_netns(), "link", "set", &format!("n{node}"), "down"]).map(drop)
+}
+
 /// Removes all of it, also what an earlier `up` of more nodes made. What is in a namespace goes with it, and a cable with
 /// either of its ends.
 pub fn down(rig: &Rig) -> Result<()> {

@@ -33,6 +33,7 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     let control = rig.addresses().control();
     let at = |port: u16| SocketAddr::from((control, port));
     steps.start(&control::etcd(&rig), async || cluster::listens(at(2379))).await?;
+    files::write_if_changed(&rig.path("conf/audit.json"), &control::audit_policy().to_string())?;
     let client = cluster::client(&rig.kubeconfig()).await?;
     steps.start(&control::apiserver(&rig), async || cluster::is_ready(&client).await).await?;
     // What follows needs the API server only, so all of it starts before any is waited for.

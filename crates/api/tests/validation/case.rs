@@ -1,0 +1,77 @@
+//! The cases of `validation.yaml`, for whoever judges them: our own reading of the definition, and the real API server.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A case of `validation.yaml`, which says what is what.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Case {
+    #[serde(rename = "case")]
+    pub title: String,
+    #[serde(default = "demo")]
+    name: String,
+    #[serde(default)]
+    spec: Value,
+    founded: Option<Value>,
+    unfounded: Option<Value>,
+    #[serde(default)]
+    pub refused: Vec<String>,
+}
+
+impl Case {
+    /// The object before, with its status, and after.
+    pub fn objects(&self) -> (Option<Value>, Value) {
+        let founded = json!({ "clusterID": "8e9e05c52164694d" });
+        match (&self.founded, &self.unfounded) {
+            (Some(before), _) => {
+                (Some(self.object(before, founded.clone())), self.object(&self.spec, founded))
+            }
+            (None, Some(before)) => {
+                (Some(self.object(before, json!({}))), self.object(&self.spec, json!({})))
+            }
+            (None, None) => (None, self.object(&self.spec, Value::Null)),
+        }
+    }
+
+    fn object(&self, patch: &Value, status: Value) -> Value {
+        let mut spec = json!({ "size": 3, "version": "3.6.16" });
+        merge(&mut spec, patch);
+        let mut object = json!({
+            "apiVersion": "operator.etcd.io/v1alpha1",
+            "kind": "EtcdCluster",
+            "metadata": { "name": self.name },
+            "spec": spec,
+        });
+        if !status.is_null() {
+            object["status"] = status;
+        }
+        object
+    }
+}
+
+/// All of them.
+pub fn all() -> Vec<Case> {
+    serde_yaml_ng::from_str(include_str!("../validation.yaml")).unwrap()
+}
+
+fn demo() -> String {
+    "demo".to_owned()
+}
+
+/// A JSON merge patch.
+fn merge(into: &mut Value, patch: &Value) {
+    let (Value::Object(fields), Value::Object(patch)) = (&mut *into, patch) else {
+        if !patch.is_null() {
+            *into = patch.clone();
+        }
+        return;
+    };
+    for (name, value) in patch {
+        if value.is_null() {
+            fields.remove(name);
+        } else {
+            merge(fields.entry(name.clone()).or_insert(Value::Null), value);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! The API server is gone for a while, or has forgotten what the operator saw last.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use kube::ResourceExt;
+use quorate_scenarios::operator::restarts;
+use quorate_scenarios::rig::{self, Broken};
+use quorate_scenarios::{Blow, Kubernetes, World, spec};
+
+/// Longer than any lease of the operator is held without being renewed.
+const OUTAGE: Duration = Duration::from_secs(20);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_api_server_that_is_gone_for_longer_than_the_lease_costs_neither_a_write_nor_a_pod() -> Result<()>
+{
+    let world = Kubernetes::start().await?;
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    let uids = pods(&world).await?;
+    let members = world.members("demo").await?;
+    let broken = Broken::kill(&["kube-apiserver"])?;
+    let start = Instant::now();
+    let mut written = Vec::new();
+    while start.elapsed() < OUTAGE {
+        let key = format!("outage/{}", written.len());
+        let (_, member) = &members[written.len() % members.len()];
+        member.put(&key, key.clone()).await.context("etcd serves without Kubernetes")?;
+        written.push(key);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    ensure!(world.pods().list(&kube::api::ListParams::default()).await.is_err(), "the API server is there");
+    broken.mend()?;
+    world.settled("demo", 3).await?;
+    ensure!(pods(&world).await? == uids, "Pods were made anew");
+    for key in &written {
+        let found = members[0].1.get(key, quorate_etcd::Read::Linearizable).await?;
+        ensure!(found.is_some(), "{key} was acknowledged and is gone");
+    }
+    // The operator works again, whoever leads.
+    world.scale("demo", 1).await?;
+    world.settled("demo", 1).await?;
+    world.operator().runs(2).await
+}
+
+async fn pods(world: &Kubernetes) -> Result<Vec<Option<String>>> {
+    let mut pods = world.pods_of("demo").await?;
+    pods.sort_by_key(ResourceExt::name_any);
+    Ok(pods.iter().map(ResourceExt::uid).collect())
+}
+
+/// The operator sleeps while a cluster is edited; then the API server starts anew and its history begins after the edit.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_watch_whose_history_is_gone_is_begun_anew_and_the_edit_is_seen() -> Result<()> {
+    let world = Kubernetes::start().await?;
+    let operator = world.operator();
+    world.create("demo", spec(1)).await?;
+    world.settled("demo", 1).await?;
+    let before: i32 = operator.pods().await?.iter().map(restarts).sum();
+    let pods = operator.pods().await?;
+    for pod in &pods {
+        operator.strike(pod, Blow::Stop)?;
+    }
+    world.scale("demo", 3).await?;
+    let broken = Broken::kill(&["kube-apiserver"])?;
+    compact()?;
+    broken.mend()?;
+    for pod in &pods {
+        operator.strike(pod, Blow::Continue)?;
+    }
+    world.settled("demo", 3).await?;
+    world.one_cluster_id("demo").await?;
+    let after: i32 = operator.pods().await?.iter().map(restarts).sum();
+    eprintln!("operators started again: {}", after - before);
+    operator.runs(2).await
+}
+
+/// Drops the history of the cluster's own etcd.
+fn compact() -> Result<()> {
+    let folder = rig::folder()?;
+    let pki = |name: &str| folder.join("pki").join(name);
+    let kubeconfig = std::fs::read_to_string(folder.join("kubeconfig"))?;
+    let host = kubeconfig.split("https://").nth(1).and_then(|rest| rest.split(':').next());
+    let endpoint = format!("https://{}:2379", host.context("the kubeconfig names no server")?);
+    let etcdctl = || -> Result<Command> {
+        let mut etcdctl = Command::new(rig::tool("etcdctl-3.6")?);
+        etcdctl.arg(format!("--endpoints={endpoint}")).arg("--cacert").arg(pki("etcd-ca.crt"));
+        etcdctl.arg("--cert").arg(pki("etcd-client.crt")).arg("--key").arg(pki("etcd-client.key"));
+        Ok(etcdctl)
+    };
+    let status = rig::run(etcdctl()?.args(["endpoint", "status", "--write-out=json"]))?;
+    let status: serde_json::Value = serde_json::from_str(&status)?;
+    let revision = status[0]["Status"]["header"]["revision"].as_i64().context("no revision")?;
+    rig::run(etcdctl()?.args(["compact", &revision.to_string()])).map(drop)
+}

@@ -1,0 +1,67 @@
+//! The definition of EtcdCluster, as the real API server reads it: `validation.yaml` of the API's own tests, case by case.
+
+use anyhow::{Context, Result, ensure};
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Api, Client, ResourceExt};
+use quorate_scenarios::Kubernetes;
+use serde_json::json;
+
+#[path = "../../../api/tests/validation/case.rs"]
+mod case;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_bad_input_is_refused_by_the_real_api_server_in_the_same_words_and_every_good_one_passes()
+-> Result<()> {
+    let world = Kubernetes::start().await?;
+    // It would set about what is only written to be judged.
+    world.operator().scale(0).await?;
+    let judged = judge(&world.client).await;
+    world.operator().restore().await?;
+    let failures = judged?;
+    ensure!(failures.is_empty(), "{}", failures.join("\n"));
+    Ok(())
+}
+
+async fn judge(client: &Client) -> Result<Vec<String>> {
+    let cases = case::all();
+    ensure!(cases.len() > 100, "{} cases", cases.len());
+    let kind = ApiResource::from_gvk(&GroupVersionKind::gvk("operator.etcd.io", "v1alpha1", "EtcdCluster"));
+    let api: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &kind);
+    let mut failures = Vec::new();
+    for case in &cases {
+        let refusal = answer(&api, case).await.with_context(|| case.title.clone())?.unwrap_or_default();
+        let told = |wanted: &String| wanted.splitn(2, ": ").all(|part| refusal.contains(part));
+        let missing: Vec<&String> = case.refused.iter().filter(|wanted| !told(wanted)).collect();
+        if !missing.is_empty() || (case.refused.is_empty() && !refusal.is_empty()) {
+            failures.push(format!("{}: wanted {:?}, was told {refusal:?}", case.title, case.refused));
+        }
+    }
+    Ok(failures)
+}
+
+/// What the API server refuses a case with, if it does. Nothing is left of it.
+#[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+async fn answer(api: &Api<DynamicObject>, case: &case::Case) -> Result<Option<String>> {
+    let dry = PostParams { dry_run: true, ..PostParams::default() };
+    let (before, after) = case.objects();
+    let mut after: DynamicObject = serde_json::from_value(after)?;
+    let Some(before) = before else { return Ok(refusal(api.create(&dry, &after).await)?) };
+    let status = Patch::Merge(json!({"status": before["status"]}));
+    let before: DynamicObject = serde_json::from_value(before)?;
+    let name = before.name_any();
+    api.create(&PostParams::default(), &before).await?;
+    let founded = api.patch_status(&name, &PatchParams::default(), &status).await?;
+    after.metadata.resource_version = founded.metadata.resource_version;
+    let answer = refusal(api.replace(&name, &dry, &after).await);
+    api.delete(&name, &DeleteParams::default()).await?;
+    Ok(answer?)
+}
+
+fn refusal<T>(answer: kube::Result<T>) -> kube::Result<Option<String>> {
+    match answer {
+        Ok(_) => Ok(None),
+        Err(kube::Error::Api(status)) if status.code == 422 => Ok(Some(status.message)),
+        Err(other) => Err(other),
+    }
+}

@@ -1,0 +1,130 @@
+//! The operator itself: another takes over, several start at once, a new version takes the place of an old one.
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use quorate_scenarios::operator::restarts;
+use quorate_scenarios::{Blow, Kubernetes, World, Writer, rig, spec, until};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h14_a_leader_that_hangs_in_the_middle_of_its_work_is_relieved_and_does_no_more_when_it_wakes()
+-> Result<()> {
+    let world = Kubernetes::start().await?;
+    let operator = world.operator();
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    let id = world.one_cluster_id("demo").await?;
+    let writer = Writer::start(&world, "demo");
+    world.scale("demo", 5).await?;
+    for number in 0..4 {
+        world.create(&format!("c{number}"), spec(1)).await?;
+    }
+    let former = operator.leader().await?;
+    let before = restarts(&former);
+    operator.strike(&former, Blow::Stop)?;
+    let next = operator.leader_other_than(&former).await?;
+    for number in 0..4 {
+        world.settled(&format!("c{number}"), 1).await?;
+    }
+    world.settled("demo", 5).await?;
+    // It may have been ended by its liveness probe already.
+    operator.strike(&former, Blow::Continue)?;
+    until("the former leader starts anew", async || {
+        let pod = operator.pods().await?.into_iter().find(|pod| pod.uid() == former.uid());
+        let count = pod.map_or(i32::MAX, |pod| restarts(&pod));
+        Ok(if count > before { Ok(()) } else { Err(format!("started {count} times")) })
+    })
+    .await?;
+    operator.runs(2).await?;
+    ensure!(operator.leader().await?.uid() == next.uid(), "the lease went back");
+    world.scale("demo", 3).await?;
+    world.settled("demo", 3).await?;
+    writer.stop().await?.are_all_there(&world, "demo").await?;
+    ensure!(world.one_cluster_id("demo").await? == id);
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_three_operators_that_start_at_once_one_acts() -> Result<()> {
+    let world = Kubernetes::start().await?;
+    let operator = world.operator();
+    operator.scale(0).await?;
+    let outcome = three_at_once(&world).await;
+    operator.restore().await?;
+    outcome
+}
+
+async fn three_at_once(world: &Kubernetes) -> Result<()> {
+    for name in ["one", "two"] {
+        world.create(name, spec(3)).await?;
+    }
+    world.operator().scale(3).await?;
+    for name in ["one", "two"] {
+        world.settled(name, 3).await?;
+        world.one_cluster_id(name).await?;
+        let mut volumes: Vec<String> =
+            world.volumes_of(name).await?.iter().map(ResourceExt::name_any).collect();
+        volumes.sort();
+        ensure!(volumes == [0, 1, 2].map(|nth| format!("{name}-{nth}")), "{volumes:?}");
+    }
+    Ok(())
+}
+
+/// From the commit before this one, whose manifests and image `cargo xtask test kube` provides where there is one.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_of_the_commit_before_is_upgraded_while_its_clusters_serve() -> Result<()> {
+    let Some(previous) = std::env::var_os("QUORATE_TEST_PREVIOUS") else {
+        eprintln!("SKIPPED: no earlier commit to upgrade from");
+        return Ok(());
+    };
+    let world = Kubernetes::start().await?;
+    let install = |file: &std::ffi::OsStr| {
+        rig::run(world.kubectl()?.args(["apply", "--server-side", "--force-conflicts", "-f"]).arg(file))?;
+        let wait = ["-n", "quorate-system", "rollout", "status", "deployment/quorate", "--timeout=2m"];
+        rig::run(world.kubectl()?.args(wait))
+    };
+    let current = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/install/quorate.yaml");
+    install(&previous)?;
+    let outcome = upgrade(&world, || install(current.as_ref()).map(drop)).await;
+    install(current.as_ref())?;
+    world.operator().runs(2).await?;
+    outcome
+}
+
+async fn upgrade(world: &Kubernetes, install: impl FnOnce() -> Result<()>) -> Result<()> {
+    world.operator().runs(2).await?;
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    world.create("asleep", spec(1)).await?;
+    world.settled("asleep", 1).await?;
+    world.scale("asleep", 0).await?;
+    world.settled("asleep", 0).await?;
+    let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
+    let old = agents(&world.pods_of("demo").await?)?;
+    ensure!(old.iter().all(|image| image == "quorate:previous"), "{old:?}");
+    let writer = Writer::start(world, "demo");
+
+    install()?;
+    until("every member has the new agents", async || {
+        let images = agents(&world.pods_of("demo").await?)?;
+        let new = images.len() == 3 && images.iter().all(|image| image != "quorate:previous");
+        Ok(if new { Ok(()) } else { Err(format!("{images:?}")) })
+    })
+    .await?;
+    world.settled("demo", 3).await?;
+    world.scale("asleep", 1).await?;
+    world.settled("asleep", 1).await?;
+    writer.stop().await?.are_all_there(world, "demo").await?;
+    ensure!(world.one_cluster_id("demo").await? == id && world.member_ids("demo").await? == members);
+    Ok(())
+}
+
+/// The images of the probes.
+fn agents(pods: &[Pod]) -> Result<Vec<String>> {
+    let image = |pod: &Pod| {
+        let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
+        let probe = containers.iter().find(|container| container.name == "probe");
+        probe.and_then(|probe| probe.image.clone()).context("a member without a probe")
+    };
+    pods.iter().map(image).collect()
+}

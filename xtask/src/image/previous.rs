@@ -1,0 +1,63 @@
+//! The image of the commit before this one, and what installs it: what an operator is upgraded from.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+
+use super::program::{self, Profile};
+use crate::{children, repo};
+
+/// What the image is called.
+const REFERENCE: &str = "quorate:previous";
+
+/// What is made of it.
+pub struct Previous {
+    /// The image, as an archive.
+    pub image: PathBuf,
+    /// The plain manifests of that commit, with this image.
+    pub manifests: PathBuf,
+}
+
+impl Previous {
+    /// Built for tests. Nothing where the repository does not reach back that far.
+    pub fn build() -> Result<Option<Self>> {
+        let commit = children::output(git().args(["rev-parse", "--verify", "--quiet", "HEAD~1"]));
+        let Ok(commit) = commit else { return Ok(None) };
+        let folder = repo::target().join("previous");
+        let sources = folder.join("sources");
+        check_out(commit.trim(), &folder, &sources)?;
+        let program = program::build(&sources, Profile::Test)?;
+        let image = folder.join("quorate.tar");
+        super::write(REFERENCE, &program, &image)?;
+
+        let manifests = folder.join("quorate.yaml");
+        let text = fs::read_to_string(sources.join("config/install/quorate.yaml"))?;
+        let named = text.split_once("--agent-image=").context("its manifests name no image")?;
+        let own = named.1.lines().next().unwrap_or_default().trim();
+        fs::write(&manifests, text.replace(own, REFERENCE)).context("cannot write its manifests")?;
+        Ok(Some(Self { image, manifests }))
+    }
+}
+
+/// Writes a commit's files. As if they were new, since Cargo goes by their times and the folder is used again.
+fn check_out(commit: &str, folder: &Path, sources: &Path) -> Result<()> {
+    if sources.exists() {
+        fs::remove_dir_all(sources).context("cannot clear the folder of the previous commit")?;
+    }
+    fs::create_dir_all(sources).context("cannot make a folder for the previous commit")?;
+    let archive = folder.join("sources.tar");
+    children::run(git().args(["archive", "--output"]).arg(&archive).arg(commit))?;
+    let mut tar = Command::new("tar");
+    children::run(
+        tar.args(["--extract", "--touch", "--file"]).arg(&archive).arg("--directory").arg(sources),
+    )?;
+    fs::remove_file(archive).context("cannot remove an archive")
+}
+
+fn git() -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(repo::root());
+    git
+}

@@ -1,0 +1,97 @@
+//! L5: the same behaviours on a real Kubernetes of this machine, with the operator from its own image, installed as its
+//! users install it; and what only a real Kubernetes shows.
+
+mod permissions;
+
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Result, ensure};
+
+use super::layers::{Count, nextest, verdict, version};
+use super::{State, Verdict};
+use crate::image::{self, Previous};
+use crate::{children, kube, manifests, repo, tools};
+
+/// The etcd version that clusters have.
+const ETCD: &str = "3.6";
+
+/// Where the machine can hold a cluster: runs everything and takes the cluster down again.
+pub fn run(until: Instant) -> Result<Verdict> {
+    if let Some(obstacle) = kube::obstacle()? {
+        return Ok(Verdict { state: State::Skipped, what: obstacle });
+    }
+    tools::build(tools::Set::Etcd)?;
+    let image = image::run_for_tests()?;
+    let previous = Previous::build()?;
+    let _up = Up::bring()?;
+    kube::call(&["load", &image.display().to_string()])?;
+    if let Some(previous) = &previous {
+        kube::call(&["load", &previous.image.display().to_string()])?;
+    }
+    let mut count = Count::default();
+    let mut left = Vec::new();
+    let mut stories = |profile: &str| -> Result<()> {
+        let mut variables = vec![
+            ("QUORATE_TEST_KUBECONFIG", kube::kubeconfig()),
+            ("QUORATE_TEST_KUBE", kube::program()),
+            ("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()),
+            ("QUORATE_TARGET_DIR", repo::target()),
+        ];
+        variables
+            .extend(previous.iter().map(|previous| ("QUORATE_TEST_PREVIOUS", previous.manifests.clone())));
+        left.extend(nextest(profile, Some(&version(ETCD)?), &variables, &mut count, until)?);
+        Ok(())
+    };
+
+    stories("kube-install")?;
+    let faults = manifests::drift()?;
+    ensure!(faults.is_empty(), "{}", faults.join("\n"));
+    install()?;
+    let asked = permissions::Watch::start()?;
+    stories("kube")?;
+    let faults = asked.faults()?;
+    stories("kube-alone")?;
+
+    let mut verdict = verdict(&count, &left);
+    if previous.is_none() {
+        verdict.what += ", no upgrade of the operator for want of an earlier commit,";
+    }
+    for fault in &faults {
+        eprintln!("permissions: {fault}");
+    }
+    if !faults.is_empty() {
+        verdict.state = State::Failed;
+        verdict.what = format!("{}, {} wrong permissions,", verdict.what, faults.len());
+    }
+    Ok(verdict)
+}
+
+/// A Kubernetes that goes down with this.
+struct Up;
+
+impl Up {
+    fn bring() -> Result<Self> {
+        let up = Self;
+        kube::call(&["up"])?;
+        Ok(up)
+    }
+}
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        if let Err(error) = kube::call(&["down"]) {
+            eprintln!("Kubernetes is not down: {error:#}; cargo xtask kube down");
+        }
+    }
+}
+
+/// As docs/install.md says.
+fn install() -> Result<()> {
+    let kubectl = |args: &[&str]| {
+        let mut kubectl = Command::new(repo::tools_bin().join("kubectl"));
+        children::run(kubectl.args(args).env("KUBECONFIG", kube::kubeconfig()).current_dir(repo::root()))
+    };
+    kubectl(&["apply", "--server-side", "-f", "config/install/quorate.yaml"])?;
+    kubectl(&["-n", "quorate-system", "rollout", "status", "deployment/quorate", "--timeout=2m"])
+}

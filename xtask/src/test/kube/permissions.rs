@@ -1,0 +1,161 @@
+//! Whether the operator's permissions are what it needs: none is missing and none is never used, by the API server's own
+//! log of its requests.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use crate::{kube, manifests, repo};
+
+/// The operator's account, as requests name it.
+const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
+
+/// Allowed and never asked for as a request of its own: the API server looks whether it is allowed when an owner reference
+/// that holds up deletion is written, where it is configured to.
+const ONLY_CONSULTED: [(&str, &str); 1] = [("etcdclusters.operator.etcd.io/finalizers", "update")];
+
+/// A resource (`pods`, `etcdclusters.operator.etcd.io/status`) and a verb.
+type Permission = (String, String);
+
+/// What the log says from a moment on.
+pub struct Watch {
+    from: u64,
+}
+
+impl Watch {
+    /// From now on.
+    pub fn start() -> Result<Self> {
+        Ok(Self { from: fs::metadata(kube::audit_log()).context("the API server writes no log")?.len() })
+    }
+
+    /// What was refused, and what is allowed and was not asked for, a line each.
+    pub fn faults(&self) -> Result<Vec<String>> {
+        let mut log = File::open(kube::audit_log())?;
+        log.seek(SeekFrom::Start(self.from))?;
+        let mut text = String::new();
+        log.read_to_string(&mut text)?;
+        let manifests = manifests::documents(&repo::read(Path::new(manifests::PLAIN))?)?;
+        judge(&manifests, &text)
+    }
+}
+
+fn judge(manifests: &[Value], log: &str) -> Result<Vec<String>> {
+    let mut used = BTreeSet::new();
+    let mut faults = BTreeSet::new();
+    for line in log.lines() {
+        // The last may be half written.
+        let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
+        if event["user"]["username"] != ACCOUNT || event["objectRef"].is_null() {
+            continue;
+        }
+        let (resource, verb) = asked(&event);
+        if event["responseStatus"]["code"] == 403 && !is_policy(&event) {
+            faults
+                .insert(format!("refused: {verb} {resource}: {}", text(&event["responseStatus"]["message"])));
+        }
+        used.insert((resource, verb));
+    }
+    ensure!(!used.is_empty(), "the log has no request of the operator");
+    for (resource, verb) in granted(manifests).difference(&used) {
+        if !ONLY_CONSULTED.contains(&(resource.as_str(), verb.as_str())) {
+            faults.insert(format!("never used: {verb} {resource}"));
+        }
+    }
+    Ok(faults.into_iter().collect())
+}
+
+/// A quota or an admission policy refuses with the same code. What RBAC refuses says who may not.
+fn is_policy(event: &Value) -> bool {
+    !text(&event["responseStatus"]["message"]).contains("cannot ")
+}
+
+fn asked(event: &Value) -> Permission {
+    let object = &event["objectRef"];
+    let resource = name(text(&object["resource"]), text(&object["apiGroup"]), text(&object["subresource"]));
+    (resource, text(&event["verb"]).to_owned())
+}
+
+/// All that the roles allow.
+fn granted(manifests: &[Value]) -> BTreeSet<Permission> {
+    let mut granted = BTreeSet::new();
+    let own = |role: &&Value| {
+        let aggregated = role["metadata"]["labels"].as_object().into_iter().flatten();
+        let for_people = aggregated.into_iter().any(|(label, _)| label.contains("aggregate-to-"));
+        ["Role", "ClusterRole"].contains(&text(&role["kind"])) && !for_people
+    };
+    for rule in manifests.iter().filter(own).flat_map(|role| list(&role["rules"])) {
+        for group in list(&rule["apiGroups"]) {
+            for resource in list(&rule["resources"]) {
+                let (resource, subresource) = text(resource).split_once('/').unwrap_or((text(resource), ""));
+                let resource = name(resource, text(group), subresource);
+                let verbs = list(&rule["verbs"]).iter();
+                granted.extend(verbs.map(|verb| (resource.clone(), text(verb).to_owned())));
+            }
+        }
+    }
+    granted
+}
+
+fn name(resource: &str, group: &str, subresource: &str) -> String {
+    let dot = if group.is_empty() { "" } else { "." };
+    let slash = if subresource.is_empty() { "" } else { "/" };
+    format!("{resource}{dot}{group}{slash}{subresource}")
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(verb: &str, resource: &str, code: u16, message: &str) -> String {
+        let event = json!({
+            "verb": verb, "user": {"username": ACCOUNT}, "objectRef": {"resource": resource, "namespace": "a"},
+            "responseStatus": {"code": code, "message": message},
+        });
+        event.to_string() + "\n"
+    }
+
+    fn role(verbs: &[&str]) -> Value {
+        json!({"kind": "ClusterRole", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]})
+    }
+
+    #[test]
+    fn what_rbac_refuses_is_a_fault_and_what_a_quota_refuses_is_not() {
+        let log = event("list", "pods", 200, "") + &event("create", "pods", 403, "exceeded quota: small");
+        assert_eq!(judge(&[role(&["list", "create"])], &log).unwrap(), Vec::<String>::new());
+        let refused = event("delete", "pods", 403, "User \"x\" cannot delete resource \"pods\"");
+        let faults = judge(&[role(&["list", "create"])], &(log + &refused)).unwrap();
+        assert!(faults.len() == 1 && faults[0].starts_with("refused: delete pods"), "{faults:?}");
+    }
+
+    #[test]
+    fn what_is_allowed_and_never_asked_for_is_a_fault() {
+        let faults = judge(&[role(&["list", "deletecollection"])], &event("list", "pods", 200, "")).unwrap();
+        assert_eq!(faults, ["never used: deletecollection pods"]);
+    }
+
+    #[test]
+    fn the_roles_that_people_get_are_not_the_operators() {
+        let mut people = role(&["escalate"]);
+        people["metadata"]["labels"] = json!({"rbac.authorization.k8s.io/aggregate-to-admin": "true"});
+        assert!(judge(&[people], &event("list", "pods", 200, "")).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_log_without_the_operator_proves_nothing() {
+        assert!(judge(&[role(&["list"])], "").is_err());
+    }
+}
