@@ -2,7 +2,7 @@
 //! they were, and what was somebody else's stays as it is.
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::Resource;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde::Serialize;
@@ -61,6 +61,8 @@ pub async fn objects_of_somebody_else_are_named_and_left_alone_and_the_cluster_c
     }});
     foreign::<PersistentVolumeClaim>(world, "b", &claim, &format!("PersistentVolumeClaim {namespace}/b-1"))
         .await?;
+    let secret = json!({"metadata": {"name": "d-ca"}, "stringData": {"password": "theirs"}});
+    foreign::<Secret>(world, "d", &secret, &format!("Secret {namespace}/d-ca")).await?;
     // It never runs, for want of such an image; its name is taken all the same.
     let restricted = json!({
         "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": true, "runAsUser": 1,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use quorate_scenarios::operator::restarts;
 use quorate_scenarios::rig::{self, Broken};
-use quorate_scenarios::{Blow, Kubernetes, World, spec};
+use quorate_scenarios::{Blow, Kubernetes, spec};
 
 /// Longer than any lease of the operator is held without being renewed.
 const OUTAGE: Duration = Duration::from_secs(20);

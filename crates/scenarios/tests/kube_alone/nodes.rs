@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::EvictParams;
 use quorate_scenarios::rig::{self, Broken};
-use quorate_scenarios::{Kubernetes, World, Writer, spec, until};
+use quorate_scenarios::{Kubernetes, Writer, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h23_a_member_on_a_node_that_is_cut_off_is_waited_for_and_never_forced() -> Result<()> {

@@ -4,10 +4,10 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use quorate_scenarios::operator::restarts;
-use quorate_scenarios::{Blow, Kubernetes, World, Writer, rig, spec, until};
+use quorate_scenarios::{Blow, Kubernetes, Writer, rig, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h14_a_leader_that_hangs_in_the_middle_of_its_work_is_relieved_and_does_no_more_when_it_wakes()
+async fn h17_a_leader_that_hangs_in_the_middle_of_its_work_is_relieved_and_does_no_more_when_it_wakes()
 -> Result<()> {
     let world = Kubernetes::start().await?;
     let operator = world.operator();
