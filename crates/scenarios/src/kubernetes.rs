@@ -14,7 +14,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
-use crate::{Blow, Eyes, World, client, until};
+use crate::{Blow, Eyes, Shell, World, client, until};
 
 /// Where the operator is installed.
 const OPERATOR_NAMESPACE: &str = "quorate-system";
@@ -45,6 +45,16 @@ impl Kubernetes {
         })
         .await?;
         Ok(world)
+    }
+
+    /// A shell whose kubectl works in this namespace.
+    pub fn shell(&self) -> Result<Shell> {
+        Shell::start(&self.kubeconfig, self.client.default_namespace())
+    }
+
+    /// Another namespace of this Kubernetes, which somebody else makes and deletes.
+    pub async fn beside(&self, namespace: &str) -> Result<Eyes> {
+        Ok(Eyes { client: client(&self.kubeconfig, namespace).await? })
     }
 }
 

@@ -5,19 +5,24 @@
 //! - [`Eyes`]: what a person sees and does through the API and through etcd, the same everywhere
 //! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`Writer`]: writes all the time, and judges at the end
+//! - [`Page`]: a page of the documentation whose every command is run, in a [`Shell`]
 //!
 //! This crate never looks into the operator: whatever it knows, it knows from outside.
 
 mod eyes;
 mod kubernetes;
+mod page;
 mod playground;
+mod shell;
 pub mod stories;
 mod world;
 mod writer;
 
 pub use eyes::{Eyes, client, is_ready, until};
 pub use kubernetes::Kubernetes;
+pub use page::Page;
 pub use playground::{Playground, refused};
+pub use shell::Shell;
 pub use world::{Blow, World, empty};
 pub use writer::{Acknowledged, Writer};
 
