@@ -4,6 +4,8 @@
 use anyhow::Result;
 use quorate_scenarios::{Kubernetes, Writer};
 
+#[path = "kube_install/choices.rs"]
+mod choices;
 #[path = "kube_install/clear.rs"]
 mod clear;
 #[path = "kube_install/journeys.rs"]
@@ -11,6 +13,7 @@ mod journeys;
 #[path = "kube_install/reader.rs"]
 mod reader;
 
+use choices::{Choice, ServiceMonitors};
 use clear::{Cleared, nothing_is_left};
 use reader::Reader;
 
@@ -64,4 +67,21 @@ async fn the_page_on_installing_is_followed_word_by_word() -> Result<()> {
     reader.removes_plain_manifests().await?;
     nothing_is_left(&reader.shell).await?;
     reader.page.all_is_followed()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_chart_renders_is_accepted_by_the_api_server_with_every_choice() -> Result<()> {
+    let world = Kubernetes::start().await?;
+    let shell = world.shell()?;
+    let namespace = world.client.default_namespace();
+    let choices = Choice::all(namespace)?;
+    choices::cover_every_value(&choices)?;
+    let _monitors = ServiceMonitors::define(world.shell()?)?;
+    shell
+        .run(&format!("kubectl label namespace {namespace} pod-security.kubernetes.io/warn=restricted"))
+        .await?;
+    for choice in choices {
+        choice.is_accepted(&shell, namespace).await?;
+    }
+    Ok(())
 }
