@@ -4,7 +4,6 @@
 use std::fs;
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
@@ -15,7 +14,7 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::operator::Operator;
-use crate::{Blow, Eyes, World, client, rig, until};
+use crate::{Blow, Eyes, Shell, World, client, until};
 
 /// A namespace of its own, deleted when it is dropped.
 pub struct Kubernetes {
@@ -50,11 +49,14 @@ impl Kubernetes {
         Operator::of(&self.client)
     }
 
-    /// `kubectl` in this namespace, ready for its arguments.
-    pub fn kubectl(&self) -> Result<Command> {
-        let mut kubectl = Command::new(rig::tool("kubectl")?);
-        kubectl.arg("--kubeconfig").arg(&self.kubeconfig).args(["-n", self.client.default_namespace()]);
-        Ok(kubectl)
+    /// A shell whose kubectl works in this namespace.
+    pub fn shell(&self) -> Result<Shell> {
+        Shell::start(&self.kubeconfig, self.client.default_namespace())
+    }
+
+    /// Another namespace of this Kubernetes, which somebody else makes and deletes.
+    pub async fn beside(&self, namespace: &str) -> Result<Eyes> {
+        Ok(Eyes { client: client(&self.kubeconfig, namespace).await? })
     }
 }
 
@@ -94,11 +96,9 @@ impl World for Kubernetes {
 impl Drop for Kubernetes {
     fn drop(&mut self) {
         // A program, because nothing can be awaited here.
-        let delete = ["delete", "namespace", "--wait=false", "--ignore-not-found"];
-        let deleted = self
-            .kubectl()
-            .and_then(|mut kubectl| rig::run(kubectl.args(delete).arg(self.client.default_namespace())));
-        if let Err(error) = deleted {
+        let namespace = self.client.default_namespace();
+        let delete = format!("kubectl delete namespace --wait=false --ignore-not-found {namespace}");
+        if let Err(error) = self.shell().and_then(|shell| shell.now(&delete)) {
             eprintln!("{error:#}");
         }
     }

@@ -6,21 +6,26 @@
 //! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`operator`], [`rig`]: what a real Kubernetes has below: the operator's own Pods, the machine's programs and nodes
 //! - [`Writer`]: writes all the time, and judges at the end
+//! - [`Page`]: a page of the documentation whose every command is run, in a [`Shell`]
 //!
 //! This crate never looks into the operator: whatever it knows, it knows from outside.
 
 mod eyes;
 mod kubernetes;
 pub mod operator;
+mod page;
 mod playground;
 pub mod rig;
+mod shell;
 pub mod stories;
 mod world;
 mod writer;
 
 pub use eyes::{Eyes, client, is_ready, until};
 pub use kubernetes::Kubernetes;
+pub use page::Page;
 pub use playground::{Playground, refused};
+pub use shell::Shell;
 pub use world::{Blow, World, empty};
 pub use writer::{Acknowledged, Writer};
 

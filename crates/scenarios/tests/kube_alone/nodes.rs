@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::EvictParams;
-use quorate_scenarios::rig::{self, Broken};
+use quorate_scenarios::rig::Broken;
 use quorate_scenarios::{Kubernetes, Writer, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +24,7 @@ async fn h23_a_member_on_a_node_that_is_cut_off_is_waited_for_and_never_forced()
     world.delete_pod("demo-1").await?;
     world.says("demo", "demo-1").await?;
     until("the node is known to be gone", async || {
-        let described = rig::run(world.kubectl()?.args(["get", "nodes"]))?;
+        let described = world.shell()?.run("kubectl get nodes").await?;
         Ok(if described.contains("NotReady") { Ok(()) } else { Err(described) })
     })
     .await?;
@@ -88,14 +88,14 @@ struct Cordoned<'a> {
 impl<'a> Cordoned<'a> {
     fn new(world: &'a Kubernetes, node: &'a str) -> Result<Self> {
         let cordoned = Self { world, node };
-        rig::run(world.kubectl()?.args(["cordon", node]))?;
+        world.shell()?.now(&format!("kubectl cordon {node}"))?;
         Ok(cordoned)
     }
 }
 
 impl Drop for Cordoned<'_> {
     fn drop(&mut self) {
-        let uncordon = || rig::run(self.world.kubectl()?.args(["uncordon", self.node]));
+        let uncordon = || self.world.shell()?.now(&format!("kubectl uncordon {}", self.node));
         if let Err(error) = uncordon() {
             eprintln!("{} stays cordoned: {error:#}", self.node);
         }

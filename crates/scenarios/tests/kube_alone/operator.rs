@@ -1,10 +1,12 @@
 //! The operator itself: another takes over, several start at once, a new version takes the place of an old one.
 
+use std::ffi::OsStr;
+
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use quorate_scenarios::operator::restarts;
-use quorate_scenarios::{Blow, Kubernetes, Writer, rig, spec, until};
+use quorate_scenarios::{Blow, Kubernetes, Writer, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h17_a_leader_that_hangs_in_the_middle_of_its_work_is_relieved_and_does_no_more_when_it_wakes()
@@ -78,10 +80,11 @@ async fn an_operator_of_the_commit_before_is_upgraded_while_its_clusters_serve()
         return Ok(());
     };
     let world = Kubernetes::start().await?;
-    let install = |file: &std::ffi::OsStr| {
-        rig::run(world.kubectl()?.args(["apply", "--server-side", "--force-conflicts", "-f"]).arg(file))?;
-        let wait = ["-n", "quorate-system", "rollout", "status", "deployment/quorate", "--timeout=2m"];
-        rig::run(world.kubectl()?.args(wait))
+    let shell = world.shell()?;
+    let install = |file: &OsStr| {
+        let file = file.display();
+        shell.now(&format!("kubectl apply --server-side --force-conflicts -f {file}"))?;
+        shell.now("kubectl -n quorate-system rollout status deployment/quorate --timeout=2m")
     };
     let current = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/install/quorate.yaml");
     install(&previous)?;

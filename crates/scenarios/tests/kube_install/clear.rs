@@ -1,0 +1,58 @@
+//! A Kubernetes without Quorate: before the test, after it, and when it fails.
+
+use anyhow::{Context, Result};
+use quorate_scenarios::{Shell, until};
+
+/// In the order that leaves nothing waiting: the operators, then clusters without the finalizer that only they remove.
+const CLEAR: &str = r#"
+helm uninstall quorate --namespace quorate-system --ignore-not-found
+helm uninstall quorate --namespace team-c --ignore-not-found
+kubectl delete namespace quorate-system --ignore-not-found
+if kubectl get crd etcdclusters.operator.etcd.io >/dev/null 2>&1; then
+    kubectl delete etcd --all --all-namespaces --wait=false
+    kubectl get etcd --all-namespaces --no-headers -o custom-columns=:metadata.namespace,:metadata.name |
+        while read namespace name; do
+            kubectl -n "$namespace" patch etcd "$name" --type merge -p '{"metadata":{"finalizers":null}}'
+        done
+    kubectl delete crd etcdclusters.operator.etcd.io
+fi
+kubectl delete namespace team-a team-b team-c --ignore-not-found
+kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=quorate
+kubectl delete pvc --all-namespaces -l operator.etcd.io/cluster
+"#;
+
+/// All that the operator or its installation could have left, of every kind that there is.
+const LEFT: &str = r#"
+kinds=$(kubectl api-resources --verbs=list -o name | paste -sd, -)
+kubectl get "$kinds" --all-namespaces -o name -l app.kubernetes.io/name=quorate
+kubectl get "$kinds" --all-namespaces -o name -l operator.etcd.io/cluster
+kubectl get crd etcdclusters.operator.etcd.io -o name --ignore-not-found
+kubectl get namespace quorate-system -o name --ignore-not-found
+"#;
+
+/// Nothing of Quorate is in this Kubernetes when it is made, nor when it is dropped.
+pub struct Cleared(Shell);
+
+impl Cleared {
+    pub fn start(shell: Shell) -> Result<Self> {
+        shell.now(CLEAR).context("clearing away what was there")?;
+        Ok(Self(shell))
+    }
+}
+
+impl Drop for Cleared {
+    fn drop(&mut self) {
+        if let Err(error) = self.0.now(CLEAR) {
+            eprintln!("clearing: {error:#}");
+        }
+    }
+}
+
+/// Waits until nothing is left: what goes with something else goes after it.
+pub async fn nothing_is_left(shell: &Shell) -> Result<()> {
+    until("nothing is left", async || {
+        let left = shell.run(LEFT).await?;
+        Ok(if left.trim().is_empty() { Ok(()) } else { Err(left) })
+    })
+    .await
+}
