@@ -36,7 +36,9 @@ pub fn cargo() -> Command {
     // them was built anew whenever a command here and a plain cargo came in turns.
     for (name, _) in std::env::vars_os() {
         let told = name.to_str().is_some_and(|name| {
-            name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") || name == "CARGO_CRATE_NAME"
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_CRATE_NAME"
         });
         if told {
             cargo.env_remove(name);

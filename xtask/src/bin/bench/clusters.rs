@@ -72,14 +72,12 @@ impl Clusters {
             Ok::<_, anyhow::Error>(start.elapsed())
         };
         let both = async { tokio::try_join!(ready, told) };
-        match tokio::time::timeout(self.patience, both).await {
-            Ok(both) => both.map(|(ready, told)| Took { ready, told: told.max(ready) }),
-            Err(_) => {
-                let status = self.status(name).await?;
-                let pods = pods::described(&self.client, &label(name)).await?;
-                bail!("{name} is not ready after {:?}: {}; status {status}", self.patience, pods.join(", "))
-            }
+        if let Ok(both) = tokio::time::timeout(self.patience, both).await {
+            return both.map(|(ready, told)| Took { ready, told: told.max(ready) });
         }
+        let status = self.status(name).await?;
+        let pods = pods::described(&self.client, &label(name)).await?;
+        bail!("{name} is not ready after {:?}: {}; status {status}", self.patience, pods.join(", "))
     }
 
     /// Deletes it and waits until nothing of it is left.

@@ -29,6 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::float_cmp, reason = "exact in binary")]
     fn the_median_is_the_middle_one_and_quartiles_lie_half_way_to_the_ends() {
         let quartiles = |figures: &[f64]| {
             let Quartiles { first, median, third } = Quartiles::of(figures.to_vec());

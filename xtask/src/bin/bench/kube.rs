@@ -13,7 +13,7 @@ use anyhow::Result;
 use quorate_etcd::testkit::etcd;
 
 use super::Create;
-use super::clusters::{Clusters, Wanted};
+use super::clusters::{Clusters, Took, Wanted};
 use super::turns;
 use namespace::Namespace;
 use rig::Rig;
@@ -34,25 +34,28 @@ pub async fn run(args: &Create) -> Result<()> {
     println!("by hand: from the first request for Service, volumes and Pods, certificates made before");
     println!("operator, told: from apply to three Ready Pods, and until status says so, too");
     turns::measure(args, ["by hand", "operator", "told"], async |tls, _| {
-        let by_hand = async {
-            let namespace = Namespace::create(&rig).await?;
-            let took = by_hand::create(&namespace, &version, tls).await?;
-            namespace.clear().await?;
-            anyhow::Ok(took)
-        };
-        let operator = async {
-            let namespace = Namespace::create(&rig).await?;
-            let clusters = Clusters::new(namespace.client(), PATIENCE);
-            let took = clusters.create("bench", Wanted { size: 3, version: &version, tls }).await?;
-            namespace.clear().await?;
-            anyhow::Ok(took)
-        };
-        let (by_hand, operator) = (by_hand.await?, operator.await?);
-        Ok([by_hand, operator.ready, operator.told])
+        let base = Box::pin(by_hand(&rig, &version, tls)).await?;
+        let took = Box::pin(by_operator(&rig, &version, tls)).await?;
+        Ok([base, took.ready, took.told])
     })
     .await?;
     if args.idle > 0 {
         cost::measure(&rig, args, &version).await?;
     }
     Ok(())
+}
+
+async fn by_hand(rig: &Rig, version: &str, tls: bool) -> Result<Duration> {
+    let namespace = Namespace::create(rig).await?;
+    let took = by_hand::create(&namespace, version, tls).await?;
+    namespace.clear().await?;
+    Ok(took)
+}
+
+async fn by_operator(rig: &Rig, version: &str, tls: bool) -> Result<Took> {
+    let namespace = Namespace::create(rig).await?;
+    let clusters = Clusters::new(namespace.client(), PATIENCE);
+    let took = clusters.create("bench", Wanted { size: 3, version, tls }).await?;
+    namespace.clear().await?;
+    Ok(took)
 }

@@ -18,6 +18,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
+use quorate_etcd::testkit::MINORS;
 use quorate_model::Minor;
 
 #[derive(Parser)]
@@ -95,7 +96,7 @@ fn run(Bench::Create(args): Bench) -> Result<()> {
 }
 
 fn minor(text: &str) -> Result<Minor, String> {
-    let minor =
-        text.split_once('.').and_then(|(major, minor)| Some(Minor(major.parse().ok()?, minor.parse().ok()?)));
-    minor.ok_or_else(|| format!("{text:?} is no minor version such as 3.6"))
+    let known = MINORS.map(|minor| minor.to_string());
+    let minor = MINORS.into_iter().find(|minor| minor.to_string() == text);
+    minor.ok_or_else(|| format!("{text:?} is none of {}", known.join(", ")))
 }

@@ -19,20 +19,20 @@ pub async fn measure<const N: usize>(
 ) -> Result<()> {
     for &tls in args.tls.modes() {
         let word = word(tls);
-        println!("\n{}", row(&format!("TLS {word}"), columns.map(str::to_owned)));
+        println!("\n{}", row(&format!("TLS {word}"), &columns.map(str::to_owned)));
         let mut figures = [(); N].map(|()| Vec::new());
         for run in 0..=args.runs {
             let took = one(tls, run).await?.map(|took| took.as_secs_f64());
             let label = if run == 0 { "warm-up".to_owned() } else { format!("run {run}") };
-            println!("{}", row(&label, took.map(seconds)));
+            println!("{}", row(&label, &took.map(seconds)));
             if run > 0 {
                 figures.iter_mut().zip(took).for_each(|(column, took)| column.push(took));
             }
         }
         let quartiles = figures.map(Quartiles::of);
-        println!("{}", row("1st quartile", quartiles.map(|one| seconds(one.first))));
-        println!("{}", row("median", quartiles.map(|one| seconds(one.median))));
-        println!("{}", row("3rd quartile", quartiles.map(|one| seconds(one.third))));
+        println!("{}", row("1st quartile", &quartiles.map(|one| seconds(one.first))));
+        println!("{}", row("median", &quartiles.map(|one| seconds(one.median))));
+        println!("{}", row("3rd quartile", &quartiles.map(|one| seconds(one.third))));
         // Of the medians, not the median of the turns' ratios: how long an election takes differs from one to the next
         // by more than anything that two neighbouring turns have in common.
         let ratio = quartiles[1].median / quartiles[0].median;
@@ -52,6 +52,6 @@ fn seconds(figure: f64) -> String {
     format!("{figure:.2}")
 }
 
-fn row<const N: usize>(label: &str, cells: [String; N]) -> String {
+fn row<const N: usize>(label: &str, cells: &[String; N]) -> String {
     cells.iter().fold(format!("{label:12}"), |row, cell| format!("{row}  {cell:>12}"))
 }

@@ -42,13 +42,11 @@ pub async fn create(namespace: &Namespace<'_>, version: &str, tls: bool) -> Resu
         create_one::<Pod>(namespace, pod(n, namespace.name(), &image, tls)).await?;
     }
     let client = namespace.client();
-    match tokio::time::timeout(PATIENCE, pods::ready(&client, LABELS, 3)).await {
-        Ok(ready) => ready.map(|()| start.elapsed()),
-        Err(_) => {
-            let pods = pods::described(&client, LABELS).await?;
-            bail!("the Pods written by hand are not ready after {PATIENCE:?}: {}", pods.join(", "))
-        }
+    if let Ok(ready) = tokio::time::timeout(PATIENCE, pods::ready(&client, LABELS, 3)).await {
+        return ready.map(|()| start.elapsed());
     }
+    let pods = pods::described(&client, LABELS).await?;
+    bail!("the Pods written by hand are not ready after {PATIENCE:?}: {}", pods.join(", "))
 }
 
 async fn create_one<K>(namespace: &Namespace<'_>, object: Value) -> Result<()>
