@@ -1,20 +1,26 @@
-//! `cargo xtask bench`: hands over to the program in `bench/`, which needs half of the workspace and is built only then.
+//! `cargo xtask bench`: hands over to the program in `bin/bench/`, which needs half of the workspace and is built only
+//! then.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 
 use crate::{children, repo, tools};
 
-/// Builds what is measured, optimised as in the image, and runs the measurement.
+/// Builds what is measured, optimised as in the image, and runs the measurement. On Kubernetes that is the image itself,
+/// and the program finds out what of it is missing.
 pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
-    children::run(
-        children::cargo().args(["build", "--release", "--package", "quorate"]).current_dir(repo::root()),
-    )?;
+    if !args.iter().any(|arg| arg == "--kube") {
+        children::run(
+            children::cargo().args(["build", "--release", "--package", "quorate"]).current_dir(repo::root()),
+        )?;
+    }
     let mut bench = children::cargo();
     bench
         .args(["run", "--quiet", "--package", "xtask", "--features", "bench", "--bin", "bench", "--"])
         .args(args);
     bench
+        .env("QUORATE_XTASK", std::env::current_exe().context("xtask does not know its own path")?)
+        .env("QUORATE_TARGET_DIR", repo::target())
         .env("QUORATE_BIN", repo::target().join("release/quorate"))
         .env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
     children::run(bench.current_dir(repo::root()))

@@ -31,7 +31,20 @@ pub struct End {
 
 /// Cargo itself.
 pub fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").as_deref().unwrap_or_else(|| OsStr::new("cargo")))
+    let mut cargo = Command::new(std::env::var_os("CARGO").as_deref().unwrap_or_else(|| OsStr::new("cargo")));
+    // What `cargo run` says of our own package. Build scripts watch such variables (ring's does), and all that builds on
+    // them was built anew whenever a command here and a plain cargo came in turns.
+    for (name, _) in std::env::vars_os() {
+        let told = name.to_str().is_some_and(|name| {
+            name.starts_with("CARGO_PKG_")
+                || name.starts_with("CARGO_MANIFEST_")
+                || name == "CARGO_CRATE_NAME"
+        });
+        if told {
+            cargo.env_remove(name);
+        }
+    }
+    cargo
 }
 
 /// Runs it with our own output; fails if it fails.

@@ -64,7 +64,7 @@ enum Task {
     },
     /// Measure, each figure beside its baseline
     Bench {
-        /// `create [--runs N] [--tls on|off|both]`
+        /// `create [--kube] [--runs N] [--tls on|off|both]`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<String>,
     },

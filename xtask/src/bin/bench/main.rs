@@ -2,25 +2,38 @@
 //! builds what is measured.
 
 mod by_hand;
+mod clusters;
 mod create;
+mod figures;
 mod idle;
+mod kube;
+mod metrics;
 mod playground;
+mod pods;
+mod process;
+mod turns;
+mod wait;
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Parser, ValueEnum};
+use quorate_etcd::testkit::MINORS;
 use quorate_model::Minor;
 
 #[derive(Parser)]
 #[command(bin_name = "cargo xtask bench", about = "Measure, each figure beside its baseline")]
 enum Bench {
-    /// From apply to three Ready voters, against three etcd processes started by hand; then what idle clusters cost
+    /// From apply to three Ready voters, against three etcd started by hand; then what idle clusters cost
     Create(Create),
 }
 
 #[derive(clap::Args)]
 struct Create {
+    /// On the real Kubernetes of `cargo xtask kube`, against three Pods written by hand. What is missing is brought up:
+    /// Kubernetes, the image, the operator
+    #[arg(long)]
+    kube: bool,
     /// How often each is measured; one turn before that does not count
     #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
     runs: u32,
@@ -33,6 +46,12 @@ struct Create {
     /// How long idle clusters are watched, in seconds; 0 for not at all
     #[arg(long, default_value_t = 60)]
     idle: u64,
+    /// With --kube: with how many clusters the operator's cost is measured, after one
+    #[arg(long, default_value_t = 30, requires = "kube", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    clusters: u32,
+    /// With --kube: of how many members these are
+    #[arg(long, default_value_t = 1, requires = "kube", value_parser = clap::value_parser!(u8).range(1..=9))]
+    members: u8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -40,6 +59,17 @@ enum Tls {
     On,
     Off,
     Both,
+}
+
+impl Tls {
+    /// In this order.
+    fn modes(self) -> &'static [bool] {
+        match self {
+            Self::Both => &[false, true],
+            Self::Off => &[false],
+            Self::On => &[true],
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -56,8 +86,9 @@ fn run(Bench::Create(args): Bench) -> Result<()> {
     let provider = rustls::crypto::ring::default_provider().install_default();
     provider.ok().context("no other TLS provider is installed")?;
     tokio::runtime::Runtime::new()?.block_on(async {
+        let measured = async { if args.kube { kube::run(&args).await } else { create::run(&args).await } };
         tokio::select! {
-            result = create::run(&args) => result,
+            result = measured => result,
             // Dropping what was under way stops its processes.
             _ = tokio::signal::ctrl_c() => anyhow::bail!("interrupted"),
         }
@@ -65,7 +96,7 @@ fn run(Bench::Create(args): Bench) -> Result<()> {
 }
 
 fn minor(text: &str) -> Result<Minor, String> {
-    let minor =
-        text.split_once('.').and_then(|(major, minor)| Some(Minor(major.parse().ok()?, minor.parse().ok()?)));
-    minor.ok_or_else(|| format!("{text:?} is no minor version such as 3.6"))
+    let known = MINORS.map(|minor| minor.to_string());
+    let minor = MINORS.into_iter().find(|minor| minor.to_string() == text);
+    minor.ok_or_else(|| format!("{text:?} is none of {}", known.join(", ")))
 }

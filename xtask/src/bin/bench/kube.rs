@@ -1,0 +1,61 @@
+//! `bench create --kube`: apply to three Ready voters on a real Kubernetes, in turns with three Pods written by hand; then
+//! what the operator itself needs.
+
+mod by_hand;
+mod cost;
+mod namespace;
+mod operator;
+mod rig;
+
+use std::time::Duration;
+
+use anyhow::Result;
+use quorate_etcd::testkit::etcd;
+
+use super::Create;
+use super::clusters::{Clusters, Took, Wanted};
+use super::turns;
+use namespace::Namespace;
+use rig::Rig;
+
+/// Where many are created at once, on a machine that does other things besides, it takes minutes.
+const PATIENCE: Duration = Duration::from_mins(5);
+
+/// Measures and prints.
+pub async fn run(args: &Create) -> Result<()> {
+    // The one that the nodes have an image of.
+    let version = xtask::etcd_version(&etcd(args.etcd))?;
+    let rig = Rig::bring_up().await?;
+    if args.idle > 0 {
+        cost::has_room(&rig, args).await?;
+    }
+    println!("operator: {}", operator::image(&rig).await?);
+    println!("create: three members, etcd {version}; seconds to three Ready voters, each in a new namespace");
+    println!("by hand: from the first request for Service, volumes and Pods, certificates made before");
+    println!("operator, told: from apply to three Ready Pods, and until status says so, too");
+    turns::measure(args, ["by hand", "operator", "told"], async |tls, _| {
+        let base = Box::pin(by_hand(&rig, &version, tls)).await?;
+        let took = Box::pin(by_operator(&rig, &version, tls)).await?;
+        Ok([base, took.ready, took.told])
+    })
+    .await?;
+    if args.idle > 0 {
+        cost::measure(&rig, args, &version).await?;
+    }
+    Ok(())
+}
+
+async fn by_hand(rig: &Rig, version: &str, tls: bool) -> Result<Duration> {
+    let namespace = Namespace::create(rig).await?;
+    let took = by_hand::create(&namespace, version, tls).await?;
+    namespace.clear().await?;
+    Ok(took)
+}
+
+async fn by_operator(rig: &Rig, version: &str, tls: bool) -> Result<Took> {
+    let namespace = Namespace::create(rig).await?;
+    let clusters = Clusters::new(namespace.client(), PATIENCE);
+    let took = clusters.create("bench", Wanted { size: 3, version, tls }).await?;
+    namespace.clear().await?;
+    Ok(took)
+}
