@@ -82,6 +82,21 @@ fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
 }
 
 #[test]
+fn etcd_has_run_in_a_pod_as_soon_as_it_was_started_once() {
+    let state = |state: Value, last: Value, restarts: i32| {
+        let status =
+            json!({ "phase": "Pending", "containerStatuses": [container("etcd", &state, &last, restarts)] });
+        seen(&status).has_run
+    };
+    assert!(!seen(&json!({ "phase": "Pending" })).has_run);
+    assert!(!state(waits("PodInitializing", ""), json!({}), 0));
+    assert!(!state(waits("ErrImagePull", "no such image"), json!({}), 0));
+    assert!(state(json!({ "running": {} }), json!({}), 0));
+    assert!(state(waits("CrashLoopBackOff", ""), ended(1, "Error", ""), 1));
+    assert!(state(ended(1, "Error", ""), json!({}), 0));
+}
+
+#[test]
 fn a_member_that_its_peers_know_and_its_volume_does_not_is_recognised() {
     let text = "member 8e9e05c52164694d has already been bootstrapped";
     let crashing = seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", text)));

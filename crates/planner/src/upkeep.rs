@@ -57,11 +57,13 @@ fn min_available(draft: &Draft<'_>) -> usize {
     quorum(voters).max(voters.saturating_sub(1))
 }
 
-/// A Pod that was made on a member's data expects them anyway.
+/// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
+/// volume is that of a first start.
 fn mark(draft: &mut Draft<'_>, member: &MemberName) {
     let is_voter = draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
     if let Some(pod) = draft.pod(member)
         && is_voter
+        && pod.has_run
         && !pod.joined
         && !pod.terminating
     {

@@ -42,6 +42,26 @@ fn a_voters_pod_is_marked_so_that_a_volume_emptied_under_it_is_a_loss_and_no_fir
 }
 
 #[test]
+fn a_founding_member_whose_pod_is_late_is_not_marked_and_so_makes_its_first_start() {
+    let mut world = World::running(3);
+    let late = world.seen.pods.get_mut(&name("demo-2")).unwrap();
+    (late.joined, late.has_run, late.ready) = (false, false, false);
+    let plan = world.plan();
+    assert!(
+        !plan.effects.iter().any(|effect| matches!(effect, Effect::MarkJoined { .. })),
+        "{:?}",
+        plan.effects
+    );
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().has_run = true;
+    let plan = world.plan();
+    assert!(
+        plan.effects.iter().any(|effect| matches!(effect, Effect::MarkJoined { .. })),
+        "{:?}",
+        plan.effects
+    );
+}
+
+#[test]
 fn a_learner_is_not_marked_before_it_votes() {
     let mut world = World::running(3);
     world.wish(4);

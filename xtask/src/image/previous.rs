@@ -28,7 +28,10 @@ impl Previous {
         let folder = repo::target().join("previous");
         let sources = folder.join("sources");
         check_out(commit.trim(), &folder, &sources)?;
-        let program = program::build(&sources, Profile::Test)?;
+        program::forget(Profile::Test)?;
+        let program = program::build(&sources, Profile::Test);
+        program::forget(Profile::Test)?;
+        let program = program?;
         let image = folder.join("quorate.tar");
         super::write(REFERENCE, &program, &image)?;
 

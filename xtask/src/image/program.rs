@@ -22,15 +22,10 @@ pub enum Profile {
 
 /// Builds that of the sources in a folder, and gives its bytes.
 pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
-    let target = format!("{}-unknown-linux-musl", std::env::consts::ARCH);
+    let target = target();
     install(&target)?;
-    let mut build = children::cargo();
-    build.current_dir(sources).env("CARGO_TARGET_DIR", repo::target());
-    build.args(["build", "--locked", "--package", "quorate", "--no-default-features", "--target", &target]);
-    build.args(["--profile", profile.name()]);
-    for setting in profile.settings() {
-        build.args(["--config", &format!("profile.{}.{setting}", profile.name())]);
-    }
+    let mut build = cargo("build", sources, profile);
+    build.args(["--locked", "--package", "quorate", "--no-default-features"]);
     build.env("CARGO_ENCODED_RUSTFLAGS", flags()?);
     for (name, value) in c_compiler(&target)? {
         build.env(name, value);
@@ -51,6 +46,12 @@ pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
     Ok(program)
 }
 
+/// Forgets what was built of the workspace. Cargo tells the crates of two workspaces apart by where they lie in them, so it
+/// would take what was built of one for the other's, and rebuild nothing.
+pub fn forget(profile: Profile) -> Result<()> {
+    children::run(cargo("clean", repo::root(), profile).args(["--workspace", "--quiet"]))
+}
+
 impl Profile {
     fn name(self) -> &'static str {
         match self {
@@ -66,6 +67,21 @@ impl Profile {
             Self::Test => &["inherits=\"dev\"", "debug=false", "strip=true"],
         }
     }
+}
+
+fn target() -> String {
+    format!("{}-unknown-linux-musl", std::env::consts::ARCH)
+}
+
+/// A command of Cargo about this profile.
+fn cargo(command: &str, sources: &Path, profile: Profile) -> Command {
+    let mut cargo = children::cargo();
+    cargo.current_dir(sources).env("CARGO_TARGET_DIR", repo::target());
+    cargo.args([command, "--target", &target(), "--profile", profile.name()]);
+    for setting in profile.settings() {
+        cargo.args(["--config", &format!("profile.{}.{setting}", profile.name())]);
+    }
+    cargo
 }
 
 /// Sees to it that there is a standard library for this target.

@@ -55,6 +55,7 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         boots_new: starts_new(pod),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
+        has_run: etcd.is_some_and(has_run),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| {
             ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))
@@ -69,6 +70,12 @@ fn starts_new(pod: &Pod) -> bool {
     let mut args =
         containers.filter(|container| container.name == ETCD).flat_map(|etcd| etcd.args.iter().flatten());
     args.any(|arg| arg == STARTS_NEW)
+}
+
+/// Whether it runs, or ran.
+fn has_run(container: &ContainerStatus) -> bool {
+    let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
+    runs || container.restart_count > 0 || ends(container).next().is_some()
 }
 
 /// The last verdict of the guard, unless it was fit.

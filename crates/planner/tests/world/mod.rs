@@ -341,6 +341,7 @@ impl World {
                 .unwrap_or_default(),
             boots_new: boot == Boot::New,
             joined: boot == Boot::Resume,
+            has_run: true,
             restarts: 0,
             already_bootstrapped: false,
             guard: None,

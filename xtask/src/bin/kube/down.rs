@@ -23,7 +23,10 @@ pub fn run(dir: &Path, wipe: bool) -> Result<()> {
         return Ok(());
     };
     let lock = rig.lock()?;
-    clear(&rig)?;
+    // Then it is down already, and what has its names on this machine is the other's.
+    if !rig.was_replaced() {
+        clear(&rig)?;
+    }
     if wipe {
         for name in KEPT {
             remove(&rig.path(name))?;

@@ -169,11 +169,16 @@ impl Rig {
         self.path("kubeconfig")
     }
 
+    /// Whether another cluster has its names and addresses by now, which it gave back when it went down.
+    pub fn was_replaced(&self) -> bool {
+        let owner = fs::read_to_string(self.run().join("owner")).unwrap_or_default();
+        !owner.is_empty() && Path::new(&owner) != self.dir
+    }
+
     /// Gives the names and addresses back.
     pub fn release(&self) -> Result<()> {
         let _machine = lock_machine()?;
-        let owner = fs::read_to_string(self.run().join("owner")).unwrap_or_default();
-        if Path::new(&owner) == self.dir {
+        if !self.was_replaced() && self.run().exists() {
             fs::remove_dir_all(self.run())
                 .with_context(|| format!("cannot remove {}", self.run().display()))?;
         }
