@@ -5,9 +5,11 @@
 //! - [`Eyes`]: what a person sees and does through the API and through etcd, the same everywhere
 //! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`Writer`]: writes all the time, and judges at the end
+//! - [`conformance`]: our small Kubernetes beside the real one, call by call
 //!
 //! This crate never looks into the operator: whatever it knows, it knows from outside.
 
+pub mod conformance;
 mod eyes;
 mod kubernetes;
 mod playground;
