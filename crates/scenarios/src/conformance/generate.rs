@@ -1,11 +1,12 @@
 //! Which calls are made, drawn from a seed.
 //!
-//! What our small Kubernetes does not claim to do is not asked: server-side apply, streaming lists.
+//! What our small Kubernetes does not claim to do is not asked: server-side apply, streaming lists, quantities in another
+//! form than they are kept in (`1024Mi` becomes `1Gi` on the real one).
 
 use serde_json::{Value, json};
 
 use super::dice::Dice;
-use super::objects::{self, NAMES};
+use super::objects::{self, NAMES, PREFIXES};
 use super::{Call, Form, Kind, Verb};
 
 /// A sequence of so many calls, and at its end a watch over all that happened to each kind in it.
@@ -17,7 +18,9 @@ pub fn generate(seed: u64, length: usize) -> Vec<Call> {
         kinds = vec![Kind::Budget, Kind::Pod, Kind::Pod];
     }
     let mut calls: Vec<Call> = (0..length).map(|_| call(&mut dice, &kinds)).collect();
-    for kind in [Kind::ConfigMap, Kind::Secret, Kind::ServiceAccount].into_iter().filter(|kind| kinds.contains(kind)) {
+    for kind in
+        [Kind::ConfigMap, Kind::Secret, Kind::ServiceAccount].into_iter().filter(|kind| kinds.contains(kind))
+    {
         calls.push(Call::of(Verb::Watch, kind, ""));
         calls.push(Call { query: "labelSelector=tier%3D1".to_owned(), ..Call::of(Verb::Watch, kind, "") });
     }
@@ -38,6 +41,10 @@ fn call(dice: &mut Dice, kinds: &[Kind]) -> Call {
     if !matches!(call.verb, Verb::Get | Verb::Watch) {
         if dice.percent(8) {
             with(&mut call.query, "dryRun=All");
+            // The real one shows a version again that an object to be created must not have.
+            if call.verb == Verb::Post {
+                call.body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
+            }
         }
         if dice.percent(20) && call.verb != Verb::Delete {
             with(&mut call.query, dice.one_of(&["fieldValidation=Strict", "fieldValidation=Ignore"]));
@@ -51,8 +58,12 @@ fn create(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
     let mut body =
         if wrong { objects::invalid(dice, kind, name) } else { objects::valid(dice, kind, name, kinds) };
     if dice.percent(8) {
-        body["metadata"]["generateName"] = json!(dice.one_of(&["made-", "Made-"]));
+        body["metadata"]["generateName"] = json!(dice.one_of(&PREFIXES));
         body["metadata"]["name"] = dice.one_of(&[Value::Null, json!("")]);
+    }
+    if kind == Kind::Service {
+        // The real one is at odds with itself: a version refuses every new object but a Service.
+        body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
     }
     Call { body, ..Call::of(Verb::Post, kind, "") }
 }
@@ -84,6 +95,10 @@ fn replace(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
             // As clients do it: what was read, changed.
             let mut body = objects::change(dice, kind);
             body["$seen"] = json!(place);
+            // Only in a patch a null means that nothing is to be left; Go reads an empty text.
+            if body.pointer("/metadata/labels/tier").is_some_and(Value::is_null) {
+                body["metadata"]["labels"] = json!({});
+            }
             if !body["metadata"].is_object() {
                 body["metadata"] = json!({});
             }
@@ -107,7 +122,7 @@ fn patch(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
         return Call { body: objects::operations(dice), ..Call::of(Verb::Patch(form), kind, name) };
     }
     let mut body = objects::change(dice, kind);
-    if dice.percent(15) {
+    if kind != Kind::EtcdCluster && dice.percent(15) {
         body = json!({"metadata": {"ownerReferences": objects::owner_references(dice, kinds)}});
     }
     if dice.percent(15) {
@@ -147,11 +162,17 @@ fn delete(dice: &mut Dice, kind: Kind, name: &str) -> Call {
 fn below(dice: &mut Dice, kind: Kind, name: &str) -> Call {
     match kind {
         Kind::Pod if dice.percent(50) => evict(dice, name),
-        Kind::Pod => Call { subresource: "status", body: running(dice), ..Call::of(Verb::Patch(Form::Merge), kind, name) },
+        Kind::Pod => Call {
+            subresource: "status",
+            body: running(dice),
+            ..Call::of(Verb::Patch(Form::Merge), kind, name)
+        },
         Kind::EtcdCluster if dice.percent(60) => scale(dice, name),
         Kind::EtcdCluster => {
-            let status = json!({"phase": dice.one_of(&["Running", "Creating"]), "readyReplicas": dice.below(4)});
-            let body = json!({"status": status, "spec": {"size": 7}, "metadata": {"labels": {"ignored": "x"}}});
+            let status =
+                json!({"phase": dice.one_of(&["Running", "Creating"]), "readyReplicas": dice.below(4)});
+            let body =
+                json!({"status": status, "spec": {"size": 7}, "metadata": {"labels": {"ignored": "x"}}});
             Call { subresource: "status", body, ..Call::of(Verb::Patch(Form::Merge), kind, name) }
         }
         Kind::Budget | Kind::Claim | Kind::Service => {
@@ -188,7 +209,11 @@ fn scale(dice: &mut Dice, name: &str) -> Call {
     let (verb, body) = match dice.below(4) {
         0 => (Verb::Get, Value::Null),
         1 => {
-            let version = dice.one_of(&[json!(null), json!(format!("$version {place}")), json!(format!("$stale {place}"))]);
+            let version = dice.one_of(&[
+                json!(null),
+                json!(format!("$version {place}")),
+                json!(format!("$stale {place}")),
+            ]);
             let metadata = json!({"name": name, "resourceVersion": version});
             let scale = json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": metadata, "spec": {"replicas": replicas}});
             (Verb::Put, scale)

@@ -8,7 +8,10 @@ use super::dice::Dice;
 /// The names that objects have: few, so that calls meet.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What the real garbage collector knows at once. Of kinds that a definition brought it learns every half minute.
+/// What names begin with that the server makes up.
+pub(super) const PREFIXES: [&str; 2] = ["made-", "Made-"];
+
+/// Who may own others.
 const OWNERS: [Kind; 4] = [Kind::ConfigMap, Kind::Secret, Kind::ServiceAccount, Kind::Lease];
 
 /// An object that is accepted.
@@ -23,7 +26,8 @@ pub(super) fn valid(dice: &mut Dice, kind: Kind, name: &str, owners: &[Kind]) ->
     if dice.percent(20) {
         object["metadata"]["finalizers"] = json!(["example.org/hold"]);
     }
-    if dice.percent(30) {
+    // The real garbage collector learns of kinds that a definition brought every half minute only.
+    if kind != Kind::EtcdCluster && dice.percent(30) {
         object["metadata"]["ownerReferences"] = owner_references(dice, owners);
     }
     object
@@ -64,7 +68,9 @@ pub(super) fn change(dice: &mut Dice, kind: Kind) -> Value {
         0 => json!({"metadata": {"labels": {"tier": dice.one_of(&["1", "2"])}}}),
         1 => json!({"metadata": {"labels": {"tier": null}}}),
         2 => json!({"metadata": {"annotations": {"note": dice.one_of(&["one", "two"])}}}),
-        3 => json!({"metadata": {"finalizers": dice.one_of(&[json!(["example.org/hold"]), json!(null), json!([])])}}),
+        3 => {
+            json!({"metadata": {"finalizers": dice.one_of(&[json!(["example.org/hold"]), json!(null), json!([])])}})
+        }
         4 => of_metadata(dice),
         5 => of_kind(dice, kind),
         6..=9 => content(dice, kind),
@@ -115,7 +121,7 @@ fn content(dice: &mut Dice, kind: Kind) -> Value {
             json!({"spec": {"clusterIP": "None"}}),
         ]),
         Kind::Claim => {
-            let size = dice.one_of(&["64Mi", "1Gi", "1024Mi"]);
+            let size = dice.one_of(&["64Mi", "1Gi"]);
             let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
             if dice.percent(30) {
                 spec["storageClassName"] = json!(dice.one_of(&["standard", "other", ""]));
@@ -150,7 +156,7 @@ fn content(dice: &mut Dice, kind: Kind) -> Value {
     }
 }
 
-/// Nobody places it, and nobody runs it: no scheduler has that name, no node the other.
+/// Nobody places it, and nobody runs it: no scheduler has that name, and no kubelet the name of the node.
 fn pod(dice: &mut Dice) -> Value {
     let mut spec = json!({
         "schedulerName": "nobody",
@@ -163,7 +169,7 @@ fn pod(dice: &mut Dice) -> Value {
         }],
     });
     if dice.percent(30) {
-        spec["nodeName"] = json!("nowhere");
+        spec["nodeName"] = json!("$namespace");
     }
     if dice.percent(30) {
         spec["terminationGracePeriodSeconds"] = json!(5);
@@ -195,7 +201,6 @@ fn of_metadata(dice: &mut Dice) -> Value {
         json!({"finalizers": ["not qualified"]}),
         json!({"finalizers": ["unqualified"]}),
         json!({"resourceVersion": "1"}),
-        json!({"resourceVersion": "x"}),
         json!({"namespace": "elsewhere"}),
         json!({"uid": "11111111-1111-1111-1111-111111111111"}),
         json!({"unknown": "x"}),
@@ -266,7 +271,11 @@ fn of_kind(dice: &mut Dice, kind: Kind) -> Value {
             json!({"spec": {"storageSpec": {"volumeSizeRequest": "x"}}}),
         ],
     };
-    let common = vec![json!({"kind": "Other"}), json!({"apiVersion": "v7"}), json!({"unknown": {"x": 1}})];
+    let mut common = vec![json!({"apiVersion": "v7"}), json!({"unknown": {"x": 1}})];
+    // Of a custom resource the real one says in addition what its rules say of an object without defaults.
+    if kind != Kind::EtcdCluster {
+        common.push(json!({"kind": "Other"}));
+    }
     dice.one_of(&[wrong.clone(), wrong, common].concat())
 }
 

@@ -12,7 +12,7 @@ use super::side::Raw;
 use super::{Call, Kind, Side, Verb};
 
 /// How long controllers of the real one may take.
-const DEADLINE: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(6);
 
 /// Our small Kubernetes and the real one.
 pub struct Pair {
@@ -91,7 +91,8 @@ fn tell(to: &mut fmt::Formatter<'_>, path: &str, ours: Option<&Value>, real: Opt
         (ours, real) if ours == real => Ok(()),
         (Some(Value::Object(ours)), Some(Value::Object(real))) => {
             let keys: BTreeSet<&String> = ours.keys().chain(real.keys()).collect();
-            keys.into_iter().try_for_each(|key| tell(to, &format!("{path}.{key}"), ours.get(key), real.get(key)))
+            keys.into_iter()
+                .try_for_each(|key| tell(to, &format!("{path}.{key}"), ours.get(key), real.get(key)))
         }
         (Some(Value::Array(ours)), Some(Value::Array(real))) if ours.len() == real.len() => (0..ours.len())
             .try_for_each(|index| tell(to, &format!("{path}[{index}]"), ours.get(index), real.get(index))),

@@ -34,7 +34,8 @@ impl Side {
         let namespace = client.default_namespace().to_owned();
         let memory = Memory::default();
         let mut side = Self { client, namespace, settle, memory, began: String::new() };
-        let list = side.send("GET", &Kind::Secret.path(&side.namespace), "application/json", &Value::Null).await?;
+        let list =
+            side.send("GET", &Kind::Secret.path(&side.namespace), "application/json", &Value::Null).await?;
         let version = list.body["metadata"]["resourceVersion"].as_str().context("a list has a version")?;
         version.clone_into(&mut side.began);
         Ok(side)
@@ -92,7 +93,8 @@ impl Side {
         let path = call.kind.path(&self.namespace);
         let marker = json!({"metadata": {"name": MARKER, "labels": {"tier": "1"}}});
         let made = self.send("POST", &path, "application/json", &marker).await?;
-        let uri = format!("{path}?watch=true&timeoutSeconds=20&resourceVersion={}&{}", self.began, call.query);
+        let uri =
+            format!("{path}?watch=true&timeoutSeconds=20&resourceVersion={}&{}", self.began, call.query);
         let request = http::Request::builder().uri(uri).body(Body::empty())?;
         let response = self.client.send(request).await?;
         let (code, mut body) = (response.status().as_u16(), response.into_body());
@@ -140,6 +142,7 @@ impl Side {
                 filled
             }
             Value::Array(entries) => entries.iter().map(|entry| self.filled_in(entry)).collect(),
+            Value::String(text) if text == "$namespace" => json!(self.namespace),
             Value::String(text) => match text.split_once(' ') {
                 Some(("$uid", place)) => json!(self.memory.uid(place)),
                 Some(("$version", place)) => json!(self.memory.version(place, true)),
