@@ -21,7 +21,7 @@ use quorate_scenarios::{client, until};
 use serde_json::json;
 
 /// How many sequences, and of how many calls.
-const SEQUENCES: u64 = 28;
+const SEQUENCES: u64 = 24;
 const LENGTH: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
