@@ -191,7 +191,7 @@ impl Memory {
     /// In sentences uids and versions stand among other words.
     fn mask_message(&self, text: &str) -> String {
         // Below what is wrong with a spec stands how it differs, as Go prints it.
-        let text = text.split_once("\n").map_or(text, |(told, _)| told);
+        let text = text.split_once('\n').map_or(text, |(told, _)| told);
         let mut masked = String::new();
         for word in
             text.split_inclusive(|character: char| !character.is_ascii_alphanumeric() && character != '-')
