@@ -1,7 +1,7 @@
 //! What the API answers when it refuses: a `metav1.Status`, worded as the real server words it, because kubectl and
 //! client libraries show and match these texts.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::resources::ResourceInfo;
 
@@ -170,7 +170,7 @@ impl ApiError {
 
     /// 400.
     pub fn bad_request(message: impl Into<String>) -> Self {
-        Self { code: 400, reason: "BadRequest", message: message.into(), details: json!({}) }
+        Self { code: 400, reason: "BadRequest", message: message.into(), details: Value::Null }
     }
 
     /// 403.
@@ -182,18 +182,18 @@ impl ApiError {
     /// 405.
     pub fn method_not_allowed() -> Self {
         let message = "the server does not allow this method on the requested resource".to_owned();
-        Self { code: 405, reason: "MethodNotAllowed", message, details: json!({}) }
+        Self { code: 405, reason: "MethodNotAllowed", message, details: Value::Null }
     }
 
     /// 410: the version asked for is no longer kept.
     pub fn expired(version: u64, oldest: u64) -> Self {
         let message = format!("too old resource version: {version} ({oldest})");
-        Self { code: 410, reason: "Expired", message, details: json!({}) }
+        Self { code: 410, reason: "Expired", message, details: Value::Null }
     }
 
     /// 415.
     pub fn unsupported_media_type(message: impl Into<String>) -> Self {
-        Self { code: 415, reason: "UnsupportedMediaType", message: message.into(), details: json!({}) }
+        Self { code: 415, reason: "UnsupportedMediaType", message: message.into(), details: Value::Null }
     }
 
     /// 429: an eviction that a budget does not allow.
@@ -205,13 +205,25 @@ impl ApiError {
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
-        if self.details.as_object().is_some_and(|details| !details.is_empty()) {
-            status["details"] = self.details.clone();
+        if !self.reason.is_empty() {
+            status["reason"] = json!(self.reason);
+        }
+        if let Some(details) = self.details.as_object() {
+            status["details"] = told(details);
         }
         status
     }
+}
+
+/// Names and groups that are empty are not told.
+fn told(details: &Map<String, Value>) -> Value {
+    details
+        .iter()
+        .filter(|(_, value)| *value != "")
+        .map(|(key, value)| (key.clone(), value.clone()))
+        .collect()
 }
 
 fn details(info: &ResourceInfo, name: &str) -> Value {

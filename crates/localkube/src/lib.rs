@@ -6,6 +6,10 @@
 //! - [`controllers`]: scheduler, garbage collector, endpoints, budgets, volumes, namespaces
 //! - [`tables`], [`discovery`], [`openapi`]: what makes kubectl at home
 //!
+//! How it answers is compared with a real Kubernetes, call by call, in `crates/scenarios/tests/kube_conformance.rs`. Known
+//! limits: no server-side apply and no managed fields, no streaming lists, quantities are kept as they are written, a null
+//! is not kept where Go writes one, and what can not be decoded is refused in other words.
+//!
 //! It never runs a container (the playground does) and is never offered for production.
 
 pub mod body;

@@ -16,14 +16,14 @@ pub enum PatchKind {
 }
 
 /// The patch can not be applied.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub enum PatchError {
     /// It is not of its form.
     #[error("error decoding patch: {0}")]
     Malformed(String),
     /// A `test` operation failed, or a path is not there.
-    #[error("the server rejected our request due to an error in our request: {0}")]
-    Rejected(String),
+    #[error("the server rejected our request due to an error in our request")]
+    Rejected(#[source] json_patch::PatchError),
 }
 
 /// The object after the patch.
@@ -33,8 +33,7 @@ pub fn apply(kind: PatchKind, object: &Value, patch: &Value) -> Result<Value, Pa
         PatchKind::Json => {
             let patch: json_patch::Patch = serde_json::from_value(patch.clone())
                 .map_err(|error| PatchError::Malformed(error.to_string()))?;
-            json_patch::patch(&mut patched, &patch)
-                .map_err(|error| PatchError::Rejected(error.to_string()))?;
+            json_patch::patch(&mut patched, &patch).map_err(PatchError::Rejected)?;
         }
         PatchKind::Merge => {
             if !patch.is_object() {

@@ -111,10 +111,12 @@ impl ObjectKey {
     pub(crate) fn registry_path(&self) -> String {
         let group = if self.resource.group.is_empty() { "" } else { "/" };
         let namespace = if self.namespace.is_empty() { "" } else { "/" };
-        format!(
-            "/registry{group}{}/{}{namespace}{}/{}",
-            self.resource.group, self.resource.plural, self.namespace, self.name
-        )
+        let plural = match (self.resource.group.as_str(), self.resource.plural.as_str()) {
+            ("", "services") => "services/specs",
+            ("", "endpoints") => "services/endpoints",
+            (_, plural) => plural,
+        };
+        format!("/registry{group}{}/{plural}{namespace}{}/{}", self.resource.group, self.namespace, self.name)
     }
 }
 

@@ -7,9 +7,11 @@
 //! - [`operator`], [`rig`]: what a real Kubernetes has below: the operator's own Pods, the machine's programs and nodes
 //! - [`Writer`]: writes all the time, and judges at the end
 //! - [`Page`]: a page of the documentation whose every command is run, in a [`Shell`]
+//! - [`conformance`]: our small Kubernetes beside the real one, call by call
 //!
 //! This crate never looks into the operator: whatever it knows, it knows from outside.
 
+pub mod conformance;
 mod eyes;
 mod kubernetes;
 pub mod operator;

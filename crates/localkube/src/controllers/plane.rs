@@ -126,6 +126,6 @@ fn refused(refusal: &Refusal) -> ApiError {
             }
             ApiError::too_many_requests(message, details)
         }
-        Refusal::Ambiguous => ApiError { code: 500, reason: "", message, details: json!({}) },
+        Refusal::Ambiguous => ApiError { code: 500, reason: "", message, details: Value::Null },
     }
 }

@@ -1,11 +1,12 @@
 //! POST, PUT and PATCH.
 
 use http::StatusCode;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::path::Place;
 use super::{Reply, Request, events, list, with_warnings};
-use crate::errors::ApiError;
+use crate::errors::{ApiError, Cause};
+use crate::fields::name;
 use crate::patch::{self, PatchError};
 use crate::resources::ObjectKey;
 use crate::service::Shared;
@@ -20,9 +21,10 @@ pub(super) fn create(shared: &Shared, request: &Request, at: &Place) -> Reply {
 
 pub(super) fn replace(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey, part: Part) -> Reply {
     let (object, warnings) = request.object(at)?;
+    check_name(&object, key)?;
     let dry_run = request.query.dry_run();
     let (code, object) = if at.info.is_created_by_replacing() && shared.store.get(key).is_none() {
-        let created = shared.store.create(&key.resource, &key.namespace, object, dry_run)?;
+        let created = shared.store.create_in_place(key, object, dry_run)?;
         (StatusCode::CREATED, created)
     } else {
         (StatusCode::OK, shared.store.update(key, part, object, dry_run)?)
@@ -37,10 +39,37 @@ pub(super) fn patch(shared: &Shared, request: &Request, at: &Place, key: &Object
     let object = shared.store.modify(key, part, request.query.dry_run(), |old| {
         let shown = events::shown(&at.info, old.clone());
         let mut patched = patch::apply(kind, &shown, &patch).map_err(|error| refusal(&error))?;
-        warnings = request.decode(at, &mut patched)?;
+        warnings = request.decode(at, &mut patched).map_err(|error| unreadable(error, &patch))?;
         Ok(events::kept(&at.info, patched))
     })?;
     Ok(with_warnings(list::one(shared, request, at, StatusCode::OK, &object), &warnings))
+}
+
+/// A patch that leaves what can not be read was wrong itself; what is told of unknown fields stays as it is.
+fn unreadable(error: ApiError, patch: &Value) -> ApiError {
+    if error.code != 400 || error.message.contains("strict decoding error") {
+        return error;
+    }
+    let cause = Cause::invalid("patch", &json!(patch.to_string()), error.message);
+    let message = format!(" \"\" is invalid: {}: {}", cause.field, cause.message);
+    let causes = json!([{ "reason": cause.reason, "message": cause.message, "field": cause.field }]);
+    ApiError { code: 422, reason: "Invalid", message, details: json!({ "causes": causes }) }
+}
+
+/// What replaces an object has to say that it is the one the URL names.
+pub(super) fn check_name(object: &Value, key: &ObjectKey) -> Result<(), ApiError> {
+    let (given, own) = (name(object), &key.name);
+    if given.is_empty() {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({own} based on URL) was undeterminable: name must be provided"
+        )));
+    }
+    if given != own {
+        return Err(ApiError::bad_request(format!(
+            "the name of the object ({given}) does not match the name on the URL ({own})"
+        )));
+    }
+    Ok(())
 }
 
 /// What is told of a patch that can not be applied.

@@ -52,11 +52,25 @@ pub(super) struct Next {
 
 /// A list as a document.
 pub(super) fn document(at: &Place, objects: Vec<Value>, version: u64, next: Option<&Next>) -> Value {
-    let items: Vec<Value> = objects.into_iter().map(|object| events::shown(&at.info, object)).collect();
+    let shown = |object: Value| {
+        let mut object = events::shown(&at.info, object);
+        // Of the built-in kinds the list alone says what its items are.
+        if let Some(fields) = object.as_object_mut().filter(|_| at.info.schema.is_none()) {
+            fields.remove("kind");
+            fields.remove("apiVersion");
+        }
+        object
+    };
+    let items: Vec<Value> = objects.into_iter().map(shown).collect();
+    let mut meta = list_meta(version, next);
+    // Lists of custom resources say so even when nothing is left.
+    if at.info.schema.is_some() && next.is_none() {
+        meta["continue"] = json!("");
+    }
     json!({
         "kind": format!("{}List", at.info.kind),
         "apiVersion": at.info.api_version(),
-        "metadata": list_meta(version, next),
+        "metadata": meta,
         "items": items,
     })
 }

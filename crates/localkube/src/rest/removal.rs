@@ -20,9 +20,10 @@ pub(super) fn of_one(shared: &Shared, request: &Request, at: &Place, key: &Objec
             Ok(document(StatusCode::OK, &object))
         }
         Deleted::Gone(object) => {
-            let details = json!({
-                "name": name(&object), "group": at.info.group, "kind": at.info.plural, "uid": uid(&object),
-            });
+            let mut details = json!({"name": name(&object), "kind": at.info.plural, "uid": uid(&object)});
+            if !at.info.group.is_empty() {
+                details["group"] = json!(at.info.group);
+            }
             let status = json!({
                 "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
             });

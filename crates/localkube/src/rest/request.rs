@@ -85,20 +85,23 @@ impl Request {
     }
 
     pub(super) fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
-        let body = if self.body.is_empty() { json!({}) } else { self.json()? };
+        let in_body = !self.body.is_empty();
+        let body = if in_body { self.json()? } else { json!({}) };
         if let Some(kind) = body["kind"].as_str().filter(|kind| *kind != "DeleteOptions") {
             return Err(ApiError::bad_request(format!("no kind {kind:?} is registered for deletions")));
         }
         let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let propagation = text("/propagationPolicy");
-        let propagation = propagation.or_else(|| self.query.get("propagationPolicy").map(str::to_owned));
-        let grace = self.query.get("gracePeriodSeconds").and_then(|seconds| seconds.parse().ok());
+        // A body speaks alone: beside one the URL's parameters are not read, as surprising as that may be.
+        let in_query = |key: &str| self.query.get(key).filter(|_| !in_body);
+        let propagation = propagation.or_else(|| in_query("propagationPolicy").map(str::to_owned));
+        let grace = in_query("gracePeriodSeconds").and_then(|seconds| seconds.parse().ok());
         Ok(DeleteOptions {
             uid: text("/preconditions/uid"),
             resource_version: text("/preconditions/resourceVersion"),
             grace_period: body["gracePeriodSeconds"].as_i64().or(grace),
             propagation: propagation_of(propagation.as_deref())?,
-            dry_run: self.query.dry_run() || body["dryRun"][0] == "All",
+            dry_run: in_query("dryRun") == Some("All") || body["dryRun"][0] == "All",
         })
     }
 
@@ -109,7 +112,8 @@ impl Request {
 
 fn propagation_of(policy: Option<&str>) -> Result<Propagation, ApiError> {
     match policy {
-        None | Some("Background") => Ok(Propagation::Background),
+        None => Ok(Propagation::Unsaid),
+        Some("Background") => Ok(Propagation::Background),
         Some("Foreground") => Ok(Propagation::Foreground),
         Some("Orphan") => Ok(Propagation::Orphan),
         Some(other) => {

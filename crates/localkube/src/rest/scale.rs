@@ -18,6 +18,9 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
         Method::GET => shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?,
         Method::PUT | Method::PATCH => {
             let body = request.json()?;
+            if request.method == Method::PUT {
+                change::check_name(&body, key)?;
+            }
             let kind = (request.method == Method::PATCH).then(|| request.patch_kind(&at.info)).transpose()?;
             shared.store.modify(key, Part::Main, request.query.dry_run(), |old| {
                 let shown = show(&paths, old);
@@ -45,16 +48,21 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
 fn show(paths: &ScalePaths, object: &Value) -> Value {
     let metadata = &object["metadata"];
     let mut status = json!({"replicas": integer(object, &paths.status_replicas).unwrap_or(0)});
-    if let Some(selector) = &paths.selector {
-        status["selector"] = json!(text(object, selector));
+    if let Some(selector) =
+        paths.selector.as_deref().map(|path| text(object, path)).filter(|text| !text.is_empty())
+    {
+        status["selector"] = json!(selector);
     }
+    let wanted = integer(object, &paths.spec_replicas).unwrap_or(0);
+    // A wish for none is not shown.
+    let spec = if wanted == 0 { json!({}) } else { json!({"replicas": wanted}) };
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",
         "metadata": {
             "name": metadata["name"], "namespace": metadata["namespace"], "uid": metadata["uid"],
             "resourceVersion": metadata["resourceVersion"], "creationTimestamp": metadata["creationTimestamp"],
         },
-        "spec": {"replicas": integer(object, &paths.spec_replicas).unwrap_or(0)},
+        "spec": spec,
         "status": status,
     })
 }

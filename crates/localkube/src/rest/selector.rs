@@ -132,11 +132,15 @@ fn parse_requirement(part: &str) -> Result<Requirement, ApiError> {
     if let Some((name, values)) = part.split_once(" in ") {
         return Ok(Requirement::In(key(name)?, set(values)?));
     }
-    if let Some((name, value)) = part.split_once("!=") {
-        return Ok(Requirement::NotIn(key(name)?, vec![value.trim().to_owned()]));
+    let value = |text: &str| match text.trim() {
+        rest if rest.starts_with('=') => Err(wrong("found '=', expected: identifier".to_owned())),
+        value => Ok(vec![value.to_owned()]),
+    };
+    if let Some((name, text)) = part.split_once("!=") {
+        return Ok(Requirement::NotIn(key(name)?, value(text)?));
     }
-    if let Some((name, value)) = part.split_once("==").or_else(|| part.split_once('=')) {
-        return Ok(Requirement::In(key(name)?, vec![value.trim().to_owned()]));
+    if let Some((name, text)) = part.split_once("==").or_else(|| part.split_once('=')) {
+        return Ok(Requirement::In(key(name)?, value(text)?));
     }
     match part.strip_prefix('!') {
         Some(name) => Ok(Requirement::Absent(key(name)?)),

@@ -62,6 +62,15 @@ fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Rep
     // kubectl asks for a dry run in the body, others in the query.
     let dry_run = request.query.dry_run()
         || crate::fields::items(&body, "/deleteOptions/dryRun").contains(&json!("All"));
+    let told = |pointer: &str| Some(text(&body, pointer).to_owned()).filter(|text| !text.is_empty());
+    let asked = DeleteOptions {
+        uid: told("/deleteOptions/preconditions/uid"),
+        resource_version: told("/deleteOptions/preconditions/resourceVersion"),
+        dry_run: true,
+        ..DeleteOptions::default()
+    };
+    // A deletion that would be refused spends nothing of a budget.
+    shared.store.delete(key, &asked)?;
     controllers::admit_eviction(&shared.store, &pod, dry_run)?;
     let options = DeleteOptions {
         uid: Some(uid(&pod).to_owned()),

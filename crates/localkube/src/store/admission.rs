@@ -34,6 +34,7 @@ pub(super) fn on_create(inner: &Inner, info: &ResourceInfo, object: &mut Value) 
             object["metadata"]["labels"]["kubernetes.io/metadata.name"] = json!(name(object));
         }
         ("", "secrets") => secret::on_create(object, &mut causes),
+        ("", "configmaps") => secret::check_keys(object, &mut causes),
         ("policy", "poddisruptionbudgets") => {
             object["status"] = json!({
                 "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
@@ -64,7 +65,10 @@ pub(super) fn on_update(
             ("", "persistentvolumeclaims") => claim::on_update(old, new, &mut causes),
             ("", "services") => service::on_update(old, new, &mut causes),
             ("", "secrets") => secret::on_update(old, new, &mut causes),
-            ("", "configmaps") => secret::check_immutable(old, new, &mut causes),
+            ("", "configmaps") => {
+                secret::check_immutable(old, new, &mut causes);
+                secret::check_keys(new, &mut causes);
+            }
             ("policy", "poddisruptionbudgets") => policy::check_budget(new, &mut causes),
             ("coordination.k8s.io", "leases") => policy::check_lease(new, &mut causes),
             (_, _) => {}

@@ -26,8 +26,10 @@ pub struct DeleteOptions {
 /// What becomes of the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// The garbage collector takes them afterwards.
+    /// As an earlier deletion said; else as with `Background`.
     #[default]
+    Unsaid,
+    /// The garbage collector takes them afterwards.
     Background,
     /// They go first.
     Foreground,
@@ -56,16 +58,23 @@ pub(super) fn check_preconditions(
             "the UID in the precondition ({wanted}) does not match the UID in record ({own}). The object might have \
              been deleted and then recreated"
         );
-        return Err(ApiError::conflict_on(&kind, info, name(old), why));
+        return Err(conflict(&kind, info, old, &why));
     }
     if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != version) {
         let why = format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
              ({version}). The object might have been modified"
         );
-        return Err(ApiError::conflict_on(&kind, info, name(old), why));
+        return Err(conflict(&kind, info, old, &why));
     }
     Ok(())
+}
+
+/// Here the real server names the kind, where it names the resource elsewhere.
+fn conflict(kind: &str, info: &ResourceInfo, old: &Value, why: &str) -> ApiError {
+    let mut refusal = ApiError::conflict_on(kind, info, name(old), why);
+    refusal.details["kind"] = json!(info.kind);
+    refusal
 }
 
 /// Marks an object for deletion. Only a Pod that was placed has something to stop.
@@ -76,6 +85,11 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
     let grace = if placed { options.grace_period.unwrap_or(own).max(0) } else { 0 };
     let pending = integer(object, "/metadata/deletionGracePeriodSeconds");
     let first = !deleting(object);
+    // Of one that is to stop already only the time that it has may be shortened.
+    let shortens = options.grace_period.is_some_and(|_| pending.is_some_and(|pending| grace < pending));
+    if !first && pending.is_some_and(|pending| pending > 0) && !shortens {
+        return;
+    }
     if first || pending.is_some_and(|pending| grace < pending) {
         let at = seconds(now) + SignedDuration::from_secs(grace);
         object["metadata"]["deletionTimestamp"] = json!(at);
@@ -88,9 +102,10 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
         add_finalizer(object, "customresourcecleanup.apiextensions.k8s.io");
     }
     match options.propagation {
-        Propagation::Background => {}
-        Propagation::Foreground => add_finalizer(object, "foregroundDeletion"),
-        Propagation::Orphan => add_finalizer(object, "orphan"),
+        Propagation::Unsaid => {}
+        Propagation::Background => propagate(object, &[]),
+        Propagation::Foreground => propagate(object, &["foregroundDeletion"]),
+        Propagation::Orphan => propagate(object, &["orphan"]),
     }
 }
 
@@ -100,6 +115,25 @@ pub(super) fn is_done(info: &ResourceInfo, object: &Value) -> bool {
     let of_namespace = info.plural == "namespaces" && !items(object, "/spec/finalizers").is_empty();
     let grace = integer(object, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
     deleting(object) && finalizers.is_empty() && !of_namespace && grace == 0
+}
+
+/// The last word counts: it takes the place of what an earlier deletion said.
+fn propagate(object: &mut Value, wanted: &[&str]) {
+    let known = items(object, "/metadata/finalizers");
+    let (said, others): (Vec<Value>, Vec<Value>) = known
+        .iter()
+        .cloned()
+        .partition(|finalizer| *finalizer == "foregroundDeletion" || *finalizer == "orphan");
+    let wanted: Vec<Value> = wanted.iter().map(|finalizer| json!(finalizer)).collect();
+    if said == wanted {
+        return;
+    }
+    let all = [others, wanted].concat();
+    if !all.is_empty() {
+        object["metadata"]["finalizers"] = json!(all);
+    } else if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.remove("finalizers");
+    }
 }
 
 fn add_finalizer(object: &mut Value, finalizer: &str) {

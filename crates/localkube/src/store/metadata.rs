@@ -40,9 +40,6 @@ pub(super) fn stamp(
     }
     object["apiVersion"] = json!(info.api_version());
     object["kind"] = json!(info.kind);
-    if !text(object, "/metadata/resourceVersion").is_empty() {
-        return Err(ApiError::bad_request("resourceVersion should not be set on objects to be created"));
-    }
     let uid = new_uid();
     if name(object).is_empty() {
         let prefix = text(object, "/metadata/generateName");
@@ -50,7 +47,7 @@ pub(super) fn stamp(
             let cause = Cause::required_because("metadata.name", "name or generateName is required");
             return Err(ApiError::invalid(info, "", &[cause]));
         }
-        object["metadata"]["name"] = json!(format!("{prefix}{}", &uid[..5]));
+        object["metadata"]["name"] = json!(format!("{prefix}{}", suffix(&uid)));
     }
     let own = text(object, "/metadata/namespace");
     if info.namespaced && !own.is_empty() && own != namespace {
@@ -70,7 +67,6 @@ pub(super) fn stamp(
     }
     metadata.insert("uid".to_owned(), json!(uid));
     metadata.insert("creationTimestamp".to_owned(), json!(seconds(now)));
-    metadata.remove("generation");
     if info.counts_generations() {
         metadata.insert("generation".to_owned(), json!(1));
     }
@@ -96,6 +92,11 @@ pub(super) fn check_identity(info: &ResourceInfo, old: &Value, wanted: &Value) -
     if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
         return Err(ApiError::modified(info, name));
     }
+    let end = given("/metadata/deletionTimestamp");
+    if !end.is_empty() && end != text(old, "/metadata/deletionTimestamp") {
+        let cause = Cause::invalid("metadata.deletionTimestamp", &json!(end), "field is immutable");
+        return Err(ApiError::invalid(info, name, &[cause]));
+    }
     if !given("/metadata/uid").is_empty() && given("/metadata/uid") != uid(old) {
         let cause = Cause::invalid("metadata.uid", &json!(given("/metadata/uid")), "field is immutable");
         return Err(ApiError::invalid(info, name, &[cause]));
@@ -110,6 +111,14 @@ pub(super) fn merge(info: &ResourceInfo, part: Part, old: &Value, wanted: Value)
         Part::Status => {
             let mut new = old.clone();
             set_or_remove(&mut new, "status", wanted.get("status").cloned());
+            // Of the built-in kinds metadata may come along; a Pod's owners may not.
+            if info.schema.is_none() {
+                let own = old["metadata"].get("ownerReferences").filter(|_| info.plural == "pods").cloned();
+                new["metadata"] = wanted["metadata"].clone();
+                if info.plural == "pods" {
+                    set_or_remove(&mut new["metadata"], "ownerReferences", own);
+                }
+            }
             new
         }
     };
@@ -170,6 +179,13 @@ fn set_or_remove(object: &mut Value, key: &str, value: Option<Value>) {
         Some(value) => drop(fields.insert(key.to_owned(), value)),
         None => drop(fields.remove(key)),
     }
+}
+
+/// Five characters as the real server draws them: no vowels, so that no words come about.
+fn suffix(uid: &str) -> String {
+    const DRAWN: &[u8; 16] = b"bcdfghjklmnpqrst";
+    let digits = uid.bytes().filter_map(|byte| char::from(byte).to_digit(16)).take(5);
+    digits.filter_map(|digit| DRAWN.get(usize::try_from(digit).ok()?)).map(|byte| char::from(*byte)).collect()
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the API server: it gives out uids")]

@@ -31,13 +31,22 @@ impl Store {
         let now = self.now();
         let mut inner = self.lock();
         let info = inner.resources.get(resource).ok_or_else(ApiError::no_such_path)?;
+        let names_version = !text(&object, "/metadata/resourceVersion").is_empty();
         metadata::stamp(&info, namespace, &mut object, now)?;
         let name = name(&object).to_owned();
         let key = ObjectKey::new(resource.clone(), namespace, name.clone());
         inner.namespace_accepts(&info, namespace, &name)?;
         admission::on_create(&inner, &info, &mut object)?;
-        if inner.get(&key).is_some() {
-            return Err(ApiError::already_exists(&info, &name));
+        if names_version && !dry_run {
+            let message = "resourceVersion should not be set on objects to be created".to_owned();
+            return Err(ApiError { code: 500, reason: "", message, details: Value::Null });
+        }
+        if let Some(there) = inner.get(&key) {
+            let mut refusal = ApiError::already_exists(&info, &name);
+            if deleting(there) {
+                refusal.message = format!("object is being deleted: {}", refusal.message);
+            }
+            return Err(refusal);
         }
         if dry_run {
             return Ok(object);
@@ -59,22 +68,32 @@ impl Store {
         dry_run: bool,
     ) -> Result<Value, ApiError> {
         let info = self.info(&key.resource)?;
-        if text(&object, "/metadata/resourceVersion").is_empty() && info.must_name_version() {
-            return Err(must_name_version(&info, &key.name));
-        }
         self.modify(key, part, dry_run, |old| {
             let given = text(&object, "/metadata/uid");
             if !given.is_empty() && given != uid(old) {
-                let why = format!(
-                    "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: \
-                     Precondition failed: UID in precondition: {given}, UID in object meta: {}",
-                    key.registry_path(),
-                    uid(old)
-                );
-                return Err(ApiError::conflict(&info, &key.name, why));
+                return Err(another_uid(&info, key, given, uid(old)));
+            }
+            if text(&object, "/metadata/resourceVersion").is_empty() && info.must_name_version() {
+                return Err(must_name_version(&info, &key.name));
             }
             Ok(object)
         })
+    }
+
+    /// Creates what was to be replaced and is not there. A uid in it is a precondition that fails; which version was to be
+    /// replaced no longer matters.
+    pub(crate) fn create_in_place(
+        &self,
+        key: &ObjectKey,
+        mut object: Value,
+        dry_run: bool,
+    ) -> Result<Value, ApiError> {
+        let given = text(&object, "/metadata/uid");
+        if !given.is_empty() {
+            return Err(another_uid(&*self.info(&key.resource)?, key, given, ""));
+        }
+        object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
+        self.create(&key.resource, &key.namespace, object, dry_run)
     }
 
     /// Changes a part of an object as it now is: what a patch does.
@@ -103,10 +122,13 @@ impl Store {
         if info.is_definition() {
             inner.define(&info, &mut new, now)?;
         }
-        let mut object = inner.put(key, new);
-        if deletion::is_done(&info, &object) {
-            object = inner.remove(&info, key).unwrap_or(object);
-        }
+        // What gives up the last finalizer of a deleted object is its end, not one more change before.
+        let object = if deletion::is_done(&info, &new) {
+            inner.remove(&info, key);
+            new
+        } else {
+            inner.put(key, new)
+        };
         self.tell(inner);
         Ok(object)
     }
@@ -208,6 +230,15 @@ impl Inner {
         }
         Some(gone)
     }
+}
+
+fn another_uid(info: &ResourceInfo, key: &ObjectKey, given: &str, own: &str) -> ApiError {
+    let why = format!(
+        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
+         in precondition: {given}, UID in object meta: {own}",
+        key.registry_path()
+    );
+    ApiError::conflict(info, &key.name, why)
 }
 
 fn must_name_version(info: &ResourceInfo, name: &str) -> ApiError {

@@ -8,6 +8,7 @@ mod custom;
 mod definitions;
 mod kubectl;
 mod logs;
+mod refusals;
 mod server;
 mod state;
 mod watching;

@@ -15,6 +15,14 @@ pub(super) fn check(info: &ResourceInfo, object: &Value, causes: &mut Vec<Cause>
     let name = name(object);
     let label_only = ["services", "namespaces"].contains(&info.plural.as_str());
     let wrong = if label_only { names::label(name) } else { names::subdomain(name) };
+    let prefix = text(object, "/metadata/generateName");
+    if !prefix.is_empty() {
+        // It may end in what a name may not: more is to come.
+        let like_a_name = format!("{}a", prefix.trim_end_matches('-'));
+        let of_prefix = if label_only { names::label(&like_a_name) } else { names::subdomain(&like_a_name) };
+        let cause = |why| Cause::invalid("metadata.generateName", &json!(prefix), why);
+        causes.extend(of_prefix.into_iter().map(cause));
+    }
     causes.extend(wrong.into_iter().map(|why| Cause::invalid("metadata.name", &json!(name), why)));
     if info.is_definition() {
         let wanted = format!("{}.{}", text(object, "/spec/names/plural"), text(object, "/spec/group"));
@@ -25,7 +33,7 @@ pub(super) fn check(info: &ResourceInfo, object: &Value, causes: &mut Vec<Cause>
     }
     check_maps(object, causes);
     check_owners(object, causes);
-    check_finalizers(object, causes);
+    check_finalizers(info, object, causes);
 }
 
 /// Checks what a write changes of the metadata. What was wrong before is let through.
@@ -96,9 +104,17 @@ fn check_owners(object: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-fn check_finalizers(object: &Value, causes: &mut Vec<Cause>) {
-    for finalizer in items(object, "/metadata/finalizers") {
-        let wrong = names::qualified(finalizer.as_str().unwrap_or_default());
+fn check_finalizers(info: &ResourceInfo, object: &Value, causes: &mut Vec<Cause>) {
+    const STANDARD: [&str; 3] = ["foregroundDeletion", "kubernetes", "orphan"];
+    for (index, finalizer) in items(object, "/metadata/finalizers").iter().enumerate() {
+        let text = finalizer.as_str().unwrap_or_default();
+        let field = format!("metadata.finalizers[{index}]");
+        let wrong = names::qualified(text);
         causes.extend(wrong.into_iter().map(|why| Cause::invalid("metadata.finalizers", finalizer, why)));
+        // The kinds of the core group are more careful than the others.
+        if info.group.is_empty() && !text.contains('/') && !STANDARD.contains(&text) {
+            let why = "name is neither a standard finalizer name nor is it fully qualified";
+            causes.push(Cause::invalid(&field, finalizer, why));
+        }
     }
 }

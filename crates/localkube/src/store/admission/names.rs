@@ -44,9 +44,9 @@ pub(super) fn qualified(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split_once('/') {
         Some((_, name)) if name.contains('/') => {
+            let form = NAME_PART.trim_start_matches("name part ");
             return vec![format!(
-                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', with an optional DNS \
-                 subdomain prefix and '/' (e.g. 'example.com/MyName')"
+                "a valid label key {form} with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
             )];
         }
         Some(("", _)) => return vec!["prefix part must be non-empty".to_owned()],

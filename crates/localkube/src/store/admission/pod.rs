@@ -26,9 +26,7 @@ pub(super) fn on_create(
 }
 
 pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
-    for kept in
-        ["nodeName", "serviceAccount", "serviceAccountName", "tolerations", "priority", "preemptionPolicy"]
-    {
+    for kept in ["serviceAccount", "serviceAccountName", "tolerations", "priority", "preemptionPolicy"] {
         if let Some(given) = old["spec"].get(kept) {
             set_default(pod, &format!("/spec/{kept}"), given.clone());
         }

@@ -1,6 +1,6 @@
 //! Disruption budgets and leases.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::errors::Cause;
 use crate::fields::integer;
@@ -18,7 +18,19 @@ pub(super) fn check_budget(budget: &Value, causes: &mut Vec<Cause>) {
         {
             causes.push(Cause::invalid(format!("spec.{key}"), value, "must be greater than or equal to 0"));
         }
+        if let Some(Value::String(text)) = value
+            && !is_percent(text)
+        {
+            let why = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', \
+                       regex used for validation is '[0-9]+%')";
+            causes.push(Cause::invalid(format!("spec.{key}"), &json!(text), why));
+        }
     }
+}
+
+fn is_percent(text: &str) -> bool {
+    let digits = text.strip_suffix('%').unwrap_or_default();
+    !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 pub(super) fn check_lease(lease: &Value, causes: &mut Vec<Cause>) {

@@ -38,12 +38,24 @@ pub(super) fn check_immutable(old: &Value, new: &Value, causes: &mut Vec<Cause>)
     }
 }
 
-fn check(secret: &Value, causes: &mut Vec<Cause>) {
-    for (key, _) in entries(secret, "/data") {
-        if let Some(why) = names::config_key(key) {
-            causes.push(Cause::invalid(format!("data[{key}]"), &json!(key), why));
+/// Keys have one form, and texts and bytes have no key in common. What is empty is not kept.
+pub(super) fn check_keys(object: &mut Value, causes: &mut Vec<Cause>) {
+    for field in ["data", "binaryData"] {
+        if entries(object, &format!("/{field}")).next().is_none() {
+            object.as_object_mut().and_then(|fields| fields.remove(field));
+        }
+        for (key, _) in entries(object, &format!("/{field}")) {
+            let path = format!("{field}[{key}]");
+            causes.extend(names::config_key(key).map(|why| Cause::invalid(&path, &json!(key), why)));
+            if field == "data" && object["binaryData"].get(key).is_some() {
+                causes.push(Cause::invalid(&path, &json!(key), "duplicate of key present in binaryData"));
+            }
         }
     }
+}
+
+fn check(secret: &mut Value, causes: &mut Vec<Cause>) {
+    check_keys(secret, causes);
     let wanted: &[&str] = match secret["type"].as_str() {
         Some("kubernetes.io/tls") => &["tls.crt", "tls.key"],
         Some("kubernetes.io/dockerconfigjson") => &[".dockerconfigjson"],

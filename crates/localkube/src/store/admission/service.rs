@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::Inner;
 use super::{entries_mut, names, set_default};
 use crate::errors::Cause;
-use crate::fields::{integer, items, text};
+use crate::fields::{entries, integer, items, text};
 use crate::resources::ResourceKey;
 
 pub(super) fn on_create(inner: &Inner, service: &mut Value, causes: &mut Vec<Cause>) {
@@ -27,8 +27,13 @@ pub(super) fn on_create(inner: &Inner, service: &mut Value, causes: &mut Vec<Cau
         causes.push(Cause::invalid("spec.clusterIPs", &json!([wanted]), why));
     }
     service["spec"]["clusterIPs"] = json!([service["spec"]["clusterIP"]]);
-    set_default(service, "/spec/ipFamilyPolicy", json!("SingleStack"));
-    set_default(service, "/spec/ipFamilies", json!(["IPv4"]));
+    // Whoever names the addresses of such a Service may name any.
+    let open =
+        text(service, "/spec/clusterIP") == "None" && entries(service, "/spec/selector").next().is_none();
+    let (policy, families) =
+        if open { ("RequireDualStack", json!(["IPv4", "IPv6"])) } else { ("SingleStack", json!(["IPv4"])) };
+    set_default(service, "/spec/ipFamilyPolicy", json!(policy));
+    set_default(service, "/spec/ipFamilies", families);
     set_default(service, "/spec/internalTrafficPolicy", json!("Cluster"));
 }
 

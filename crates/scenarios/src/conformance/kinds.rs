@@ -1,0 +1,81 @@
+//! The kinds that calls are about.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+
+/// The group that the EtcdCluster of these calls stands in: not the operator's, which therefore never sees one.
+const GROUP: &str = "conformance.etcd.io";
+
+/// A kind, and where its objects are found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(missing_docs, reason = "each is the kind of that name")]
+pub enum Kind {
+    ConfigMap,
+    Secret,
+    ServiceAccount,
+    Service,
+    Claim,
+    Pod,
+    Lease,
+    Budget,
+    EtcdCluster,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::ConfigMap,
+        Self::Secret,
+        Self::ServiceAccount,
+        Self::Service,
+        Self::Claim,
+        Self::Pod,
+        Self::Lease,
+        Self::Budget,
+        Self::EtcdCluster,
+    ];
+
+    /// As it stands in a URL.
+    pub fn plural(self) -> &'static str {
+        self.words().2
+    }
+
+    /// As it stands in an object.
+    pub fn kind(self) -> &'static str {
+        self.words().1
+    }
+
+    /// `policy/v1`
+    pub fn api_version(self) -> String {
+        self.words().0.to_owned()
+    }
+
+    /// Where the objects of a namespace are.
+    pub fn path(self, namespace: &str) -> String {
+        let (version, _, plural) = self.words();
+        let root = if version.contains('/') { "apis" } else { "api" };
+        format!("/{root}/{version}/namespaces/{namespace}/{plural}")
+    }
+
+    fn words(self) -> (&'static str, &'static str, &'static str) {
+        match self {
+            Self::ConfigMap => ("v1", "ConfigMap", "configmaps"),
+            Self::Secret => ("v1", "Secret", "secrets"),
+            Self::ServiceAccount => ("v1", "ServiceAccount", "serviceaccounts"),
+            Self::Service => ("v1", "Service", "services"),
+            Self::Claim => ("v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+            Self::Pod => ("v1", "Pod", "pods"),
+            Self::Lease => ("coordination.k8s.io/v1", "Lease", "leases"),
+            Self::Budget => ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+            Self::EtcdCluster => ("conformance.etcd.io/v1alpha1", "EtcdCluster", "etcdclusters"),
+        }
+    }
+}
+
+/// The definition of EtcdCluster as it is installed, in the group of these calls.
+pub fn definition() -> CustomResourceDefinition {
+    let mut definition = quorate_api::crds().remove(0);
+    GROUP.clone_into(&mut definition.spec.group);
+    definition.spec.names.short_names = None;
+    definition.metadata.name = Some(format!("{}.{GROUP}", definition.spec.names.plural));
+    definition
+}

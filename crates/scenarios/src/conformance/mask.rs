@@ -1,0 +1,241 @@
+//! What of an answer is comparable: uids, versions and times differ by right, and are replaced by what they mean.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::objects::PREFIXES;
+
+/// An answer, with what differs by right replaced.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answer {
+    /// The HTTP status.
+    pub code: u16,
+    /// What came.
+    pub body: Value,
+}
+
+/// What a side was seen to have: each uid and version has a meaning that is the same on the other side.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Memory {
+    uids: BTreeMap<String, Vec<String>>,
+    /// By uid; those side by side that differ in nothing but who owns a field.
+    versions: BTreeMap<String, Vec<Vec<String>>>,
+    objects: BTreeMap<String, Value>,
+}
+
+impl Memory {
+    /// Remembers an object, or those of a list.
+    pub(super) fn note(&mut self, plural: &str, body: &Value) {
+        if let Some(items) = body["items"].as_array() {
+            return items.iter().for_each(|item| self.note(plural, item));
+        }
+        let metadata = &body["metadata"];
+        let (Some(name), Some(uid)) = (metadata["name"].as_str(), metadata["uid"].as_str()) else { return };
+        let place = format!("{plural}/{name}");
+        push_new(self.uids.entry(place.clone()).or_default(), uid);
+        let only_owners = self.changes_only_owners(body);
+        if let Some(version) = metadata["resourceVersion"].as_str().filter(|_| body["kind"] != "Scale") {
+            let known = self.versions.entry(uid.to_owned()).or_default();
+            if known_version(known, version).is_none() {
+                match known.last_mut().filter(|_| only_owners) {
+                    Some(same) => same.push(version.to_owned()),
+                    None => known.push(vec![version.to_owned()]),
+                }
+            }
+        }
+        if body["kind"] != "Scale" {
+            self.objects.insert(uid.to_owned(), body.clone());
+        }
+    }
+
+    /// An object as it was last seen.
+    pub(super) fn object(&self, place: &str) -> Value {
+        self.objects.get(self.uid(place)).cloned().unwrap_or(Value::Null)
+    }
+
+    /// The newest uid of an object; one of nobody if there is none.
+    pub(super) fn uid(&self, place: &str) -> &str {
+        let known = self.uids.get(place).and_then(|uids| uids.last());
+        known.map_or("00000000-0000-0000-0000-000000000000", String::as_str)
+    }
+
+    /// Whether an object is as it was last seen, save for who owns its fields: the real one counts that as a change. Ours
+    /// does not keep it.
+    fn changes_only_owners(&self, object: &Value) -> bool {
+        let content = |object: &Value| {
+            let mut object = object.clone();
+            for key in ["kind", "apiVersion"] {
+                object.as_object_mut().and_then(|fields| fields.remove(key));
+            }
+            for key in ["managedFields", "resourceVersion"] {
+                object["metadata"].as_object_mut().and_then(|fields| fields.remove(key));
+            }
+            object
+        };
+        let before = object["metadata"]["uid"].as_str().and_then(|uid| self.objects.get(uid));
+        before.is_some_and(|before| {
+            let owners = |object: &Value| object["metadata"]["managedFields"].clone();
+            owners(before) != owners(object) && content(before) == content(object)
+        })
+    }
+
+    /// The version of an object: the newest one seen, or the oldest.
+    pub(super) fn version(&self, place: &str, newest: bool) -> &str {
+        let known = self.versions.get(self.uid(place));
+        let version = known.and_then(|versions| if newest { versions.last() } else { versions.first() });
+        version.and_then(|same| same.last()).map_or("1", String::as_str)
+    }
+
+    /// The comparable part of a document.
+    pub(super) fn mask(&self, body: &Value) -> Value {
+        let mut body = body.clone();
+        self.mark_owners_only(&mut body);
+        self.mask_value("", &mut body);
+        // How it is worded that a request can not be read is the decoder's affair.
+        if body["code"] == 400 || body["code"] == 415 {
+            body["message"] = json!("<unreadable>");
+        }
+        if let Some(causes) = body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+            // Some checks of the real one run twice, and in an order of their own.
+            causes.sort_by_key(Value::to_string);
+            causes.dedup();
+            if causes.len() > 1 {
+                body["message"] = json!("<all of the causes>");
+            } else if causes.iter().any(|cause| cause["field"] == "patch") {
+                causes.truncate(1);
+                causes[0]["message"] = json!("<unreadable>");
+                body["message"] = json!("<unreadable>");
+            }
+        }
+        if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
+            items.retain(|item| !is_native(item));
+            // Names that the server made up are not in the same order on both sides.
+            items.sort_by_key(|item| item["metadata"]["name"].to_string());
+        }
+        body
+    }
+
+    /// What differs only in who owns its fields counts as the version before.
+    fn mark_owners_only(&self, body: &mut Value) {
+        if let Some(items) = body.get_mut("items").and_then(Value::as_array_mut) {
+            return items.iter_mut().for_each(|item| self.mark_owners_only(item));
+        }
+        if body["kind"] == "Scale" {
+            body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
+        } else if self.changes_only_owners(body) {
+            let uid = body["metadata"]["uid"].as_str().unwrap_or_default();
+            let last =
+                self.versions.get(uid).and_then(|versions| versions.last()).and_then(|same| same.last());
+            if let Some(last) = last {
+                body["metadata"]["resourceVersion"] = json!(last);
+            }
+        }
+    }
+
+    fn mask_value(&self, key: &str, value: &mut Value) {
+        match value {
+            Value::Object(fields) => self.mask_fields(key, fields),
+            Value::Array(entries) => entries.iter_mut().for_each(|entry| self.mask_value(key, entry)),
+            Value::String(text) => *text = self.mask_text(key, text),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    fn mask_fields(&self, key: &str, fields: &mut Map<String, Value>) {
+        if key == "metadata" {
+            fields.remove("managedFields");
+            let version = fields.get("resourceVersion").and_then(Value::as_str).map(str::to_owned);
+            let uid = fields.get("uid").and_then(Value::as_str).unwrap_or_default();
+            if let Some(version) = version {
+                let shown = match self.versions.get(uid) {
+                    Some(known) => ordinal(known, &version),
+                    None => "<new version>".to_owned(),
+                };
+                fields.insert("resourceVersion".to_owned(), json!(shown));
+            }
+        }
+        // A null is as good as nothing: Go writes some, such as the times of conditions.
+        fields.retain(|_, value| !value.is_null());
+        for (key, value) in fields.iter_mut() {
+            let is_time =
+                ["creationTimestamp", "deletionTimestamp", "lastTransitionTime"].contains(&key.as_str());
+            if is_time && value.is_string() {
+                *value = json!("<time>");
+            } else if key == "disruptedPods" {
+                value.as_object_mut().into_iter().flatten().for_each(|(_, since)| *since = json!("<time>"));
+            } else {
+                self.mask_value(key, value);
+            }
+        }
+    }
+
+    fn mask_text(&self, key: &str, text: &str) -> String {
+        match key {
+            "uid" => self.meaning_of_uid(text),
+            "clusterIP" | "clusterIPs" if !["", "None"].contains(&text) => "<address>".to_owned(),
+            "message" => self.mask_message(text),
+            _ => made_up(text),
+        }
+    }
+
+    fn meaning_of_uid(&self, uid: &str) -> String {
+        let of = |(place, uids): (&String, &Vec<String>)| {
+            let at = uids.iter().position(|own| own == uid)?;
+            Some(format!("<uid {} of {}>", at + 1, made_up(place)))
+        };
+        // A uid that was never given out is what the caller made up, or a new one.
+        self.uids.iter().find_map(of).unwrap_or_else(|| "<new uid>".to_owned())
+    }
+
+    /// In sentences uids and versions stand among other words.
+    fn mask_message(&self, text: &str) -> String {
+        // Below what is wrong with a spec stands how it differs, as Go prints it.
+        let text = text.split_once('\n').map_or(text, |(told, _)| told);
+        let mut masked = String::new();
+        for word in
+            text.split_inclusive(|character: char| !character.is_ascii_alphanumeric() && character != '-')
+        {
+            let bare = word.trim_end_matches(|character: char| !character.is_ascii_alphanumeric());
+            let is_uid = bare.len() == 36 && bare.matches('-').count() == 4;
+            let versions = self.versions.values().find(|known| known_version(known, bare).is_some());
+            match versions {
+                _ if is_uid => masked.push_str(&self.meaning_of_uid(bare)),
+                Some(known) => masked.push_str(&ordinal(known, bare)),
+                None => masked.push_str(&made_up(bare)),
+            }
+            masked.push_str(&word[bare.len()..]);
+        }
+        masked
+    }
+}
+
+/// What every namespace of a real Kubernetes is born with.
+fn is_native(object: &Value) -> bool {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    ["kube-root-ca.crt", "default"].contains(&name)
+}
+
+/// A name without what the server made up of it.
+fn made_up(name: &str) -> String {
+    for prefix in PREFIXES {
+        if let Some((before, _)) = name.split_once(prefix).filter(|(_, random)| random.len() == 5) {
+            return format!("{before}{prefix}<random>");
+        }
+    }
+    name.to_owned()
+}
+
+fn ordinal(known: &[Vec<String>], own: &str) -> String {
+    known_version(known, own).map_or("<new version>".to_owned(), |at| format!("<version {}>", at + 1))
+}
+
+fn known_version(known: &[Vec<String>], own: &str) -> Option<usize> {
+    known.iter().position(|same| same.iter().any(|one| one == own))
+}
+
+fn push_new(known: &mut Vec<String>, one: &str) {
+    if !known.iter().any(|own| own == one) {
+        known.push(one.to_owned());
+    }
+}

@@ -1,0 +1,174 @@
+//! Our small Kubernetes beside a real one: the same calls, the same answers.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result, bail};
+use jiff::Timestamp;
+use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Client;
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use quorate_localkube::LocalKube;
+use quorate_localkube::controllers::{ControlPlane, found};
+use quorate_scenarios::conformance::{
+    Call, Difference, Kind, Pair, Side, definition, generate, run, shortest,
+};
+use quorate_scenarios::{client, until};
+use serde_json::json;
+
+/// How many sequences, and of how many calls.
+const SEQUENCES: u64 = 24;
+const LENGTH: usize = 25;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_small_kubernetes_answers_as_the_real_one_does() -> Result<()> {
+    let real = Real::start().await?;
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
+    let first: u64 = number("QUORATE_TEST_SEED").unwrap_or(1);
+    let sequences = number("QUORATE_TEST_SEQUENCES").unwrap_or(SEQUENCES);
+    let (mut count, mut told) = (0, Vec::new());
+    for seed in first..first + sequences {
+        let calls = generate(seed, LENGTH);
+        count += calls.len();
+        if let Some(difference) = real.compare(&calls).await? {
+            eprintln!("seed {seed}, call {}: {}\n  {difference}", difference.at, calls[difference.at]);
+            told.push((seed, calls, difference));
+        }
+    }
+    println!("sequences {sequences} calls {count}");
+    let Some((seed, calls, difference)) = told.into_iter().next() else { return Ok(()) };
+    let (calls, difference) = shortest(&calls, difference, async |calls| real.compare(calls).await).await?;
+    let calls: String = calls.iter().map(|call| format!("  {call}\n")).collect();
+    bail!("seed {seed} (QUORATE_TEST_SEED={seed} QUORATE_TEST_SEQUENCES=1), shortened:\n{calls}{difference}")
+}
+
+/// The real one, with the definition that the calls need.
+struct Real {
+    kubeconfig: PathBuf,
+    client: Client,
+}
+
+impl Real {
+    async fn start() -> Result<Self> {
+        let kubeconfig = std::env::var_os("QUORATE_TEST_KUBECONFIG").map(PathBuf::from);
+        let kubeconfig = kubeconfig.context("run this through `cargo xtask test kube`")?;
+        let client = client(&kubeconfig, "default").await?;
+        let real = Self { kubeconfig, client };
+        define(&real.client).await?;
+        Ok(real)
+    }
+
+    /// Does the calls on both sides, each in a namespace that is new.
+    async fn compare(&self, calls: &[Call]) -> Result<Option<Difference>> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name = format!("conform-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let client = client(&self.kubeconfig, &name).await?;
+        add_namespace(&client, &name).await?;
+        until("the namespace has its ServiceAccount", async || {
+            let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
+            Ok(accounts.get_opt("default").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
+        })
+        .await?;
+        let mut pair = Pair { ours: ours(&name).await?, real: Side::new(client.clone(), None).await? };
+        let found = run(&mut pair, calls).await;
+        clear_away(&client, &name).await?;
+        found
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        // A program, because nothing can be awaited here.
+        let mut delete = Command::new("kubectl");
+        let name = definition().metadata.name.unwrap_or_default();
+        delete.args(["delete", "customresourcedefinition", "--wait=false", &name]);
+        match delete.arg("--kubeconfig").arg(&self.kubeconfig).output() {
+            Ok(output) if output.status.success() => {}
+            other => eprintln!("deleting the definition: {other:?}"),
+        }
+    }
+}
+
+/// A new small Kubernetes, whose controllers work when they are told to.
+async fn ours(namespace: &str) -> Result<Side> {
+    let kube = LocalKube::new(Arc::new(now));
+    found(kube.store(), "/volumes")?;
+    let client = Client::new(kube.service(), namespace);
+    define(&client).await?;
+    add_namespace(&client, namespace).await?;
+    let mut plane = ControlPlane::new(kube.store());
+    Side::new(
+        client,
+        Some(Box::new(move || {
+            plane.settle();
+        })),
+    )
+    .await
+}
+
+async fn define(client: &Client) -> Result<()> {
+    let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
+    let wanted = definition();
+    let name = wanted.metadata.name.clone().context("a definition has a name")?;
+    if definitions.get_opt(&name).await?.is_none() {
+        definitions.create(&PostParams::default(), &wanted).await?;
+    }
+    until("the definition is served", async || {
+        // Right after it is established the real one answers "storage is (re)initializing".
+        let path = Kind::EtcdCluster.path(client.default_namespace());
+        let list = http::Request::builder().uri(path).body(Vec::new())?;
+        Ok(client.request::<serde_json::Value>(list).await.map(drop).map_err(|error| error.to_string()))
+    })
+    .await
+}
+
+async fn add_namespace(client: &Client, name: &str) -> Result<()> {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
+    namespaces.create(&PostParams::default(), &namespace).await?;
+    // For Pods that are placed and that nobody runs. Without a node the real one would clear them away.
+    let nodes: Api<Node> = Api::all(client.clone());
+    let node = json!({"metadata": {"name": name}, "spec": {"unschedulable": true}});
+    nodes.create(&PostParams::default(), &serde_json::from_value(node)?).await?;
+    Ok(())
+}
+
+/// Deletes a namespace, and what would keep it from going: finalizers that nobody takes away.
+#[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+async fn clear_away(client: &Client, name: &str) -> Result<()> {
+    for kind in Kind::ALL {
+        let (version, plural) = (kind.api_version(), kind.plural());
+        let (group, version) = version.split_once('/').unwrap_or(("", &version));
+        let resource =
+            ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(group, version, kind.kind()), plural);
+        let objects: Api<DynamicObject> = Api::default_namespaced_with(client.clone(), &resource);
+        for object in objects.list(&ListParams::default()).await? {
+            let name = object.metadata.name.unwrap_or_default();
+            if object.metadata.finalizers.is_some() {
+                let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                objects.patch(&name, &PatchParams::default(), &patch).await.map(drop).or_else(gone)?;
+            }
+        }
+    }
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    namespaces.delete(name, &DeleteParams::default()).await?;
+    let nodes: Api<Node> = Api::all(client.clone());
+    nodes.delete(name, &DeleteParams::default()).await?;
+    Ok(())
+}
+
+fn gone(error: kube::Error) -> Result<()> {
+    match error {
+        kube::Error::Api(status) if status.code == 404 => Ok(()),
+        other => Err(other.into()),
+    }
+}
+
+#[expect(clippy::disallowed_methods, reason = "the times given out are compared with nothing")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
