@@ -28,6 +28,11 @@ const USER: &str = "65532:65532";
 const PASSWD: &str = "quorate:x:65532:65532:quorate:/:/sbin/nologin\n";
 const GROUP: &str = "quorate:x:65532:\n";
 
+/// Installs what a build needs that Rust does not bring along, silent when there is nothing to do.
+pub fn prepare() -> Result<()> {
+    program::install(&program::target())
+}
+
 /// Builds the program and writes the image.
 pub fn run() -> Result<()> {
     let program = program::build(repo::root(), Profile::Release)?;

@@ -39,6 +39,11 @@ pub fn run(set: Set) -> Result<()> {
     Ok(())
 }
 
+/// Installs what nodes need of the distribution, silent when there is nothing to do.
+pub fn install_packages() -> Result<()> {
+    debian::install_missing()
+}
+
 /// etcd for the tests, silent when there is nothing to do. The number of programs built.
 pub fn build_missing() -> Result<usize> {
     build(Set::Etcd)

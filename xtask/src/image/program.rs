@@ -69,7 +69,8 @@ impl Profile {
     }
 }
 
-fn target() -> String {
+/// What is built for.
+pub fn target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
@@ -85,7 +86,7 @@ fn cargo(command: &str, sources: &Path, profile: Profile) -> Command {
 }
 
 /// Sees to it that there is a standard library for this target.
-fn install(target: &str) -> Result<()> {
+pub fn install(target: &str) -> Result<()> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot =
         children::output(Command::new(rustc).args(["--print", "sysroot"]).current_dir(repo::root()))?;

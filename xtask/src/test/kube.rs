@@ -18,8 +18,8 @@ const ETCD: &str = "3.6";
 
 /// Where the machine can hold a cluster: runs everything and takes the cluster down again.
 pub fn run(until: Instant) -> Result<Verdict> {
-    if let Some(obstacle) = kube::obstacle()? {
-        return Ok(Verdict { state: State::Skipped, what: obstacle });
+    if let Some(obstacle) = obstacle()? {
+        return Ok(Verdict { state: State::Skipped, what: format!("{obstacle};") });
     }
     tools::build(tools::Set::Etcd)?;
     let image = image::run_for_tests()?;
@@ -65,6 +65,15 @@ pub fn run(until: Instant) -> Result<Verdict> {
         verdict.what = format!("{}, {} wrong permissions,", verdict.what, faults.len());
     }
     Ok(verdict)
+}
+
+/// What this machine lacks and cannot be given: not a failure of what is tested.
+fn obstacle() -> Result<Option<String>> {
+    if let Some(obstacle) = kube::obstacle()? {
+        return Ok(Some(obstacle));
+    }
+    let given = tools::install_packages().and_then(|()| image::prepare());
+    Ok(given.err().map(|error| format!("{error:#}").replace('\n', " ")))
 }
 
 /// A Kubernetes that goes down with this.
