@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::{World, spec};
+use crate::{World, spec, until};
 
 pub async fn what_can_never_be_right_is_refused_at_once_and_the_cluster_stays_as_it_is(
     world: &impl World,
@@ -44,7 +44,11 @@ pub async fn a_flag_that_etcd_does_not_know_is_told_with_the_one_that_was_meant_
     wrong["etcdOptions"] = json!(["--snapshot-cout=5000"]);
     world.create("demo", wrong).await?;
     world.says("demo", "did you mean --snapshot-count?").await?;
-    ensure!(world.events("demo").await?.contains("--snapshot-cout"), "an event says so too");
+    until("an event says so too", async || {
+        let events = world.events("demo").await?;
+        Ok(if events.contains("--snapshot-cout") { Ok(()) } else { Err(events) })
+    })
+    .await?;
     ensure!(world.pods_of("demo").await?.is_empty(), "nothing was started");
     world.patch("demo", json!({"spec": {"etcdOptions": ["--snapshot-count=5000"]}})).await?;
     world.settled("demo", 1).await
