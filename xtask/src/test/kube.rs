@@ -47,8 +47,9 @@ pub fn run(until: Instant) -> Result<Verdict> {
     stories("kube-install")?;
     let faults = manifests::drift()?;
     ensure!(faults.is_empty(), "{}", faults.join("\n"));
-    install()?;
+    // What it asks for from its very first request on.
     let asked = permissions::Watch::start()?;
+    install()?;
     stories("kube")?;
     let faults = asked.faults()?;
     stories("kube-alone")?;
