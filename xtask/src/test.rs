@@ -13,7 +13,7 @@ use clap::ValueEnum;
 
 /// For all tiers together, so that a run ends by itself and cleans up before whoever started it loses patience. A test
 /// that hangs is ended long before, by its profile.
-const BUDGET: Duration = Duration::from_mins(78);
+const BUDGET: Duration = Duration::from_mins(84);
 
 /// What can be run by itself. In the order of a full run: what fails fast comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
