@@ -1,9 +1,9 @@
 //! Two servers of the Kubernetes API, asked the same: calls drawn from a seed, done one after another on both, every answer
 //! compared. Neither side is known here; whoever runs it brings a [`Side`] of each.
 //!
-//! - [`mod@generate`]: which calls; what our small Kubernetes does not claim to do is left out there, with the reason
+//! - [`generate()`]: which calls; what our small Kubernetes does not claim to do is left out there, with the reason
 //! - [`Side`]: does a call, and says what is comparable of the answer
-//! - [`mod@run`]: the comparison; controllers' work is waited for, and compared as well
+//! - [`run()`]: the comparison; controllers' work is waited for, and compared as well
 //! - [`shortest`]: of a sequence that tells the sides apart, what is needed to do so
 
 mod call;
