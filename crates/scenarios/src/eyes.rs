@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret, ServiceAccount};
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config, ResourceExt};
@@ -26,6 +26,16 @@ pub struct Eyes {
 }
 
 impl Eyes {
+    /// Waits until the namespace, which is new, has its ServiceAccount. Without it the API server refuses Pods, which is
+    /// nothing that a story is about.
+    pub async fn takes_pods(&self) -> Result<()> {
+        until("the namespace has its ServiceAccount", async || {
+            let accounts: Api<ServiceAccount> = Api::default_namespaced(self.client.clone());
+            Ok(accounts.get_opt("default").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
+        })
+        .await
+    }
+
     /// All clusters.
     pub fn clusters(&self) -> Api<EtcdCluster> {
         Api::default_namespaced(self.client.clone())

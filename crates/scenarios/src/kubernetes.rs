@@ -7,14 +7,14 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, ensure};
-use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, PersistentVolume, Pod};
 use kube::api::{Api, PostParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::operator::Operator;
-use crate::{Blow, Eyes, Shell, World, client, until};
+use crate::{Blow, Eyes, Shell, World, client};
 
 /// A namespace of its own, deleted when it is dropped.
 pub struct Kubernetes {
@@ -35,12 +35,7 @@ impl Kubernetes {
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
         namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
         let world = Self { kubeconfig, eyes };
-        // Without it the API server refuses Pods, which is nothing that a story is about.
-        until("the namespace has its ServiceAccount", async || {
-            let accounts: Api<ServiceAccount> = Api::default_namespaced(world.client.clone());
-            Ok(accounts.get_opt("default").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
-        })
-        .await?;
+        world.takes_pods().await?;
         Ok(world)
     }
 

@@ -49,22 +49,12 @@ pub fn folder() -> Result<PathBuf> {
     Ok(PathBuf::from(target).join("kube"))
 }
 
-/// A program that `cargo xtask tools` built.
-pub fn tool(name: &str) -> Result<PathBuf> {
-    let bin = std::env::var_os("QUORATE_ETCD_BIN_DIR").context("run this through `cargo xtask test`")?;
-    Ok(PathBuf::from(bin).join(name))
-}
-
-/// Runs a program to its end; what it wrote.
-pub fn run(command: &mut Command) -> Result<String> {
-    let output = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    ensure!(output.status.success(), "{command:?} failed: {told}{error}");
-    Ok(told.into_owned())
-}
-
 fn call(command: &str, names: &[&str]) -> Result<()> {
     let program =
         std::env::var_os("QUORATE_TEST_KUBE").context("run this through `cargo xtask test kube`")?;
-    run(Command::new(program).arg(command).args(names)).map(drop)
+    let output =
+        Command::new(program).arg(command).args(names).output().context("cannot run the program kube")?;
+    let (told, error) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    ensure!(output.status.success(), "kube {command} failed: {told}{error}");
+    Ok(())
 }

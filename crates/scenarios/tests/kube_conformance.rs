@@ -1,13 +1,12 @@
 //! Our small Kubernetes beside a real one: the same calls, the same answers.
 
 use std::path::PathBuf;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail};
 use jiff::Timestamp;
-use k8s_openapi::api::core::v1::{Namespace, Node, ServiceAccount};
+use k8s_openapi::api::core::v1::{Namespace, Node};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
@@ -17,7 +16,7 @@ use quorate_localkube::controllers::{ControlPlane, found};
 use quorate_scenarios::conformance::{
     Call, Difference, Kind, Pair, Side, definition, generate, run, shortest,
 };
-use quorate_scenarios::{client, until};
+use quorate_scenarios::{Eyes, Shell, client, until};
 use serde_json::json;
 
 /// How many sequences, and of how many calls.
@@ -68,11 +67,7 @@ impl Real {
         let name = format!("conform-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let client = client(&self.kubeconfig, &name).await?;
         add_namespace(&client, &name).await?;
-        until("the namespace has its ServiceAccount", async || {
-            let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
-            Ok(accounts.get_opt("default").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
-        })
-        .await?;
+        Eyes { client: client.clone() }.takes_pods().await?;
         let mut pair = Pair { ours: ours(&name).await?, real: Side::new(client.clone(), None).await? };
         let found = run(&mut pair, calls).await;
         clear_away(&client, &name).await?;
@@ -83,12 +78,10 @@ impl Real {
 impl Drop for Real {
     fn drop(&mut self) {
         // A program, because nothing can be awaited here.
-        let mut delete = Command::new("kubectl");
         let name = definition().metadata.name.unwrap_or_default();
-        delete.args(["delete", "customresourcedefinition", "--wait=false", &name]);
-        match delete.arg("--kubeconfig").arg(&self.kubeconfig).output() {
-            Ok(output) if output.status.success() => {}
-            other => eprintln!("deleting the definition: {other:?}"),
+        let delete = format!("kubectl delete customresourcedefinition --wait=false {name}");
+        if let Err(error) = Shell::start(&self.kubeconfig, "default").and_then(|shell| shell.now(&delete)) {
+            eprintln!("{error:#}");
         }
     }
 }

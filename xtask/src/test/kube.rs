@@ -21,7 +21,6 @@ pub fn run(until: Instant) -> Result<Verdict> {
     if let Some(obstacle) = obstacle()? {
         return Ok(Verdict { state: State::Skipped, what: format!("{obstacle};") });
     }
-    tools::build(tools::Set::Etcd)?;
     let image = image::run_for_tests()?;
     let previous = Previous::build()?;
     let _up = Up::bring()?;

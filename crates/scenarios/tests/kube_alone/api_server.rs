@@ -1,13 +1,12 @@
 //! The API server is gone for a while, or has forgotten what the operator saw last.
 
-use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use quorate_scenarios::operator::restarts;
 use quorate_scenarios::rig::{self, Broken};
-use quorate_scenarios::{Blow, Kubernetes, spec};
+use quorate_scenarios::{Blow, Kubernetes, Shell, spec};
 
 /// Longer than any lease of the operator is held without being renewed.
 const OUTAGE: Duration = Duration::from_secs(20);
@@ -63,8 +62,9 @@ async fn a_watch_whose_history_is_gone_is_begun_anew_and_the_edit_is_seen() -> R
         operator.strike(pod, Blow::Stop)?;
     }
     world.scale("demo", 3).await?;
+    let shell = world.shell()?;
     let broken = Broken::kill(&["kube-apiserver"])?;
-    compact()?;
+    compact(&shell)?;
     broken.mend()?;
     for pod in &pods {
         operator.strike(pod, Blow::Continue)?;
@@ -77,20 +77,20 @@ async fn a_watch_whose_history_is_gone_is_begun_anew_and_the_edit_is_seen() -> R
 }
 
 /// Drops the history of the cluster's own etcd.
-fn compact() -> Result<()> {
+fn compact(shell: &Shell) -> Result<()> {
     let folder = rig::folder()?;
     let pki = |name: &str| folder.join("pki").join(name);
     let kubeconfig = std::fs::read_to_string(folder.join("kubeconfig"))?;
     let host = kubeconfig.split("https://").nth(1).and_then(|rest| rest.split(':').next());
     let endpoint = format!("https://{}:2379", host.context("the kubeconfig names no server")?);
-    let etcdctl = || -> Result<Command> {
-        let mut etcdctl = Command::new(rig::tool("etcdctl-3.6")?);
-        etcdctl.arg(format!("--endpoints={endpoint}")).arg("--cacert").arg(pki("etcd-ca.crt"));
-        etcdctl.arg("--cert").arg(pki("etcd-client.crt")).arg("--key").arg(pki("etcd-client.key"));
-        Ok(etcdctl)
-    };
-    let status = rig::run(etcdctl()?.args(["endpoint", "status", "--write-out=json"]))?;
+    let etcdctl = format!(
+        "etcdctl-3.6 --endpoints={endpoint} --cacert={} --cert={} --key={}",
+        pki("etcd-ca.crt").display(),
+        pki("etcd-client.crt").display(),
+        pki("etcd-client.key").display(),
+    );
+    let status = shell.now(&format!("{etcdctl} endpoint status --write-out=json"))?;
     let status: serde_json::Value = serde_json::from_str(&status)?;
     let revision = status[0]["Status"]["header"]["revision"].as_i64().context("no revision")?;
-    rig::run(etcdctl()?.args(["compact", &revision.to_string()])).map(drop)
+    shell.now(&format!("{etcdctl} compact {revision}")).map(drop)
 }
