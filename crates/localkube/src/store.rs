@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::errors::ApiError;
+use crate::fields::{name, namespace};
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey, Resources};
 pub use deletion::{DeleteOptions, Deleted, Propagation};
 pub use history::{Change, ChangeKind};
@@ -33,6 +34,7 @@ pub struct Store {
 /// Where the time comes from: the machine's clock, or a test's.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
+#[derive(Clone)]
 pub(crate) struct Inner {
     version: u64,
     objects: BTreeMap<ResourceKey, BTreeMap<(String, String), Arc<Value>>>,
@@ -41,6 +43,17 @@ pub(crate) struct Inner {
     writes: BTreeMap<String, u64>,
     /// The second number of the addresses of Services.
     service_network: u8,
+    uids: Uids,
+}
+
+/// Where the uids of objects come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Uids {
+    /// By lot, as a real server draws them.
+    #[default]
+    Random,
+    /// From kind, name, and how often the name was used: two histories that lead to the same objects give the same uids.
+    Counted,
 }
 
 impl Store {
@@ -53,6 +66,7 @@ impl Store {
             history: history::History::default(),
             writes: BTreeMap::new(),
             service_network: 96,
+            uids: Uids::Random,
         };
         let store =
             Self { inner: Arc::new(Mutex::new(inner)), version: Arc::new(watch::Sender::new(1)), clock };
@@ -62,6 +76,19 @@ impl Store {
             debug_assert!(created.is_ok());
         }
         store
+    }
+
+    /// Another store with the same content and history, which goes its own way from here on.
+    #[must_use]
+    pub fn fork(&self, clock: Clock) -> Self {
+        let inner = self.lock().clone();
+        let version = Arc::new(watch::Sender::new(inner.version));
+        Self { inner: Arc::new(Mutex::new(inner)), version, clock }
+    }
+
+    /// Gives out uids in another way from now on.
+    pub fn set_uids(&self, uids: Uids) {
+        self.lock().uids = uids;
     }
 
     /// The time, as this store has it.
@@ -80,6 +107,27 @@ impl Store {
         let objects = inner.objects.get(resource).into_iter().flatten();
         let wanted = objects.filter(|((own, _), _)| namespace.is_none_or(|wanted| wanted == own));
         (wanted.map(|(_, object)| Value::clone(object)).collect(), inner.version)
+    }
+
+    /// All objects of a kind as they are, shared.
+    pub fn objects(&self, resource: &ResourceKey) -> Vec<Arc<Value>> {
+        let inner = self.lock();
+        inner.objects.get(resource).into_iter().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// All objects of a kind as they were at a version, and the version of the last change before it; 410 if that is no
+    /// longer known.
+    pub fn objects_at(&self, resource: &ResourceKey, version: u64) -> Result<Vec<Arc<Value>>, ApiError> {
+        let inner = self.lock();
+        let mut objects = inner.objects.get(resource).cloned().unwrap_or_default();
+        for change in inner.history.after(resource, version)?.into_iter().rev() {
+            let place = (namespace(&change.object).to_owned(), name(&change.object).to_owned());
+            match change.before {
+                Some(before) => drop(objects.insert(place, before)),
+                None => drop(objects.remove(&place)),
+            }
+        }
+        Ok(objects.into_values().collect())
     }
 
     /// Every object there is, with its kind.
@@ -178,8 +226,12 @@ impl Inner {
     fn count(&mut self, verb: &str, key: &ObjectKey) {
         // Events and leases come and go; nobody's data hang on them.
         if !["events", "leases", "endpoints", "endpointslices"].contains(&key.resource.plural.as_str()) {
-            let object = format!("{verb} {} {}/{}", key.resource.plural, key.namespace, key.name);
-            *self.writes.entry(object).or_default() += 1;
+            *self.writes.entry(counted(verb, key)).or_default() += 1;
         }
     }
+}
+
+/// The name of a count.
+fn counted(verb: &str, key: &ObjectKey) -> String {
+    format!("{verb} {} {}/{}", key.resource.plural, key.namespace, key.name)
 }

@@ -352,6 +352,40 @@ impl Effect {
         }
     }
 
+    /// Whether the effect after it may be sent before this one's reply is there. Creates of one step do not build on each
+    /// other; everything else waits for what stands before it.
+    pub fn goes_with(&self, next: &Self) -> bool {
+        self.creates() && next.creates() && self.step() == next.step()
+    }
+
+    /// Whether the plan goes on where this fails. Nothing builds on upkeep, and what it meets may last: a storage class
+    /// that can not expand, a name that is taken. It is told, and the members are looked after all the same.
+    pub fn stands_aside(&self) -> bool {
+        matches!(self.step(), Step::K1 | Step::B7)
+    }
+
+    fn creates(&self) -> bool {
+        match self {
+            Self::ApplyPeerService
+            | Self::IssueCertificates
+            | Self::CreateVolume { .. }
+            | Self::CreatePod { .. }
+            | Self::StampVolume { .. }
+            | Self::MarkJoined { .. }
+            | Self::ApplyClientService
+            | Self::ApplyBudget { .. } => true,
+            Self::AddFinalizer
+            | Self::RemoveFinalizer
+            | Self::ExpandVolume { .. }
+            | Self::DeletePod { .. }
+            | Self::DeleteVolume { .. }
+            | Self::AddLearner { .. }
+            | Self::Promote { .. }
+            | Self::RemoveMember { .. }
+            | Self::MoveLeadership { .. } => false,
+        }
+    }
+
     /// Whether it changes etcd's membership.
     pub fn changes_membership(&self) -> bool {
         match self {

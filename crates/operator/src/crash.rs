@@ -55,7 +55,7 @@ pub struct NotACrashPoint(String);
 
 /// Every crash point, at its first occurrence.
 pub fn crash_points() -> impl Iterator<Item = CrashPoint> {
-    STEPS
+    Step::ALL
         .into_iter()
         .flat_map(|step| [Side::Before, Side::After].map(|side| CrashPoint { side, step, occurrence: 1 }))
 }
@@ -115,51 +115,10 @@ fn parse(text: &str) -> Option<CrashPoint> {
         _ => return None,
     };
     let (step, occurrence) = rest.split_once('#').unwrap_or((rest, "1"));
-    let step = STEPS.into_iter().find(|known| known.to_string() == step)?;
+    let step = Step::ALL.into_iter().find(|known| known.to_string() == step)?;
     let occurrence = occurrence.parse().ok().filter(|&occurrence| occurrence > 0)?;
     Some(CrashPoint { side, step, occurrence })
 }
-
-/// Every step.
-const STEPS: [Step; 37] = [
-    Step::B1,
-    Step::B2,
-    Step::B3,
-    Step::B4,
-    Step::B5,
-    Step::B6,
-    Step::B7,
-    Step::B8,
-    Step::T1,
-    Step::BA,
-    Step::BX,
-    Step::G1,
-    Step::G2,
-    Step::G3,
-    Step::G4,
-    Step::G5,
-    Step::G6,
-    Step::S1,
-    Step::S2,
-    Step::S3,
-    Step::S4,
-    Step::S5,
-    Step::Z1,
-    Step::Z2,
-    Step::W1,
-    Step::W2,
-    Step::P1,
-    Step::U1,
-    Step::U2,
-    Step::U3,
-    Step::U4,
-    Step::U5,
-    Step::U6,
-    Step::D1,
-    Step::D2,
-    Step::D3,
-    Step::K1,
-];
 
 #[cfg(test)]
 mod tests {

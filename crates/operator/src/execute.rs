@@ -10,7 +10,7 @@ pub(crate) mod send;
 use futures::future::join_all;
 use quorate_api::EtcdCluster;
 use quorate_manifests::Seen;
-use quorate_model::{ClusterRef, Effect, Record, Snapshot, Step};
+use quorate_model::{ClusterRef, Effect, Record, Snapshot};
 
 use crate::cluster::Shared;
 use crate::cluster::pace::Ended;
@@ -57,7 +57,7 @@ pub(crate) async fn carry_out(
 ) -> Result<(), Stopped> {
     let mut cluster = cluster.clone();
     let mut aside = None;
-    for group in effects.chunk_by(go_together) {
+    for group in effects.chunk_by(Effect::goes_with) {
         if scene.shared.stop.is_cancelled() {
             return Err(Stopped::quietly(Ended::Waiting));
         }
@@ -79,47 +79,13 @@ pub(crate) async fn carry_out(
             }
         }
         match stopped {
-            Some(stopped) if group.iter().all(stands_aside) => aside = aside.or(Some(stopped)),
+            Some(stopped) if group.iter().all(Effect::stands_aside) => aside = aside.or(Some(stopped)),
             Some(stopped) => return Err(stopped),
             None => {}
         }
     }
     // The members may be in the middle of something, so the next look does not wait as it would after a failure.
     aside.map_or(Ok(()), |stopped| Err(Stopped { ended: Ended::Unwell, ..stopped }))
-}
-
-/// Nothing builds on upkeep, and what it meets may last: a storage class that can not expand, a name that is taken. It is
-/// told, and the members are looked after all the same.
-fn stands_aside(effect: &Effect) -> bool {
-    matches!(effect.step(), Step::K1 | Step::B7)
-}
-
-/// Creates of one step do not build on each other, so they are sent side by side. Everything else waits for what stands
-/// before it.
-fn go_together(one: &Effect, next: &Effect) -> bool {
-    creates(one) && creates(next) && one.step() == next.step()
-}
-
-fn creates(effect: &Effect) -> bool {
-    match effect {
-        Effect::ApplyPeerService
-        | Effect::IssueCertificates
-        | Effect::CreateVolume { .. }
-        | Effect::CreatePod { .. }
-        | Effect::StampVolume { .. }
-        | Effect::MarkJoined { .. }
-        | Effect::ApplyClientService
-        | Effect::ApplyBudget { .. } => true,
-        Effect::AddFinalizer
-        | Effect::RemoveFinalizer
-        | Effect::ExpandVolume { .. }
-        | Effect::DeletePod { .. }
-        | Effect::DeleteVolume { .. }
-        | Effect::AddLearner { .. }
-        | Effect::Promote { .. }
-        | Effect::RemoveMember { .. }
-        | Effect::MoveLeadership { .. } => false,
-    }
 }
 
 impl Stopped {

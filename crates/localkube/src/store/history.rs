@@ -37,7 +37,7 @@ pub enum ChangeKind {
     Deleted,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct History {
     changes: VecDeque<Change>,
     /// Nothing at or before this version is kept.

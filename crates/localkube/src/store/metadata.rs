@@ -30,6 +30,7 @@ pub(super) fn stamp(
     info: &ResourceInfo,
     namespace: &str,
     object: &mut Value,
+    uid: &str,
     now: Timestamp,
 ) -> Result<(), ApiError> {
     if !object.is_object() {
@@ -40,14 +41,13 @@ pub(super) fn stamp(
     }
     object["apiVersion"] = json!(info.api_version());
     object["kind"] = json!(info.kind);
-    let uid = new_uid();
     if name(object).is_empty() {
         let prefix = text(object, "/metadata/generateName");
         if prefix.is_empty() {
             let cause = Cause::required_because("metadata.name", "name or generateName is required");
             return Err(ApiError::invalid(info, "", &[cause]));
         }
-        object["metadata"]["name"] = json!(format!("{prefix}{}", suffix(&uid)));
+        object["metadata"]["name"] = json!(format!("{prefix}{}", suffix(uid)));
     }
     let own = text(object, "/metadata/namespace");
     if info.namespaced && !own.is_empty() && own != namespace {
@@ -189,6 +189,6 @@ fn suffix(uid: &str) -> String {
 }
 
 #[expect(clippy::disallowed_methods, reason = "this is the API server: it gives out uids")]
-fn new_uid() -> String {
+pub(super) fn random_uid() -> String {
     Uuid::new_v4().to_string()
 }

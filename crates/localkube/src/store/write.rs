@@ -5,7 +5,7 @@ use std::sync::MutexGuard;
 use serde_json::{Value, json};
 
 use super::deletion::{self, DeleteOptions, Deleted};
-use super::{Inner, Store, admission, metadata};
+use super::{Inner, Store, Uids, admission, metadata};
 use crate::errors::{ApiError, Cause};
 use crate::fields::{deleting, integer, name, text, uid};
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
@@ -32,7 +32,8 @@ impl Store {
         let mut inner = self.lock();
         let info = inner.resources.get(resource).ok_or_else(ApiError::no_such_path)?;
         let names_version = !text(&object, "/metadata/resourceVersion").is_empty();
-        metadata::stamp(&info, namespace, &mut object, now)?;
+        let uid = inner.new_uid(&info, namespace, &object);
+        metadata::stamp(&info, namespace, &mut object, &uid, now)?;
         let name = name(&object).to_owned();
         let key = ObjectKey::new(resource.clone(), namespace, name.clone());
         inner.namespace_accepts(&info, namespace, &name)?;
@@ -193,6 +194,17 @@ impl Store {
 }
 
 impl Inner {
+    fn new_uid(&self, info: &ResourceInfo, namespace: &str, object: &Value) -> String {
+        match self.uids {
+            Uids::Random => metadata::random_uid(),
+            Uids::Counted => {
+                let key = ObjectKey::new(info.key(), namespace, name(object));
+                let count = self.writes.get(&super::counted("create", &key)).copied().unwrap_or(0);
+                format!("{}-{}-{count}", info.singular, name(object))
+            }
+        }
+    }
+
     fn namespace_accepts(&self, info: &ResourceInfo, namespace: &str, name: &str) -> Result<(), ApiError> {
         if !info.namespaced {
             return Ok(());

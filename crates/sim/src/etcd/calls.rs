@@ -1,0 +1,237 @@
+//! What clients may ask a member, and why it refuses (etcd's `server.go`: `mayAddMember`, `mayRemoveMember`,
+//! `mayPromote`; `membership/cluster.go`: `ValidateConfigurationChange`).
+
+use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Revision, Version};
+
+use super::start::hash;
+use super::{Conf, Entry, Etcd, Group, HEALTH_INTERVAL_MS, Peer, State};
+
+/// Why a call brought nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Failed {
+    /// The member answered that it will not.
+    Refused(Refusal),
+    /// There was no answer.
+    Unknown,
+    /// Nobody is there.
+    Unreachable,
+}
+
+/// The refusals that a membership script can meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Refusal {
+    /// Not connected to enough voters for the last 5 s.
+    UnhealthyCluster,
+    /// Too many members have never started.
+    NotEnoughStartedMembers,
+    /// There is a learner already.
+    TooManyLearners,
+    /// The learner has not caught up.
+    LearnerNotReady,
+    /// The URL is taken.
+    PeerUrlExists,
+    /// No such member.
+    MemberNotFound,
+    /// It is a voter.
+    MemberNotLearner,
+    /// Only the leader does this.
+    NotLeader,
+    /// Leadership can not go there.
+    BadLeaderTransferee,
+    /// A learner does not answer this.
+    NotSupportedForLearner,
+}
+
+/// What a member says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MemberStatus {
+    /// Its cluster.
+    pub cluster: ClusterId,
+    /// Its id.
+    pub member: MemberId,
+    /// The leader it follows.
+    pub leader: Option<MemberId>,
+    /// It does not vote.
+    pub is_learner: bool,
+    /// Entries it holds.
+    pub applied: u64,
+    /// Writes it holds, and one.
+    pub revision: Revision,
+    /// Its release.
+    pub version: Version,
+    /// What it reports against itself.
+    pub errors: Vec<String>,
+}
+
+type Reply<T> = Result<T, Failed>;
+
+impl Etcd {
+    /// A member's Status, from what it holds itself.
+    pub fn status(&self, at: &str) -> Reply<MemberStatus> {
+        let (process, dir, group) = self.serving(at)?;
+        let leader = self.follows(at, group).then_some(group.leader).flatten();
+        let mut errors: Vec<String> = process.alarms.clone();
+        if leader.is_none() {
+            errors.push("etcdserver: no leader".to_owned());
+        }
+        let held = group.log.get(..dir.len).unwrap_or(&group.log);
+        let writes = held.iter().filter(|entry| matches!(entry, Entry::Write(_))).count();
+        Ok(MemberStatus {
+            cluster: group.id,
+            member: dir.member,
+            leader,
+            is_learner: group.conf_at(dir.len).members.get(&dir.member).is_some_and(|peer| peer.is_learner),
+            applied: dir.len as u64 + 1,
+            revision: Revision(i64::try_from(writes).unwrap_or(i64::MAX) + 1),
+            version: process.launch.version,
+            errors,
+        })
+    }
+
+    /// The member list by consensus.
+    pub fn member_list(&self, at: &str) -> Reply<(ClusterId, Conf)> {
+        let group = self.consenting(at)?;
+        Ok((group.id, group.conf().clone()))
+    }
+
+    /// MemberAdd as a learner.
+    pub fn add_learner(&mut self, at: &str, url: &PeerUrl, now: Instant) -> Reply<MemberId> {
+        let group = self.consenting(at)?;
+        let cluster = group.id;
+        let mut conf = group.conf().clone();
+        if !self.is_connected_fully(at, group, now) {
+            return Err(Failed::Refused(Refusal::UnhealthyCluster));
+        }
+        if conf.by_url(url).is_some() {
+            return Err(Failed::Refused(Refusal::PeerUrlExists));
+        }
+        if conf.members.values().any(|peer| peer.is_learner) {
+            return Err(Failed::Refused(Refusal::TooManyLearners));
+        }
+        self.added += 1;
+        let id = MemberId(hash(&(url.as_str(), cluster.0, self.added)));
+        let peer = Peer { url: url.clone(), name: String::new(), is_learner: true, started: false };
+        conf.members.insert(id, peer);
+        self.change(cluster, conf)?;
+        Ok(id)
+    }
+
+    /// MemberPromote.
+    pub fn promote(&mut self, at: &str, id: MemberId) -> Reply<()> {
+        let group = self.consenting(at)?;
+        let cluster = group.id;
+        let mut conf = group.conf().clone();
+        let Some(peer) = conf.members.get_mut(&id) else {
+            return Err(Failed::Refused(Refusal::MemberNotFound));
+        };
+        if !peer.is_learner {
+            return Err(Failed::Refused(Refusal::MemberNotLearner));
+        }
+        // 90 % of the leader's index; the model's logs are too short for fractions.
+        let in_sync = self.up(cluster).any(|(_, _, dir)| dir.member == id && dir.len == group.log.len());
+        if !in_sync {
+            return Err(Failed::Refused(Refusal::LearnerNotReady));
+        }
+        peer.is_learner = false;
+        // `IsReadyToPromoteMember`: of the voters to be, the started ones must be a quorum.
+        let started = conf.members.values().filter(|peer| !peer.is_learner && peer.started).count();
+        if started < conf.quorum() {
+            return Err(Failed::Refused(Refusal::NotEnoughStartedMembers));
+        }
+        self.change(cluster, conf)
+    }
+
+    /// MemberRemove.
+    pub fn remove(&mut self, at: &str, id: MemberId, now: Instant) -> Reply<()> {
+        let group = self.consenting(at)?;
+        let cluster = group.id;
+        let mut conf = group.conf().clone();
+        let Some(peer) = conf.members.get(&id).cloned() else {
+            return Err(Failed::Refused(Refusal::MemberNotFound));
+        };
+        if !peer.is_learner {
+            // `IsReadyToRemoveVotingMember`: the started among the rest must be a quorum of the rest.
+            let rest: Vec<&Peer> =
+                conf.members.iter().filter(|(other, peer)| **other != id && !peer.is_learner).map(|(_, peer)| peer).collect();
+            let started = rest.iter().filter(|peer| peer.started).count();
+            // The last of all may not be removed either: nothing would be left to decide.
+            if started < quorate_model::quorum::quorum(rest.len()) {
+                return Err(Failed::Refused(Refusal::NotEnoughStartedMembers));
+            }
+            // A member that nobody is connected to may go; else those that were connected for 5 s must make a quorum.
+            let is_up = self.up(cluster).any(|(_, _, dir)| dir.member == id);
+            let active = self.connected(at, group, now);
+            if is_up && active.saturating_sub(1) < 1 + (conf.voters().count() - 1) / 2 {
+                return Err(Failed::Refused(Refusal::UnhealthyCluster));
+            }
+        }
+        conf.members.remove(&id);
+        conf.removed.insert(id);
+        self.change(cluster, conf)
+    }
+
+    /// MoveLeader, which only the leader does.
+    pub fn move_leader(&mut self, at: &str, to: MemberId) -> Reply<()> {
+        let (_, dir, group) = self.serving(at)?;
+        let (cluster, own) = (group.id, dir.member);
+        if group.leader != Some(own) {
+            return Err(Failed::Refused(Refusal::NotLeader));
+        }
+        if !group.conf().is_voter(to) {
+            return Err(Failed::Refused(Refusal::BadLeaderTransferee));
+        }
+        let able = self.up(cluster).any(|(_, _, dir)| dir.member == to && dir.len == group.log.len());
+        if !able {
+            return Err(Failed::Unknown);
+        }
+        if let Some(group) = self.group_mut(cluster) {
+            group.leader = Some(to);
+        }
+        Ok(())
+    }
+
+    /// What is committed was agreed upon by a quorum of the configuration before it.
+    fn change(&mut self, cluster: ClusterId, conf: Conf) -> Reply<()> {
+        if self.commit(cluster, Entry::Conf(conf.into())) { Ok(()) } else { Err(Failed::Unknown) }
+    }
+
+    /// The member behind a process, if it answers clients at all.
+    fn serving(&self, at: &str) -> Reply<(&super::Process, &super::Dir, &Group)> {
+        let process = self.processes.get(at).filter(|process| !process.cut).ok_or(Failed::Unreachable)?;
+        if process.state != State::Running || !process.serves {
+            return Err(Failed::Unreachable);
+        }
+        let dir = self.dir_of(process).ok_or(Failed::Unreachable)?;
+        let group = self.group(dir.cluster).ok_or(Failed::Unreachable)?;
+        Ok((process, dir, group))
+    }
+
+    /// The cluster of a member that can ask a quorum.
+    fn consenting(&self, at: &str) -> Reply<&Group> {
+        let (_, dir, group) = self.serving(at)?;
+        if group.conf_at(dir.len).members.get(&dir.member).is_some_and(|peer| peer.is_learner) {
+            return Err(Failed::Refused(Refusal::NotSupportedForLearner));
+        }
+        if self.follows(at, group) { Ok(group) } else { Err(Failed::Unknown) }
+    }
+
+    /// Whether a process is in touch with the leader.
+    fn follows(&self, at: &str, group: &Group) -> bool {
+        group.leader.is_some() && self.up(group.id).any(|(up, ..)| up == at)
+    }
+
+    /// `isConnectedFullySince`: to every voter, for as long as etcd asks.
+    fn is_connected_fully(&self, at: &str, group: &Group, now: Instant) -> bool {
+        self.connected(at, group, now) == group.conf().voters().count()
+    }
+
+    /// How many voters this member is connected to for long enough, itself included.
+    fn connected(&self, at: &str, group: &Group, now: Instant) -> usize {
+        let ripe = |process: &super::Process| (now - process.since).0 >= HEALTH_INTERVAL_MS;
+        let own = self.processes.get(at).is_some_and(ripe);
+        self.up(group.id)
+            .filter(|(_, _, dir)| group.conf().is_voter(dir.member))
+            .filter(|(other, process, _)| *other == at || (own && ripe(process)))
+            .count()
+    }
+}

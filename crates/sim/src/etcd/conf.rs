@@ -1,0 +1,50 @@
+//! Configurations: who is a member, and who was one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_model::quorum::quorum;
+use quorate_model::{MemberId, PeerUrl};
+
+/// A configuration of a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Conf {
+    /// Its members.
+    pub members: BTreeMap<MemberId, Peer>,
+    /// Those that were removed: their ids never come back.
+    pub removed: BTreeSet<MemberId>,
+}
+
+/// A member of a configuration.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Peer {
+    /// Where its peers reach it.
+    pub url: PeerUrl,
+    /// Empty until it has published itself.
+    pub name: String,
+    /// It does not vote.
+    pub is_learner: bool,
+    /// It has published its client URLs.
+    pub started: bool,
+}
+
+impl Conf {
+    /// The members that vote.
+    pub fn voters(&self) -> impl Iterator<Item = MemberId> {
+        self.members.iter().filter(|(_, peer)| !peer.is_learner).map(|(id, _)| *id)
+    }
+
+    /// Whether a member votes.
+    pub fn is_voter(&self, id: MemberId) -> bool {
+        self.members.get(&id).is_some_and(|peer| !peer.is_learner)
+    }
+
+    /// How many voters make a quorum.
+    pub fn quorum(&self) -> usize {
+        quorum(self.voters().count())
+    }
+
+    /// The member with this peer URL.
+    pub fn by_url(&self, url: &PeerUrl) -> Option<MemberId> {
+        self.members.iter().find(|(_, peer)| peer.url == *url).map(|(id, _)| *id)
+    }
+}

@@ -1,0 +1,47 @@
+//! What makes two worlds the same: everything in their objects save versions and times. Of times counts only on which
+//! side of a deadline they lie.
+
+use std::hash::{Hash, Hasher};
+
+use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
+use quorate_model::Instant;
+use serde_json::Value;
+
+/// Fields that differ between two paths to one state and change nothing of what follows.
+const PATH: [&str; 6] = [
+    "resourceVersion",
+    "creationTimestamp",
+    "lastTransitionTime",
+    "generation",
+    "observedGeneration",
+    "since",
+];
+
+/// Takes an object in.
+pub fn object(object: &Value, now: Instant, hasher: &mut impl Hasher) {
+    match object {
+        Value::Null => 0_u8.hash(hasher),
+        Value::Bool(value) => value.hash(hasher),
+        Value::Number(number) => number.hash(hasher),
+        Value::String(text) => text.hash(hasher),
+        Value::Array(entries) => {
+            entries.len().hash(hasher);
+            entries.iter().for_each(|entry| self::object(entry, now, hasher));
+        }
+        Value::Object(fields) => {
+            for (key, value) in fields.iter().filter(|(key, _)| !PATH.contains(&key.as_str())) {
+                key.hash(hasher);
+                match (key.as_str(), value) {
+                    ("phaseSince", Value::String(at)) => side(at, now).hash(hasher),
+                    (_, value) => self::object(value, now, hasher),
+                }
+            }
+        }
+    }
+}
+
+fn side(at: &str, now: Instant) -> u8 {
+    let at: Option<jiff::Timestamp> = at.parse().ok();
+    let age = now - Instant(at.map_or(0, jiff::Timestamp::as_millisecond));
+    u8::from(age > LEARNER_DEADLINE) + u8::from(age > LEARNER_SYNC_DEADLINE)
+}

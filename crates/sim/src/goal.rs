@@ -1,0 +1,104 @@
+//! Where everything must end once faults have ended: what the spec asks for, and nothing beside it.
+
+use std::collections::BTreeSet;
+
+use quorate_localkube::fields::{condition, deleting, name};
+use quorate_manifests::Kind;
+use quorate_model::Span;
+use quorate_model::record::Stage;
+use quorate_model::target::{Medium, Retention};
+
+use crate::oracle::Property;
+use crate::world::World;
+
+impl World {
+    /// Whether the goal is reached; else what is missing.
+    pub fn goal(&self) -> Result<(), String> {
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return self.is_cleared() };
+        if deleting(&cluster) {
+            return Err("the cluster is still being deleted".to_owned());
+        }
+        if self.is_paused() {
+            return Ok(());
+        }
+        let record = self.record();
+        let Some(target) = &record.target else { return Err("no target is committed".to_owned()) };
+        let lost: BTreeSet<&String> = self
+            .faults
+            .destroyed
+            .iter()
+            .filter(|member| record.members.keys().any(|name| name.as_str() == *member))
+            .collect();
+        if !lost.is_empty() && target.storage.medium == Medium::Disk {
+            // Data that a fault destroyed come back by no rule of ours: that nothing else is lost is all that is asked.
+            return Ok(());
+        }
+        let cluster = self.cluster().ok_or("the cluster can not be read")?;
+        let wanted = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
+        let voters: Vec<&str> = record.voters().map(|name| name.as_str()).collect();
+        let stray = record.members.iter().find(|(_, member)| member.stage != Stage::Voter);
+        if let Some((name, member)) = stray {
+            return Err(format!("{name} is still {:?}", member.stage));
+        }
+        if wanted > 0 && voters.len() != wanted {
+            return Err(format!("{} voters instead of {wanted}", voters.len()));
+        }
+        let pods = self.names(Kind::Pod);
+        if wanted == 0 {
+            return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
+        }
+        if pods != voters {
+            return Err(format!("Pods {pods:?} for voters {voters:?}"));
+        }
+        for pod in self.objects(Kind::Pod) {
+            if condition(&pod, "Ready") != "True" {
+                return Err(format!("Pod {} is not ready", name(&pod)));
+            }
+        }
+        if target.storage.medium == Medium::Disk && target.storage.when_scaled == Retention::Delete {
+            let volumes = self.names(Kind::Volume);
+            if volumes != voters {
+                return Err(format!("volumes {volumes:?} for voters {voters:?}"));
+            }
+        }
+        let group = record.cluster_id.and_then(|id| self.etcd.group(id)).ok_or("no cluster is latched")?;
+        if group.leader().is_none() {
+            return Err("nobody leads".to_owned());
+        }
+        let status = cluster.status.unwrap_or_default();
+        for (type_, wanted) in [("Available", "True"), ("Progressing", "False"), ("Degraded", "False")] {
+            let found = status.conditions.iter().find(|one| one.type_ == type_);
+            if found.is_none_or(|found| found.status != wanted) {
+                return Err(format!("{type_} is not {wanted}: {:?}", found.map(|found| &found.message)));
+            }
+        }
+        Ok(())
+    }
+
+    /// E1 and E2, when everything is at rest and nothing goes wrong any more.
+    pub fn judge_rest(&mut self) {
+        if self.oracle.violation().is_some() {
+            return;
+        }
+        if let Err(missing) = self.goal() {
+            self.oracle.object_to(Property::GoalIsReached, missing);
+            return;
+        }
+        let before = self.store.version();
+        self.advance(Span::seconds(60));
+        self.operate_at_rest();
+        if self.store.version() != before {
+            self.oracle.object_to(Property::RestIsQuiet, "something is written although nothing has changed");
+        }
+    }
+
+    fn is_cleared(&self) -> Result<(), String> {
+        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
+            let left = self.names(kind);
+            if !left.is_empty() {
+                return Err(format!("{} are left: {left:?}", kind.as_str()));
+            }
+        }
+        Ok(())
+    }
+}

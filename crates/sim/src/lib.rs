@@ -1,0 +1,16 @@
+//! A world in which everything goes wrong, explored exhaustively and at random: the real planner, the real translation and
+//! the real requests, around them models of everything else, and every choice made from outside.
+//!
+//! - [`world`]: Kubernetes, nodes, the operator's process; [`world::faults`]: what may go wrong
+//! - [`etcd`]: membership and data, as etcd has them
+//! - [`oracle`]: what must never happen; `goal`: where everything must end
+//! - [`explore`]: every history of a small scope
+//!
+//! Nothing here is linked into the operator, and nothing here waits, sleeps or rolls dice of its own.
+
+pub mod etcd;
+pub mod explore;
+mod fingerprint;
+mod goal;
+pub mod oracle;
+pub mod world;

@@ -1,0 +1,375 @@
+//! What must never happen, checked after every step against the whole truth, which the operator does not see.
+//!
+//! S1 to S10 and the rules R1 to R10 as far as they show in what is done. Data are the last judge: a write that was
+//! acknowledged is in the log of its cluster for ever.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+use quorate_api::status::EtcdClusterStatus;
+use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
+use quorate_manifests::{Act, Kind, Write};
+use quorate_model::effect::Boot;
+use quorate_model::quorum::has_quorum;
+use quorate_model::{ClusterId, Effect, MemberId, Plan, Snapshot};
+use serde_json::Value;
+
+use crate::etcd::{Conf, Group, State};
+use crate::world::World;
+use crate::world::wire::Call;
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Violation {
+    /// Which one.
+    pub property: Property,
+    /// How it was violated.
+    pub how: String,
+}
+
+/// The properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Property {
+    /// An acknowledged write is in the data of every later quorum.
+    AcknowledgedWritesStay,
+    /// S1: one cluster id per incarnation ever serves.
+    OneClusterId,
+    /// S2, R1: no `new` once the cluster id is recorded.
+    NoNewAfterLatch,
+    /// S3, R5: one change of membership and one learner at a time.
+    OneChangeAtATime,
+    /// S4, R5, R11: no healthy voter is disrupted while another is unhealthy, and the others stay a quorum.
+    QuorumStays,
+    /// S5, R10: data go only when a quorum has removed the member and its Pod is gone.
+    DataOutliveMembers,
+    /// S6, R3: whatever destroys says what it was seen as.
+    DestroysOnlyWhatWasSeen,
+    /// S7: nothing of somebody else's is touched.
+    NothingForeignTouched,
+    /// S9: Available only with a quorum that was seen.
+    AvailableMeansQuorum,
+    /// S10: legal version steps.
+    LegalVersionSteps,
+    /// R2: a name, its URL and its volume are used once.
+    NamesAreUsedOnce,
+    /// R3: what was intended stands in status before anything is done.
+    IntentBeforeEffect,
+    /// R6: nothing is added while a voter is dead; members come as learners.
+    RemoveBeforeAdd,
+    /// R12: with two cluster ids nothing is touched.
+    SplitBrainStopsAll,
+    /// E1: once faults end, the goal is reached.
+    GoalIsReached,
+    /// E2: at the goal nothing is written.
+    RestIsQuiet,
+}
+
+/// What was true when the operator looked.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    /// The configuration of the cluster that was latched, as a quorum has it.
+    conf: Option<Conf>,
+    /// Voters of it that run and are in touch with the leader.
+    healthy: BTreeSet<MemberId>,
+    /// The ids of all clusters whose members answer.
+    answering: BTreeSet<ClusterId>,
+    /// Who runs in which Pod.
+    members: BTreeMap<String, MemberId>,
+}
+
+/// What was noticed so far.
+#[derive(Clone, Debug, Default)]
+pub struct Oracle {
+    violations: Vec<Violation>,
+    /// Which clusters acknowledged writes, by the incarnation they served for.
+    served: BTreeMap<String, BTreeSet<ClusterId>>,
+    volumes_made: BTreeSet<String>,
+    urls_added: BTreeSet<String>,
+}
+
+impl Oracle {
+    /// What was violated, first things first.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violations.first()
+    }
+
+    /// Notes a violation.
+    pub fn object_to(&mut self, property: Property, how: impl Into<String>) {
+        self.violations.push(Violation { property, how: how.into() });
+    }
+
+    /// What of it decides on what follows.
+    pub fn fingerprint(&self, hasher: &mut impl Hasher) {
+        (&self.violations, &self.served, &self.volumes_made, &self.urls_added).hash(hasher);
+    }
+
+    /// A cluster acknowledged a client's write.
+    pub fn acknowledged(&mut self, _write: u64, cluster: ClusterId, incarnation: &str) {
+        let served = self.served.entry(incarnation.to_owned()).or_default();
+        served.insert(cluster);
+        if served.len() > 1 {
+            let how = format!("clusters {served:?} both acknowledged writes for {incarnation}");
+            self.object_to(Property::OneClusterId, how);
+        }
+    }
+
+    /// A plan, and the status that is written before it.
+    pub fn plan(&mut self, seen: &Snapshot, plan: &Plan, status: &EtcdClusterStatus, _truth: &Truth) {
+        let available = status.conditions.iter().any(|one| one.type_ == "Available" && one.status == "True");
+        if available && seen.etcd.list.is_none() {
+            self.object_to(Property::AvailableMeansQuorum, "Available is True without a list by quorum");
+        }
+        if quorate_manifests::record::from_status(status) != plan.record {
+            self.object_to(Property::IntentBeforeEffect, "status does not say what the plan intends");
+        }
+    }
+
+    /// An effect that is about to be carried out, judged by what was true when the operator looked.
+    pub fn effect(&mut self, seen: &Snapshot, plan: &Plan, effect: &Effect, truth: &Truth) {
+        if truth.answering.len() > 1 && !seen.deleting {
+            let how = format!("{effect} while {:?} answer", truth.answering);
+            self.object_to(Property::SplitBrainStopsAll, how);
+        }
+        match effect {
+            Effect::CreatePod { boot: Boot::New, member, .. } => {
+                if plan.record.cluster_id.is_some() || seen.record.cluster_id.is_some() {
+                    self.object_to(Property::NoNewAfterLatch, format!("{member} is started as new"));
+                }
+            }
+            Effect::DeletePod { member, pod, .. } => {
+                let id = truth.members.get(pod.as_str());
+                let stays = seen.deleting || plan.record.hibernating || plan.record.cluster_id.is_none();
+                if let (Some(id), Some(conf), false) = (id, &truth.conf, stays)
+                    && truth.healthy.contains(id)
+                    && conf.is_voter(*id)
+                    && let Some(sick) = conf.voters().find(|voter| !truth.healthy.contains(voter))
+                {
+                    let how = format!("healthy voter {member} is disrupted while {sick} is not healthy");
+                    self.object_to(Property::QuorumStays, how);
+                }
+            }
+            Effect::RemoveMember { member, id, .. } => {
+                let Some(conf) = &truth.conf else { return };
+                if !conf.is_voter(*id) {
+                    return;
+                }
+                let left: Vec<MemberId> = conf.voters().filter(|voter| voter != id).collect();
+                let of = left.len();
+                let healthy = left.iter().filter(|voter| truth.healthy.contains(voter)).count();
+                if !has_quorum(healthy, of) {
+                    let how = format!("without {member} only {healthy} of {of} voters are healthy");
+                    self.object_to(Property::QuorumStays, how);
+                }
+            }
+            Effect::AddLearner { member, .. } => {
+                let Some(conf) = &truth.conf else { return };
+                if let Some(dead) = conf.voters().find(|voter| !truth.healthy.contains(voter)) {
+                    let how = format!("{member} is added while voter {dead} is not healthy");
+                    self.object_to(Property::RemoveBeforeAdd, how);
+                }
+                if conf.members.values().any(|peer| peer.is_learner) {
+                    self.object_to(Property::OneChangeAtATime, format!("{member} is added beside a learner"));
+                }
+            }
+            Effect::AddFinalizer
+            | Effect::RemoveFinalizer
+            | Effect::ApplyPeerService
+            | Effect::IssueCertificates
+            | Effect::CreateVolume { .. }
+            | Effect::StampVolume { .. }
+            | Effect::MarkJoined { .. }
+            | Effect::ExpandVolume { .. }
+            | Effect::CreatePod { .. }
+            | Effect::DeleteVolume { .. }
+            | Effect::Promote { .. }
+            | Effect::MoveLeadership { .. }
+            | Effect::ApplyClientService
+            | Effect::ApplyBudget { .. } => {}
+        }
+    }
+}
+
+impl Truth {
+    /// What is true now.
+    pub fn of(world: &World) -> Self {
+        let latched = world.record().cluster_id;
+        let group = latched.and_then(|id| world.etcd.group(id));
+        let runs = world.etcd.processes().filter(|(_, process)| process.state == State::Running);
+        let members: BTreeMap<String, MemberId> = runs
+            .filter_map(|(at, process)| Some((at.to_owned(), world.etcd.dir_of(process)?.member)))
+            .collect();
+        let statuses = world.etcd.processes().filter_map(|(at, _)| world.etcd.status(at).ok());
+        let (mut healthy, mut answering) = (BTreeSet::new(), BTreeSet::new());
+        for status in statuses {
+            answering.insert(status.cluster);
+            if Some(status.cluster) == latched && status.errors.is_empty() {
+                healthy.insert(status.member);
+            }
+        }
+        Self { conf: group.map(Group::conf).cloned(), healthy, answering, members }
+    }
+}
+
+impl World {
+    /// A request arrives: what it does is judged by what is true at that moment.
+    pub(crate) fn oracle_on_arrival(&mut self, call: &Call) {
+        match call {
+            Call::Kube(write) => self.judge_write(write),
+            Call::Add { url, .. } => {
+                if !self.oracle.urls_added.insert(url.as_str().to_owned())
+                    && self.etcd.groups().any(|group| group.conf().removed.len() > 1_000)
+                {
+                    self.oracle.object_to(Property::NamesAreUsedOnce, format!("{url} is added again"));
+                }
+            }
+            Call::Promote { .. } | Call::Remove { .. } | Call::Lead { .. } => {}
+        }
+    }
+
+    fn judge_write(&mut self, write: &Write) {
+        let there = self.object(write.kind, &write.name);
+        match &write.act {
+            Act::Create(_) => {
+                if write.kind == Kind::Volume && there.is_none() && !self.oracle.volumes_made.insert(write.name.clone()) {
+                    let how = format!("volume {} is made a second time", write.name);
+                    self.oracle.object_to(Property::NamesAreUsedOnce, how);
+                }
+            }
+            Act::Patch(wish) | Act::PatchStatus(wish) => {
+                if text(wish, "/metadata/uid").is_empty() {
+                    let how = format!("{} is changed whatever it is", write.object());
+                    self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
+                }
+                self.judge_owner(write, there.as_ref());
+            }
+            Act::Delete { uid: wanted, resource_version } => {
+                if wanted.is_empty() || resource_version.is_empty() {
+                    let how = format!("{} is deleted whatever it is", write.object());
+                    self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
+                }
+                let same = there.as_ref().filter(|there| {
+                    uid(there) == wanted && text(there, "/metadata/resourceVersion") == resource_version
+                });
+                self.judge_owner(write, same);
+                if let Some(volume) = same.filter(|_| write.kind == Kind::Volume).cloned() {
+                    self.judge_loss_of(&volume, &write.name);
+                }
+            }
+        }
+    }
+
+    fn judge_owner(&mut self, write: &Write, there: Option<&Value>) {
+        let Some(there) = there else { return };
+        let cluster = self.object(Kind::Cluster, &self.at.name.clone());
+        let own = cluster.as_ref().map(|cluster| uid(cluster).to_owned()).unwrap_or_default();
+        let ours = match write.kind {
+            Kind::Cluster => uid(there) == own,
+            Kind::Volume => {
+                let adopts = cluster.is_some_and(|cluster| annotation(&cluster, quorate_api::keys::ADOPT).is_some());
+                adopts || annotation(there, quorate_api::keys::CLUSTER_UID) == Some(&own)
+            }
+            Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
+                items(there, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/uid") == own)
+            }
+        };
+        if !ours {
+            let how = format!("{} belongs to somebody else and is changed", write.object());
+            self.oracle.object_to(Property::NothingForeignTouched, how);
+        }
+    }
+
+    fn judge_loss_of(&mut self, volume: &Value, member: &str) {
+        let Some(dir) = self.etcd.dir(uid(volume)).cloned() else { return };
+        let cluster = self.object(Kind::Cluster, &self.at.name.clone());
+        let leaves = cluster.as_ref().is_none_or(deleting);
+        let keeps = cluster.as_ref().is_some_and(|cluster| {
+            let policy = text(cluster, "/spec/storageSpec/retention/whenDeleted");
+            policy != "Delete"
+        });
+        let group = self.etcd.group(dir.cluster);
+        let served = group.is_some_and(|group| group.writes().next().is_some());
+        if leaves {
+            if keeps && served {
+                self.oracle.object_to(Property::DataOutliveMembers, format!("the data of {member} were to be kept"));
+            }
+            return;
+        }
+        let listed = group.is_some_and(|group| group.conf().members.contains_key(&dir.member));
+        let latched = self.record().cluster_id == Some(dir.cluster);
+        if listed && (served || latched) {
+            let how = format!("the data of {member} are deleted while it is a member");
+            self.oracle.object_to(Property::DataOutliveMembers, how);
+        }
+        let used = self.etcd.processes().any(|(_, process)| process.launch.dir == uid(volume));
+        if used && (served || latched) {
+            let how = format!("the data of {member} are deleted while its Pod runs");
+            self.oracle.object_to(Property::DataOutliveMembers, how);
+        }
+    }
+
+    /// What must hold whenever nothing is in the middle of happening.
+    pub(crate) fn look_for_harm(&mut self) {
+        let mut found = Vec::new();
+        for group in self.etcd.groups() {
+            if let Some(lost) = group.lost().first() {
+                let how = format!("cluster {} has forgotten acknowledged write {lost}", group.id());
+                found.push((Property::AcknowledgedWritesStay, how));
+            }
+            if group.conf().members.values().filter(|peer| peer.is_learner).count() > 1 {
+                found.push((Property::OneChangeAtATime, "two learners".to_owned()));
+            }
+        }
+        let record = self.record();
+        if let Some(latched) = record.cluster_id {
+            let others = self.etcd.groups().filter(|group| group.id() != latched && group.leader().is_some());
+            for other in others {
+                let ours = other.conf().members.values().any(|peer| record.members.keys().any(|name| peer.name == name.as_str()));
+                if ours {
+                    let how = format!("cluster {} has a leader beside the latched {latched}", other.id());
+                    found.push((Property::OneClusterId, how));
+                }
+            }
+        }
+        for (property, how) in found {
+            if !self.oracle.violations.iter().any(|known| known.property == property) {
+                self.oracle.object_to(property, how);
+            }
+        }
+    }
+
+    /// Whether the spec asks for nothing to be done.
+    pub(crate) fn is_paused(&self) -> bool {
+        let cluster = self.object(Kind::Cluster, &self.at.name);
+        cluster.is_some_and(|cluster| flag(&cluster, "/spec/paused"))
+    }
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AcknowledgedWritesStay => "an acknowledged write stays",
+            Self::OneClusterId => "S1: one cluster id",
+            Self::NoNewAfterLatch => "S2: no new after the cluster id is latched",
+            Self::OneChangeAtATime => "S3: one change of membership at a time",
+            Self::QuorumStays => "S4: a quorum stays",
+            Self::DataOutliveMembers => "S5: data outlive members",
+            Self::DestroysOnlyWhatWasSeen => "S6: only what was seen is destroyed",
+            Self::NothingForeignTouched => "S7: nothing foreign is touched",
+            Self::AvailableMeansQuorum => "S9: Available means quorum",
+            Self::LegalVersionSteps => "S10: legal version steps",
+            Self::NamesAreUsedOnce => "R2: names are used once",
+            Self::IntentBeforeEffect => "R3: intent before effect",
+            Self::RemoveBeforeAdd => "R6: remove before add",
+            Self::SplitBrainStopsAll => "R12: split brain stops everything",
+            Self::GoalIsReached => "E1: the goal is reached once faults end",
+            Self::RestIsQuiet => "E2: at the goal nothing is written",
+        })
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.property, self.how)
+    }
+}

@@ -1,0 +1,317 @@
+//! Everything there is around the operator, in one value that can be copied, hashed and gone back to.
+//!
+//! - `objects`: Kubernetes' objects as the operator sees them; `wire`: requests and what becomes of them
+//! - `operator`: the operator, a step at a time; `kubelet`: the nodes
+//! - [`faults`]: what may go wrong, and what people do
+//! - this file: the fair schedule, which lets everything happen that is due and nothing else
+
+pub mod faults;
+mod kubelet;
+mod objects;
+mod operator;
+pub mod wire;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::Timestamp;
+use quorate_api::EtcdCluster;
+use quorate_localkube::fields::{name, uid};
+use quorate_localkube::store::{Clock, Part, Uids};
+use quorate_localkube::{ResourceKey, Store};
+use quorate_manifests::Kind;
+use quorate_model::{ClusterRef, Instant, Record, Span, Step};
+use serde_json::{Value, json};
+
+use crate::etcd::{Entry, Etcd};
+use crate::oracle::Oracle;
+use faults::Standing;
+use kubelet::{Running, Stamp};
+use objects::{Parsed, key, resource};
+use operator::{At, Operator};
+use wire::{Call, Fate};
+
+/// How far the clock is put forward when all is at rest and the goal is not reached: past etcd's health interval, and past
+/// the planner's deadlines for learners.
+const PATIENCE: [Span; 4] =
+    [Span::seconds(6), Span::seconds(60), Span::seconds(601), Span::seconds(3601)];
+
+/// The world.
+pub struct World {
+    /// Kubernetes.
+    pub store: Store,
+    /// The cluster that everything is about.
+    pub at: ClusterRef,
+    /// The time.
+    pub now: Instant,
+    /// etcd.
+    pub etcd: Etcd,
+    /// What to hold against it.
+    pub oracle: Oracle,
+    /// What goes wrong at the moment.
+    pub faults: Standing,
+    /// What becomes of the operator's next request.
+    pub fate: Fate,
+    /// Protocol steps whose request met which fate.
+    pub covered: BTreeSet<(Step, &'static str)>,
+    clock: Arc<AtomicI64>,
+    pods: BTreeMap<String, Running>,
+    stamps: BTreeMap<String, Stamp>,
+    operator: Operator,
+    parsed: Parsed,
+    late: Vec<Call>,
+    /// How often patience was tried since anything happened.
+    waited: usize,
+    /// What there was to be seen when the pass began.
+    began_on: u64,
+    writes: u64,
+}
+
+impl World {
+    /// A Kubernetes that knows EtcdClusters, and one of them with this spec.
+    pub fn new(spec: &Value) -> Self {
+        let now = Instant(1_767_225_600_000);
+        let clock = Arc::new(AtomicI64::new(now.0));
+        let store = Store::new(reads(&clock));
+        store.set_uids(Uids::Counted);
+        for definition in quorate_api::crd::crds() {
+            let definition = serde_json::to_value(definition).expect("a definition is plain data");
+            let crds = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
+            store.create(&crds, "", definition, false).expect("our own definition is served");
+        }
+        let world = Self {
+            store,
+            at: ClusterRef::new("default", "demo"),
+            now,
+            etcd: Etcd::default(),
+            oracle: Oracle::default(),
+            faults: Standing::default(),
+            fate: Fate::Done,
+            covered: BTreeSet::new(),
+            clock,
+            pods: BTreeMap::new(),
+            stamps: BTreeMap::new(),
+            operator: Operator::default(),
+            parsed: Parsed::default(),
+            late: Vec::new(),
+            waited: 0,
+            began_on: 0,
+            writes: 0,
+        };
+        world.apply(spec).expect("the first spec is valid");
+        world
+    }
+
+    /// The same world once more.
+    #[must_use]
+    pub fn fork(&self) -> Self {
+        let clock = Arc::new(AtomicI64::new(self.now.0));
+        Self {
+            store: self.store.fork(reads(&clock)),
+            at: self.at.clone(),
+            now: self.now,
+            etcd: self.etcd.clone(),
+            oracle: self.oracle.clone(),
+            faults: self.faults.clone(),
+            fate: self.fate,
+            covered: self.covered.clone(),
+            clock,
+            pods: self.pods.clone(),
+            stamps: self.stamps.clone(),
+            operator: self.operator.clone(),
+            parsed: self.parsed.clone(),
+            late: self.late.clone(),
+            waited: self.waited,
+            began_on: self.began_on,
+            writes: self.writes,
+        }
+    }
+
+    /// Creates the cluster, or changes what its spec has of this.
+    pub fn apply(&self, spec: &Value) -> Result<(), String> {
+        let key = key(Kind::Cluster, &self.at, &self.at.name);
+        let done = if self.store.get(&key).is_none() {
+            let object = json!({ "metadata": { "name": self.at.name, "namespace": self.at.namespace }, "spec": spec });
+            self.store.create(&key.resource, &key.namespace, object, false)
+        } else {
+            self.store.modify(&key, Part::Main, false, |old| {
+                let mut new = old.clone();
+                json_patch::merge(&mut new["spec"], spec);
+                Ok(new)
+            })
+        };
+        done.map(drop).map_err(|error| error.message)
+    }
+
+    /// The next thing that is due, in words; `None` once everything is at rest.
+    pub fn go(&mut self) -> Option<String> {
+        if matches!(self.operator.at, At::Between) {
+            if self.settle() {
+                self.serve_clients();
+                self.moved();
+                return Some("nodes and etcd move on".to_owned());
+            }
+            if self.serve_clients() {
+                self.moved();
+                return Some("a client writes".to_owned());
+            }
+            if self.operator.rested_on == Some(self.sight()) {
+                return self.wait();
+            }
+            self.began_on = self.sight();
+        }
+        let told = self.operate();
+        if matches!(self.operator.at, At::Between) && self.sight() == self.began_on {
+            self.operator.rested_on = Some(self.began_on);
+        } else {
+            self.moved();
+        }
+        self.look_for_harm();
+        Some(told)
+    }
+
+    /// What the cluster's status says was latched.
+    pub fn record(&self) -> Record {
+        let cluster = self.cluster();
+        let status = cluster.and_then(|cluster| cluster.status);
+        status.as_ref().map(quorate_manifests::record::from_status).unwrap_or_default()
+    }
+
+    /// The cluster as it stands.
+    pub fn cluster(&self) -> Option<EtcdCluster> {
+        let object = self.store.get(&key(Kind::Cluster, &self.at, &self.at.name))?;
+        serde_json::from_value(object).ok()
+    }
+
+    /// The names of the objects of a kind, in order.
+    pub fn names(&self, kind: Kind) -> Vec<String> {
+        self.store.objects(&resource(kind)).iter().map(|object| name(object).to_owned()).collect()
+    }
+
+    /// One object of the cluster's namespace.
+    pub fn object(&self, kind: Kind, name: &str) -> Option<Value> {
+        self.store.get(&key(kind, &self.at, name))
+    }
+
+    /// The objects of a kind.
+    pub fn objects(&self, kind: Kind) -> Vec<Arc<Value>> {
+        self.store.objects(&resource(kind))
+    }
+
+    /// One more pass, when nothing has happened.
+    pub(crate) fn operate_at_rest(&mut self) {
+        self.operator.rested_on = None;
+        self.operate();
+        while matches!(self.operator.at, At::Within(_)) {
+            self.operate();
+        }
+    }
+
+    /// A number that is the same for two worlds that will go on in the same way.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for kind in objects::KINDS {
+            for object in self.store.objects(&resource(kind)) {
+                crate::fingerprint::object(&object, self.now, &mut hasher);
+            }
+        }
+        self.etcd.fingerprint(self.now, &mut hasher);
+        (&self.pods, &self.stamps, &self.faults, self.fate, self.waited).hash(&mut hasher);
+        for call in &self.late {
+            call.words().hash(&mut hasher);
+        }
+        match &self.operator.at {
+            At::Between => (0, self.operator.rested_on == Some(self.sight())).hash(&mut hasher),
+            At::Within(pass) => {
+                // Whether the pass has moved anything so far decides on whether there will be another at once.
+                (self.sight() == self.began_on).hash(&mut hasher);
+                // What is left to do; versions in it differ from path to path and name what the store holds.
+                let left = pass.plan.effects.iter().skip(pass.next);
+                (1, left.map(ToString::to_string).collect::<Vec<_>>()).hash(&mut hasher);
+            }
+        }
+        if let Some((kind, version)) = self.operator.stale {
+            (kind, self.store.version() - version).hash(&mut hasher);
+        }
+        self.oracle.fingerprint(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Late requests arrive, standing faults end, time passes; `None` if none of it helps any more.
+    fn wait(&mut self) -> Option<String> {
+        if !self.late.is_empty() {
+            let call = self.late.remove(0);
+            let told = format!("a request from long ago arrives: {}", call.words());
+            self.deliver(&call);
+            self.moved();
+            self.look_for_harm();
+            return Some(told);
+        }
+        if let Some(told) = self.end_a_standing_fault() {
+            self.moved();
+            return Some(told);
+        }
+        if self.waited == PATIENCE.len() || self.goal().is_ok() {
+            return None;
+        }
+        let span = PATIENCE[self.waited];
+        self.waited += 1;
+        self.advance(span);
+        self.operator.rested_on = None;
+        Some(format!("{span} pass"))
+    }
+
+    /// Puts the clock forward.
+    pub fn advance(&mut self, span: Span) {
+        self.now = self.now + span;
+        self.clock.store(self.now.0, Ordering::Relaxed);
+    }
+
+    fn moved(&mut self) {
+        self.waited = 0;
+    }
+
+    /// What the operator could see.
+    fn sight(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.store.version().hash(&mut hasher);
+        self.etcd.fingerprint(self.now, &mut hasher);
+        hasher.finish()
+    }
+
+    /// A client writes through the client Service after every change in etcd; what is acknowledged must stay.
+    fn serve_clients(&mut self) -> bool {
+        let service = format!("{}-client", self.at.name);
+        if self.store.get(&key(Kind::Service, &self.at, &service)).is_none() {
+            return false;
+        }
+        let serving: BTreeSet<_> = self
+            .etcd
+            .processes()
+            .filter(|(at, _)| self.pods.contains_key(*at) && self.etcd.status(at).is_ok())
+            .filter_map(|(_, process)| Some(self.etcd.dir_of(process)?.cluster))
+            .collect();
+        let mut any = false;
+        for cluster in serving {
+            let news = self.etcd.group(cluster).is_some_and(|group| !matches!(group.log().last(), Some(Entry::Write(_))));
+            if news && self.etcd.write(cluster, self.writes) {
+                self.oracle.acknowledged(self.writes, cluster, &self.cluster_uid());
+                self.writes += 1;
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn cluster_uid(&self) -> String {
+        let object = self.store.get(&key(Kind::Cluster, &self.at, &self.at.name));
+        object.map(|object| uid(&object).to_owned()).unwrap_or_default()
+    }
+}
+
+fn reads(clock: &Arc<AtomicI64>) -> Clock {
+    let clock = Arc::clone(clock);
+    Arc::new(move || Timestamp::from_millisecond(clock.load(Ordering::Relaxed)).unwrap_or(Timestamp::UNIX_EPOCH))
+}

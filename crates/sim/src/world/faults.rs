@@ -1,0 +1,348 @@
+//! What may go wrong, and what people do: each a choice with the number it has in the list of faults.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use quorate_localkube::fields::{deleting, name, uid};
+use quorate_localkube::store::{DeleteOptions, Part};
+use quorate_manifests::Kind;
+use quorate_model::Effect;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::kubelet::delete;
+use super::objects::{KINDS, key, resource};
+use super::operator::{At, Operator};
+use super::wire::Fate;
+use super::World;
+use crate::etcd::State;
+
+/// A deviation from the fair schedule.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Fault {
+    /// F1, F2: the operator dies where it is, and starts anew.
+    Crash,
+    /// F3 to F6, F11, F12: of the operator's next request.
+    Fate(Fate),
+    /// F7, F9: the operator's next pass sees the objects of one kind as they were so many changes ago.
+    Stale(String, u32),
+    /// F8: the operator starts anew, on a list that is older than what it had seen.
+    TimeTravel(String, u32),
+    /// F15, F16: a Pod is gone, with its processes.
+    KillPod(String),
+    /// F16: etcd dies in its Pod.
+    KillProcess(String),
+    /// F16, F18: a Pod that was made does not start until all else has come to rest.
+    Slow(String),
+    /// F16: the node is gone from sight: its Pod runs on, and can neither be reached nor stopped.
+    LoseNode(String),
+    /// F19: a member and its peers do not reach each other; the kubelet still reaches it.
+    Cut(String),
+    /// F18: a member takes no new entries.
+    Lag(String),
+    /// F17: a volume and its data are gone, with the Pod that used it.
+    LoseVolume(String),
+    /// F17: the data on a volume are gone, and the Pod starts over.
+    Wipe(String),
+    /// F22: a member reports an alarm.
+    Alarm(String),
+    /// F15: somebody changes a managed object of this kind and name.
+    Touch(String, String),
+    /// F15: somebody deletes a managed object.
+    Remove(String, String),
+    /// F21: the status of the cluster is gone.
+    LoseStatus,
+}
+
+/// What goes on being wrong until it ends.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Standing {
+    /// Members whose Pods do not start.
+    pub slow: BTreeSet<String>,
+    /// Members on nodes that are gone from sight.
+    pub stuck: BTreeSet<String>,
+    /// Members whose data were destroyed by a fault.
+    pub destroyed: BTreeSet<String>,
+    alarmed: BTreeSet<String>,
+}
+
+impl World {
+    /// Lets something go wrong. `false` if there is nothing that it could happen to.
+    pub fn strike(&mut self, fault: &Fault) -> bool {
+        let struck = self.try_strike(fault);
+        if struck {
+            self.waited = 0;
+            self.look_for_harm();
+        }
+        struck
+    }
+
+    /// Every fault that could strike now.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        if let Some(effect) = self.pending() {
+            faults.push(Fault::Crash);
+            let raced = matches!(
+                effect,
+                Effect::AddLearner { .. }
+                    | Effect::Promote { .. }
+                    | Effect::RemoveMember { .. }
+                    | Effect::MoveLeadership { .. }
+            );
+            let fates = Fate::ALL.into_iter().filter(|fate| *fate != Fate::Done);
+            faults.extend(fates.filter(|fate| !(raced && *fate == Fate::Raced)).map(Fault::Fate));
+        } else {
+            faults.extend([Fate::ReplyLost, Fate::Lost, Fate::Raced].map(Fault::Fate));
+            for kind in [Kind::Pod, Kind::Volume, Kind::Cluster, Kind::Service] {
+                faults.push(Fault::Stale(kind.as_str().to_owned(), 1));
+                faults.push(Fault::TimeTravel(kind.as_str().to_owned(), 3));
+            }
+        }
+        for pod in self.store.objects(&resource(Kind::Pod)) {
+            let member = name(&pod).to_owned();
+            if !self.pods.contains_key(uid(&pod)) {
+                faults.push(Fault::Slow(member.clone()));
+            }
+            faults.extend([
+                Fault::KillPod(member.clone()),
+                Fault::KillProcess(member.clone()),
+                Fault::LoseNode(member.clone()),
+                Fault::Cut(member.clone()),
+                Fault::Wipe(member.clone()),
+                Fault::Lag(member.clone()),
+                Fault::Alarm(member),
+            ]);
+        }
+        faults.extend(self.names(Kind::Volume).into_iter().map(Fault::LoseVolume));
+        for kind in [Kind::Service, Kind::Budget, Kind::Pod] {
+            let touched = self.names(kind).into_iter().map(|named| Fault::Touch(kind.as_str().to_owned(), named));
+            faults.extend(touched);
+        }
+        for kind in [Kind::Service, Kind::Budget] {
+            let gone = self.names(kind).into_iter().map(|named| Fault::Remove(kind.as_str().to_owned(), named));
+            faults.extend(gone);
+        }
+        faults.push(Fault::LoseStatus);
+        faults
+    }
+
+    fn try_strike(&mut self, fault: &Fault) -> bool {
+        match fault {
+            Fault::Crash => {
+                let within = matches!(self.operator.at, At::Within(_));
+                self.operator = Operator::default();
+                within
+            }
+            Fault::Fate(fate) => {
+                let free = self.fate == Fate::Done;
+                self.fate = *fate;
+                free
+            }
+            Fault::Stale(kind, back) => {
+                let Some(view) = self.earlier(kind, *back) else { return false };
+                let between = matches!(self.operator.at, At::Between);
+                self.operator.stale = Some(view);
+                self.operator.rested_on = None;
+                between
+            }
+            Fault::TimeTravel(kind, back) => {
+                let Some(view) = self.earlier(kind, *back) else { return false };
+                self.operator = Operator { stale: Some(view), ..Operator::default() };
+                true
+            }
+            Fault::KillPod(member) => self.kill_pod(member),
+            Fault::KillProcess(member) => self.kill_process(member),
+            Fault::Slow(member) => {
+                let waits = self.pod(member).is_some_and(|pod| !self.pods.contains_key(uid(&pod)));
+                waits && self.faults.slow.insert(member.clone())
+            }
+            Fault::LoseNode(member) => self.cut(member) && self.faults.stuck.insert(member.clone()),
+            Fault::Cut(member) => self.cut(member),
+            Fault::Lag(member) => {
+                let at = self.process_of(member);
+                let process = at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| !process.lags);
+                process.map(|process| process.lags = true).is_some()
+            }
+            Fault::LoseVolume(member) => self.lose_volume(member),
+            Fault::Wipe(member) => self.wipe(member),
+            Fault::Alarm(member) => {
+                let at = self.process_of(member);
+                let process = at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| process.alarms.is_empty());
+                let struck = process.map(|process| process.alarms.push("alarm NoSpace".to_owned())).is_some();
+                struck && self.faults.alarmed.insert(member.clone())
+            }
+            Fault::Touch(kind, named) => self.touch(kind, named),
+            Fault::Remove(kind, named) => {
+                let Some(kind) = kind_called(kind) else { return false };
+                let object = self.store.get(&key(kind, &self.at, named));
+                object.is_some_and(|object| delete(&self.store, kind, &object, Some(0)))
+            }
+            Fault::LoseStatus => {
+                let key = key(Kind::Cluster, &self.at, &self.at.name);
+                let had = self.store.get(&key).is_some_and(|cluster| cluster["status"].is_object());
+                let lost = self.store.modify(&key, Part::Status, false, |old| {
+                    let mut new = old.clone();
+                    if let Some(fields) = new.as_object_mut() {
+                        fields.remove("status");
+                    }
+                    Ok(new)
+                });
+                had && lost.is_ok()
+            }
+        }
+    }
+
+    /// Ends what goes on being wrong, one kind after the other; what ended, if anything did.
+    pub(super) fn end_a_standing_fault(&mut self) -> Option<String> {
+        if let Some(member) = self.faults.slow.pop_first() {
+            return Some(format!("Pod {member} starts at last"));
+        }
+        if let Some(member) = self.faults.stuck.pop_first() {
+            self.heal(&member);
+            return Some(format!("the node of {member} is back"));
+        }
+        if let Some(member) = self.faults.alarmed.pop_first() {
+            if let Some(process) = self.process_of(&member).and_then(|at| self.etcd.process_mut(&at)) {
+                process.alarms.clear();
+            }
+            return Some(format!("the alarm of {member} is cleared"));
+        }
+        let hindered: Vec<String> =
+            self.etcd.processes().filter(|(_, process)| process.cut || process.lags).map(|(at, _)| at.to_owned()).collect();
+        let at = hindered.first()?;
+        let process = self.etcd.process_mut(at)?;
+        (process.cut, process.lags) = (false, false);
+        let member = process.launch.name.clone();
+        process.since = self.now;
+        Some(format!("{member} and its peers reach each other again"))
+    }
+
+    fn heal(&mut self, member: &str) {
+        let now = self.now;
+        if let Some(process) = self.process_of(member).and_then(|at| self.etcd.process_mut(&at)) {
+            (process.cut, process.since) = (false, now);
+        }
+    }
+
+    /// A view of a kind as it was so many changes ago.
+    fn earlier(&self, kind: &str, back: u32) -> Option<(Kind, u64)> {
+        let kind = kind_called(kind)?;
+        let (changes, _) = self.store.changes(&resource(kind), 0).ok()?;
+        let back = usize::try_from(back).ok()?;
+        let place = changes.len().checked_sub(back)?;
+        Some((kind, changes.get(place)?.version - 1))
+    }
+
+    fn pod(&self, member: &str) -> Option<Value> {
+        self.store.get(&key(Kind::Pod, &self.at, member))
+    }
+
+    fn process_of(&self, member: &str) -> Option<String> {
+        let (at, _) = self.pods.iter().find(|(at, pod)| pod.member == member && self.etcd.process(at).is_some())?;
+        Some(at.clone())
+    }
+
+    fn kill_pod(&mut self, member: &str) -> bool {
+        if self.faults.stuck.contains(member) {
+            return false;
+        }
+        let Some(pod) = self.pod(member) else { return false };
+        self.pods.remove(uid(&pod));
+        self.etcd.stop(uid(&pod));
+        delete(&self.store, Kind::Pod, &pod, Some(0))
+    }
+
+    fn kill_process(&mut self, member: &str) -> bool {
+        let Some(process) = self.process_of(member).and_then(|at| self.etcd.process_mut(&at)) else { return false };
+        if process.state != State::Running || process.cut {
+            return false;
+        }
+        process.state = State::Ended("killed".to_owned());
+        process.serves = false;
+        true
+    }
+
+    fn cut(&mut self, member: &str) -> bool {
+        let process = self.process_of(member).and_then(|at| self.etcd.process_mut(&at));
+        process.filter(|process| !process.cut).map(|process| process.cut = true).is_some()
+    }
+
+    fn lose_volume(&mut self, member: &str) -> bool {
+        let Some(volume) = self.store.get(&key(Kind::Volume, &self.at, member)) else { return false };
+        if self.faults.stuck.contains(member) {
+            return false;
+        }
+        let held_data = self.etcd.dir(uid(&volume)).is_some();
+        self.kill_pod(member);
+        if held_data {
+            self.faults.destroyed.insert(member.to_owned());
+        }
+        let options = DeleteOptions { uid: Some(uid(&volume).to_owned()), ..DeleteOptions::default() };
+        self.etcd.wipe(uid(&volume));
+        self.stamps.remove(uid(&volume));
+        self.store.delete(&key(Kind::Volume, &self.at, member), &options).is_ok()
+    }
+
+    fn wipe(&mut self, member: &str) -> bool {
+        let Some((at, running)) = self.pods.iter().find(|(_, pod)| pod.member == member) else { return false };
+        let (at, dir) = (at.clone(), running.dir.clone());
+        if self.faults.stuck.contains(member) {
+            return false;
+        }
+        if self.etcd.dir(&dir).is_some() {
+            self.faults.destroyed.insert(member.to_owned());
+        }
+        self.etcd.stop(&at);
+        self.etcd.wipe(&dir);
+        self.stamps.remove(&dir);
+        // All containers of the Pod start over, the guard among them.
+        self.pods.remove(&at);
+        true
+    }
+
+    fn touch(&mut self, kind: &str, named: &str) -> bool {
+        let Some(kind) = kind_called(kind) else { return false };
+        let touched = self.store.modify(&key(kind, &self.at, named), Part::Main, false, |old| {
+            let mut new = old.clone();
+            match kind {
+                Kind::Service => new["spec"]["publishNotReadyAddresses"] = Value::Bool(false),
+                Kind::Budget => new["spec"]["minAvailable"] = Value::from(0),
+                Kind::Pod | Kind::Cluster | Kind::Volume | Kind::Secret => {
+                    new["metadata"]["labels"]["example.org/touched"] = Value::from("yes");
+                }
+            }
+            Ok(new)
+        });
+        touched.is_ok() && !self.store.get(&key(kind, &self.at, named)).is_some_and(|object| deleting(&object))
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Crash => f.write_str("the operator dies and starts anew"),
+            Self::Fate(fate) => write!(f, "the next request: {}", fate.as_str()),
+            Self::Stale(kind, back) => write!(f, "the operator sees every {kind} as it was {back} changes ago"),
+            Self::TimeTravel(kind, back) => {
+                write!(f, "the operator starts anew and sees every {kind} as it was {back} changes ago")
+            }
+            Self::KillPod(member) => write!(f, "Pod {member} is gone"),
+            Self::KillProcess(member) => write!(f, "etcd dies in {member}"),
+            Self::Slow(member) => write!(f, "Pod {member} does not start for long"),
+            Self::LoseNode(member) => write!(f, "the node of {member} is gone from sight"),
+            Self::Cut(member) => write!(f, "{member} and its peers do not reach each other"),
+            Self::Lag(member) => write!(f, "{member} takes no new entries"),
+            Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
+            Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts over"),
+            Self::Alarm(member) => write!(f, "{member} reports an alarm"),
+            Self::Touch(kind, named) => write!(f, "somebody changes {kind} {named}"),
+            Self::Remove(kind, named) => write!(f, "somebody deletes {kind} {named}"),
+            Self::LoseStatus => f.write_str("the status of the cluster is gone"),
+        }
+    }
+}
+
+fn kind_called(called: &str) -> Option<Kind> {
+    KINDS.into_iter().find(|kind| kind.as_str() == called)
+}

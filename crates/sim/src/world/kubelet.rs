@@ -1,0 +1,364 @@
+//! The nodes: Pods are placed, their volumes mounted, the guard runs, etcd starts, readiness is reported. What the real
+//! scheduler, volume binder, garbage collector and kubelets do takes no choices here, only time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use quorate_api::keys;
+use quorate_localkube::fields::{annotation, deleting, items, name, text, uid};
+use quorate_localkube::store::{DeleteOptions, Part, Propagation};
+use quorate_localkube::{ObjectKey, Store};
+use quorate_manifests::Kind;
+use quorate_manifests::pod::{ETCD, GUARD};
+use quorate_model::{GuardVerdict, PeerUrl};
+use serde_json::{Value, json};
+
+use super::objects::resource;
+use super::World;
+use crate::etcd::{Launch, State, version_of_image};
+
+/// A Pod that a kubelet has taken on.
+#[derive(Clone, Debug, Hash)]
+pub struct Running {
+    /// Its name: the member's.
+    pub member: String,
+    /// The volume it uses.
+    pub dir: String,
+    /// What the guard said, unless it let etcd start.
+    pub refused: Option<(GuardVerdict, String)>,
+    /// How often etcd was restarted; the planner asks only whether it was.
+    pub restarts: u32,
+    /// Its last words.
+    pub last_words: Option<String>,
+}
+
+/// The identity file on a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stamp {
+    cluster_uid: String,
+    token: String,
+    member: String,
+    data_seen: bool,
+}
+
+/// More than this many restarts are not told apart.
+const MANY: u32 = 2;
+
+impl World {
+    /// Lets nodes and etcd do all they can. Whether anything changed.
+    pub fn settle(&mut self) -> bool {
+        let before = self.nodes_fingerprint();
+        let mut relaunched = BTreeSet::new();
+        while self.collect_garbage()
+            | self.stop_pods()
+            | self.start_pods()
+            | self.restart_processes(&mut relaunched)
+            | self.etcd.settle(self.now)
+            | self.tell_of_pods()
+        {}
+        before != self.nodes_fingerprint()
+    }
+
+    /// What nodes and etcd look like: a process that starts again and ends as before is no change.
+    fn nodes_fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.etcd.fingerprint(self.now, &mut hasher);
+        (&self.pods, &self.stamps, self.store.version()).hash(&mut hasher);
+        hasher.finish()
+    }
+
+    /// Objects go with the cluster that owns them; data go with their volume.
+    fn collect_garbage(&mut self) -> bool {
+        let owners: BTreeSet<String> =
+            self.store.objects(&resource(Kind::Cluster)).iter().map(|cluster| uid(cluster).to_owned()).collect();
+        let mut any = false;
+        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
+            for object in self.store.objects(&resource(kind)) {
+                let mut of = items(&object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
+                if of.next().is_some_and(|of| !owners.contains(of)) && !deleting(&object) {
+                    any |= delete(&self.store, kind, &object, None);
+                }
+            }
+        }
+        any |= self.release_volumes();
+        let volumes: BTreeSet<String> =
+            self.store.objects(&resource(Kind::Volume)).iter().map(|volume| uid(volume).to_owned()).collect();
+        let stands = |dir: &String| volumes.contains(dir) || self.pods.values().any(|pod| pod.dir == *dir);
+        let gone: Vec<String> = self.dirs().into_iter().filter(|dir| !stands(dir)).collect();
+        for dir in &gone {
+            self.stamps.remove(dir);
+            self.etcd.wipe(dir);
+        }
+        any | !gone.is_empty()
+    }
+
+    /// A volume that is deleted goes once no Pod uses it (`kubernetes.io/pvc-protection`).
+    fn release_volumes(&self) -> bool {
+        let mut any = false;
+        for volume in self.store.objects(&resource(Kind::Volume)) {
+            let used = self.pods.values().any(|pod| pod.dir == uid(&volume));
+            if !deleting(&volume) || used {
+                continue;
+            }
+            let key = ObjectKey::new(resource(Kind::Volume), text(&volume, "/metadata/namespace"), name(&volume));
+            let freed = self.store.modify(&key, Part::Main, false, |old| {
+                let mut new = old.clone();
+                if let Some(metadata) = new["metadata"].as_object_mut() {
+                    metadata.remove("finalizers");
+                }
+                Ok(new)
+            });
+            any |= freed.is_ok();
+        }
+        any
+    }
+
+    fn dirs(&self) -> BTreeSet<String> {
+        let with_data = self.etcd.dirs();
+        self.stamps.keys().cloned().chain(with_data.map(str::to_owned)).collect()
+    }
+
+    /// Processes end with their Pods; Pods that are to stop are gone once their processes are.
+    fn stop_pods(&mut self) -> bool {
+        let pods = self.store.objects(&resource(Kind::Pod));
+        let there: BTreeSet<String> = pods.iter().map(|pod| uid(pod).to_owned()).collect();
+        let orphans: Vec<String> = self
+            .pods
+            .iter()
+            .filter(|(uid, pod)| !there.contains(*uid) && !self.faults.stuck.contains(&pod.member))
+            .map(|(uid, _)| uid.clone())
+            .collect();
+        for orphan in &orphans {
+            self.pods.remove(orphan);
+            self.etcd.stop(orphan);
+        }
+        let mut any = !orphans.is_empty();
+        for pod in pods.iter().filter(|pod| deleting(pod) && !self.faults.stuck.contains(name(pod))) {
+            self.pods.remove(uid(pod));
+            self.etcd.stop(uid(pod));
+            any |= delete(&self.store, Kind::Pod, pod, Some(0));
+        }
+        any
+    }
+
+    /// Pods whose volume is there are taken on: the guard looks, then etcd starts.
+    fn start_pods(&mut self) -> bool {
+        let mut any = false;
+        for pod in self.store.objects(&resource(Kind::Pod)) {
+            let slow = self.faults.slow.contains(name(&pod)) || self.faults.stuck.contains(name(&pod));
+            if self.pods.contains_key(uid(&pod)) || deleting(&pod) || slow {
+                continue;
+            }
+            let Some(dir) = self.volume_of(&pod) else { continue };
+            // A volume is mounted by one Pod at a time.
+            if self.pods.values().any(|other| other.dir == dir) {
+                continue;
+            }
+            let refused = self.guard(&pod, &dir).err();
+            let running = Running {
+                member: name(&pod).to_owned(),
+                dir: dir.clone(),
+                refused: refused.clone(),
+                restarts: 0,
+                last_words: None,
+            };
+            self.pods.insert(uid(&pod).to_owned(), running);
+            if refused.is_none() {
+                self.etcd.launch(uid(&pod), launch(&pod, &dir), self.now);
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Every process that ended starts again, once at a time: what it lacked may be there now. So does a guard that refused.
+    fn restart_processes(&mut self, relaunched: &mut BTreeSet<String>) -> bool {
+        let mut any = false;
+        for pod in self.store.objects(&resource(Kind::Pod)) {
+            let at = uid(&pod).to_owned();
+            let Some(running) = self.pods.get(&at).cloned() else { continue };
+            let ended = self.etcd.process(&at).and_then(|process| match &process.state {
+                State::Ended(words) => Some(words.clone()),
+                State::Starting | State::Running => None,
+            });
+            let again = ended.is_some() || running.refused.is_some();
+            if !again || deleting(&pod) || !relaunched.insert(at.clone()) {
+                continue;
+            }
+            let refused = running.refused.as_ref().and_then(|_| self.guard(&pod, &running.dir).err());
+            let starts = refused.is_none();
+            let next = Running {
+                restarts: if ended.is_some() { (running.restarts + 1).min(MANY) } else { running.restarts },
+                last_words: ended.or(running.last_words.clone()),
+                refused,
+                ..running.clone()
+            };
+            any |= (next.restarts, &next.last_words, &next.refused)
+                != (running.restarts, &running.last_words, &running.refused);
+            if starts {
+                self.etcd.launch(&at, launch(&pod, &next.dir), self.now);
+            }
+            self.pods.insert(at, next);
+        }
+        any
+    }
+
+    /// Writes every Pod's status as it is.
+    fn tell_of_pods(&mut self) -> bool {
+        let mut any = false;
+        for pod in self.store.objects(&resource(Kind::Pod)) {
+            let Some(running) = self.pods.get(uid(&pod)) else { continue };
+            let status = self.status_of(uid(&pod), running);
+            if pod["status"] != status || text(&pod, "/spec/nodeName").is_empty() {
+                any |= self.write_status_of(&pod, &status);
+            }
+        }
+        any
+    }
+
+    fn write_status_of(&self, pod: &Arc<Value>, status: &Value) -> bool {
+        let key = ObjectKey::new(resource(Kind::Pod), text(pod, "/metadata/namespace"), name(pod));
+        if text(pod, "/spec/nodeName").is_empty() {
+            let node = format!("node-of-{}", name(pod));
+            let bind = quorate_localkube::controllers::Action::Bind { pod: Value::clone(pod), node };
+            let _ = bind.apply(&self.store);
+        }
+        let written = self.store.modify(&key, Part::Status, false, |old| {
+            let mut new = old.clone();
+            new["status"] = status.clone();
+            Ok(new)
+        });
+        written.is_ok()
+    }
+
+    fn status_of(&self, at: &str, running: &Running) -> Value {
+        let process = self.etcd.process(at);
+        let cut = process.is_some_and(|process| process.cut);
+        let ready = !cut && self.etcd.status(at).is_ok_and(|status| !status.is_learner);
+        let ended = |words: &str| json!({ "terminated": { "exitCode": 1, "message": words, "reason": "Error" } });
+        let waits = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+        let container = |name: &str, state: Value, last: Option<Value>, restarts: u32| {
+            json!({
+                "name": name, "image": "", "imageID": "", "ready": false, "restartCount": restarts,
+                "state": state, "lastState": last.unwrap_or_else(|| json!({})),
+            })
+        };
+        let guard = match &running.refused {
+            None => container(GUARD, json!({ "terminated": { "exitCode": 0 } }), None, 0),
+            Some((verdict, why)) => {
+                let report = json!({ "verdict": verdict.as_str(), "message": why }).to_string();
+                container(GUARD, waits.clone(), Some(ended(&report)), 1)
+            }
+        };
+        let last = running.last_words.as_deref().map(ended);
+        let etcd = match process.map(|process| &process.state) {
+            _ if running.refused.is_some() => {
+                container(ETCD, json!({ "waiting": { "reason": "PodInitializing" } }), None, 0)
+            }
+            Some(State::Running | State::Starting) => {
+                container(ETCD, json!({ "running": {} }), last, running.restarts)
+            }
+            Some(State::Ended(_)) | None => container(ETCD, waits, last, running.restarts),
+        };
+        json!({
+            "phase": if running.refused.is_none() { "Running" } else { "Pending" },
+            "podIP": format!("ip-of-{at}"),
+            "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }],
+            "initContainerStatuses": [guard],
+            "containerStatuses": [etcd],
+        })
+    }
+
+    /// What names the volume of a Pod, if it can be mounted.
+    fn volume_of(&self, pod: &Value) -> Option<String> {
+        let data = items(pod, "/spec/volumes").iter().find(|volume| volume["name"] == "data")?;
+        let claim = text(data, "/persistentVolumeClaim/claimName");
+        if claim.is_empty() {
+            return Some(format!("memory of {}", uid(pod)));
+        }
+        let key = ObjectKey::new(resource(Kind::Volume), text(pod, "/metadata/namespace"), claim);
+        let volume = self.store.get(&key).filter(|volume| !deleting(volume))?;
+        Some(uid(&volume).to_owned())
+    }
+
+    /// The guard, by the table of `crates/agent/src/guard.rs`. Where it lets etcd start, the volume is stamped.
+    fn guard(&mut self, pod: &Value, dir: &str) -> Result<(), (GuardVerdict, String)> {
+        let init = items(pod, "/spec/initContainers");
+        let args = flags(init.iter().find(|container| container["name"] == GUARD));
+        let arg = |flag: &str| args.get(flag).cloned().unwrap_or_default();
+        let joined = annotation(pod, keys::JOINED) == Some(keys::JOINED_VALUE);
+        let needs_data = joined || arg("--expect") == "data";
+        let own = Stamp {
+            cluster_uid: arg("--cluster-uid"),
+            token: arg("--token"),
+            member: arg("--member"),
+            data_seen: false,
+        };
+        let data = self.etcd.dir(dir);
+        let stamp = self.stamps.get(dir);
+        let refuse = |verdict: GuardVerdict| Err((verdict, verdict.as_str().to_owned()));
+        match stamp {
+            None if data.is_some() => return refuse(GuardVerdict::ForeignData),
+            Some(stamp) if (&stamp.member, &stamp.token) != (&own.member, &own.token) => {
+                return refuse(GuardVerdict::ForeignIdentity);
+            }
+            None | Some(_) => {}
+        }
+        let other = data.filter(|data| {
+            arg("--cluster-id").parse().is_ok_and(|id: quorate_model::ClusterId| id != data.cluster)
+        });
+        if other.is_some() {
+            return refuse(GuardVerdict::ForeignData);
+        }
+        let seen_before = stamp.is_some_and(|stamp| stamp.data_seen);
+        if data.is_none() && (needs_data || seen_before) {
+            return refuse(GuardVerdict::DataMissing);
+        }
+        if data.is_some_and(|data| data.corrupt) {
+            return refuse(GuardVerdict::CorruptData);
+        }
+        let data_seen = data.is_some() || seen_before;
+        self.stamps.insert(dir.to_owned(), Stamp { data_seen, ..own });
+        Ok(())
+    }
+}
+
+/// etcd's flags in a Pod's manifest.
+fn launch(pod: &Value, dir: &str) -> Launch {
+    let containers = items(pod, "/spec/containers");
+    let etcd = containers.iter().find(|container| container["name"] == ETCD);
+    let args = flags(etcd);
+    let arg = |flag: &str| args.get(flag).cloned().unwrap_or_default();
+    let peers = arg("--initial-cluster");
+    let peers = peers.split(',').filter_map(|peer| peer.split_once('='));
+    Launch {
+        name: arg("--name"),
+        url: PeerUrl::new(arg("--initial-advertise-peer-urls")),
+        peers: peers.map(|(name, url)| (name.to_owned(), PeerUrl::new(url))).collect(),
+        new: arg("--initial-cluster-state") == "new",
+        token: arg("--initial-cluster-token"),
+        dir: dir.to_owned(),
+        version: etcd
+            .and_then(|etcd| version_of_image(text(etcd, "/image")))
+            .unwrap_or(quorate_model::Version::new(0, 0, 0)),
+    }
+}
+
+fn flags(container: Option<&Value>) -> BTreeMap<String, String> {
+    let args = container.map(|container| items(container, "/args")).unwrap_or_default();
+    let pairs = args.iter().filter_map(|arg| arg.as_str()?.split_once('='));
+    pairs.map(|(flag, value)| (flag.to_owned(), value.to_owned())).collect()
+}
+
+/// Deletes exactly this object; whether that changed anything.
+pub fn delete(store: &Store, kind: Kind, object: &Value, grace_period: Option<i64>) -> bool {
+    let key = ObjectKey::new(resource(kind), text(object, "/metadata/namespace"), name(object));
+    let options = DeleteOptions {
+        uid: Some(uid(object).to_owned()),
+        grace_period,
+        propagation: Propagation::Background,
+        ..DeleteOptions::default()
+    };
+    store.delete(&key, &options).is_ok()
+}
