@@ -50,13 +50,14 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
     match draft.record.members.get(member).map(|member| member.stage) {
         Some(Stage::Voter) => true,
         Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none() || draft.listed(member).is_some(),
-        // A joining member's Pod is its own protocol's business (G4); a seed's is bootstrap's.
-        Some(
-            Stage::Leaving(Leaving::RolledBack | Leaving::Lost | Leaving::Stray | Leaving::Removed)
-            | Stage::Joining
-            | Stage::Seed,
-        )
-        | None => false,
+        // Its Pod is its own protocol's business (G4). But its promotion may have been done and not been seen, and then it
+        // takes this very member to have a quorum again.
+        Some(Stage::Joining | Stage::Leaving(Leaving::RolledBack)) => {
+            let known = draft.record.members.get(member).is_some_and(|member| member.id.is_some());
+            known && draft.via().is_none()
+        }
+        // A seed's Pod is bootstrap's business.
+        Some(Stage::Leaving(Leaving::Lost | Leaving::Stray | Leaving::Removed) | Stage::Seed) | None => false,
     }
 }
 

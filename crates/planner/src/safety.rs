@@ -180,6 +180,8 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
             }
         }
         (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
+        // Only where it may be what the quorum lacks.
+        (Boot::Resume, Stage::Joining) if recorded.id.is_some() && scene.seen.list(scene.now).is_none() => {}
         (Boot::Join | Boot::Resume, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             return Err(Unsafe::NotRecorded(member.clone()));
         }

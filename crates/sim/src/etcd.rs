@@ -151,7 +151,7 @@ impl Etcd {
         (&self.groups, &self.dirs).hash(hasher);
         for (at, process) in &self.processes {
             let Process { launch, state, since, cut, lags, serves, alarms } = process;
-            let age = (now - *since).0.min(HEALTH_INTERVAL_MS);
+            let age = if *state == State::Running { (now - *since).0.min(HEALTH_INTERVAL_MS) } else { 0 };
             (at, launch, state, age, cut, lags, serves, alarms).hash(hasher);
         }
     }

@@ -18,7 +18,7 @@ impl World {
         if deleting(&cluster) {
             return Err("the cluster is still being deleted".to_owned());
         }
-        if self.is_paused() {
+        if self.is_paused() || self.faults.forgotten {
             return Ok(());
         }
         let record = self.record();
@@ -88,8 +88,23 @@ impl World {
         self.advance(Span::seconds(60));
         self.operate_at_rest();
         if self.store.version() != before {
-            self.oracle.object_to(Property::RestIsQuiet, "something is written although nothing has changed");
+            let how = format!("although nothing has changed: {}", self.changes_after(before).join("; "));
+            self.oracle.object_to(Property::RestIsQuiet, how);
         }
+    }
+
+    /// What was written after a version, field by field.
+    fn changes_after(&self, version: u64) -> Vec<String> {
+        let kinds = [Kind::Cluster, Kind::Pod, Kind::Volume, Kind::Service, Kind::Budget, Kind::Secret];
+        let changes = kinds.into_iter().flat_map(|kind| self.changes(kind, version));
+        changes
+            .map(|change| {
+                let before = change.before.as_deref().cloned().unwrap_or_default();
+                let patch = json_patch::diff(&before, &change.object);
+                let fields = patch.iter().map(ToString::to_string).filter(|field| !field.contains("resourceVersion"));
+                format!("{} {}: {}", change.resource.plural, name(&change.object), fields.collect::<Vec<_>>().join(" "))
+            })
+            .collect()
     }
 
     fn is_cleared(&self) -> Result<(), String> {

@@ -12,7 +12,7 @@ use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
-use quorate_model::{ClusterId, Effect, MemberId, Plan, Snapshot};
+use quorate_model::{ClusterId, Effect, MemberId, Plan, Record, Snapshot};
 use serde_json::Value;
 
 use crate::etcd::{Conf, Group, State};
@@ -84,7 +84,7 @@ pub struct Oracle {
     violations: Vec<Violation>,
     /// Which clusters acknowledged writes, by the incarnation they served for.
     served: BTreeMap<String, BTreeSet<ClusterId>>,
-    volumes_made: BTreeSet<String>,
+    volumes_used: BTreeSet<String>,
     urls_added: BTreeSet<String>,
 }
 
@@ -101,7 +101,12 @@ impl Oracle {
 
     /// What of it decides on what follows.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
-        (&self.violations, &self.served, &self.volumes_made, &self.urls_added).hash(hasher);
+        (&self.violations, &self.served, &self.volumes_used, &self.urls_added).hash(hasher);
+    }
+
+    /// A Pod uses the volume of this name.
+    pub fn uses_volume(&mut self, name: &str) {
+        self.volumes_used.insert(name.to_owned());
     }
 
     /// A cluster acknowledged a client's write.
@@ -120,8 +125,10 @@ impl Oracle {
         if available && seen.etcd.list.is_none() {
             self.object_to(Property::AvailableMeansQuorum, "Available is True without a list by quorum");
         }
-        if quorate_manifests::record::from_status(status) != plan.record {
-            self.object_to(Property::IntentBeforeEffect, "status does not say what the plan intends");
+        let said = without_versions(quorate_manifests::record::from_status(status));
+        if said != without_versions(plan.record.clone()) {
+            let how = format!("status says {said:?}, the plan intends {:?}", plan.record);
+            self.object_to(Property::IntentBeforeEffect, how);
         }
     }
 
@@ -190,6 +197,12 @@ impl Oracle {
     }
 }
 
+/// Which version a member runs is seen anew in every pass; nothing is intended by it.
+fn without_versions(mut record: Record) -> Record {
+    record.members.values_mut().for_each(|member| member.version = None);
+    record
+}
+
 impl Truth {
     /// What is true now.
     pub fn of(world: &World) -> Self {
@@ -231,8 +244,9 @@ impl World {
         let there = self.object(write.kind, &write.name);
         match &write.act {
             Act::Create(_) => {
-                if write.kind == Kind::Volume && there.is_none() && !self.oracle.volumes_made.insert(write.name.clone()) {
-                    let how = format!("volume {} is made a second time", write.name);
+                let again = self.oracle.volumes_used.contains(&write.name);
+                if write.kind == Kind::Volume && there.is_none() && again {
+                    let how = format!("volume {} is made again after it was used", write.name);
                     self.oracle.object_to(Property::NamesAreUsedOnce, how);
                 }
             }

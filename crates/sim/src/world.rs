@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
 use quorate_localkube::fields::{name, uid};
-use quorate_localkube::store::{Clock, Part, Uids};
+use quorate_localkube::store::{Change, Clock, Part, Uids};
 use quorate_localkube::{ResourceKey, Store};
 use quorate_manifests::Kind;
 use quorate_model::{ClusterRef, Instant, Record, Span, Step};
@@ -37,6 +37,9 @@ use wire::{Call, Fate};
 /// the planner's deadlines for learners.
 const PATIENCE: [Span; 4] =
     [Span::seconds(6), Span::seconds(60), Span::seconds(601), Span::seconds(3601)];
+
+/// How many of these are waited for at the goal, too: what time alone changes is told by then.
+const CALM: usize = 2;
 
 /// The world.
 pub struct World {
@@ -161,9 +164,14 @@ impl World {
                 return self.wait();
             }
             self.began_on = self.sight();
+            self.operator.troubled = self.operator.stale.is_some();
         }
+        self.operator.troubled |= self.fate != Fate::Done;
         let told = self.operate();
-        if matches!(self.operator.at, At::Between) && self.sight() == self.began_on {
+        // Where the step sent nothing there was nothing to go wrong.
+        self.fate = Fate::Done;
+        let vain = self.sight() == self.began_on && !self.operator.troubled;
+        if matches!(self.operator.at, At::Between) && vain {
             self.operator.rested_on = Some(self.began_on);
         } else {
             self.moved();
@@ -200,6 +208,11 @@ impl World {
         self.store.objects(&resource(kind))
     }
 
+    /// Changes of objects of a kind after a version.
+    pub(crate) fn changes(&self, kind: Kind, version: u64) -> Vec<Change> {
+        self.store.changes(&resource(kind), version).map(|(changes, _)| changes).unwrap_or_default()
+    }
+
     /// One more pass, when nothing has happened.
     pub(crate) fn operate_at_rest(&mut self) {
         self.operator.rested_on = None;
@@ -226,7 +239,7 @@ impl World {
             At::Between => (0, self.operator.rested_on == Some(self.sight())).hash(&mut hasher),
             At::Within(pass) => {
                 // Whether the pass has moved anything so far decides on whether there will be another at once.
-                (self.sight() == self.began_on).hash(&mut hasher);
+                (self.sight() == self.began_on, self.operator.troubled).hash(&mut hasher);
                 // What is left to do; versions in it differ from path to path and name what the store holds.
                 let left = pass.plan.effects.iter().skip(pass.next);
                 (1, left.map(ToString::to_string).collect::<Vec<_>>()).hash(&mut hasher);
@@ -253,7 +266,8 @@ impl World {
             self.moved();
             return Some(told);
         }
-        if self.waited == PATIENCE.len() || self.goal().is_ok() {
+        // Where the goal is reached, the first of them must change nothing.
+        if self.waited == PATIENCE.len() || (self.waited >= CALM && self.goal().is_ok()) {
             return None;
         }
         let span = PATIENCE[self.waited];

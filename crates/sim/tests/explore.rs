@@ -15,8 +15,8 @@ fn run(scope: &Scope) {
         Ok(found) => println!("{} with {} faults: states {} transitions {} depth {} ends {} in {:?}", scope.name, scope.faults, found.states, found.transitions, found.depth, found.ends, started.elapsed()),
         Err(bad) => {
             let (story, _) = tell(scope, &bad.departures);
-            println!("{:#?}\n{}", bad.departures, story.join("\n"));
-            panic!("{}: {}", scope.name, bad.violation);
+            let from = story.len().saturating_sub(30); println!("{}", story[from..].iter().map(|line| line.chars().take(300).collect::<String>()).collect::<Vec<_>>().join("\n"));
+            println!("FAILED {}: {}", scope.name, bad.violation.property);
         }
     }
 }

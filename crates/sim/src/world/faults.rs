@@ -64,6 +64,8 @@ pub struct Standing {
     pub stuck: BTreeSet<String>,
     /// Members whose data were destroyed by a fault.
     pub destroyed: BTreeSet<String>,
+    /// The status was lost: what stood in nothing but status is for a human to say again.
+    pub forgotten: bool,
     alarmed: BTreeSet<String>,
 }
 
@@ -188,6 +190,7 @@ impl World {
                     }
                     Ok(new)
                 });
+                self.faults.forgotten |= had && lost.is_ok();
                 had && lost.is_ok()
             }
         }

@@ -32,7 +32,9 @@ pub struct Operator {
     pub conflicts: BTreeSet<String>,
     /// Its view is an earlier one in the next pass, of one kind.
     pub stale: Option<(Kind, u64)>,
-    /// What it saw when it last had nothing to do.
+    /// Its view was old, or a request of this pass met another fate than it should: it looks again in any case.
+    pub troubled: bool,
+    /// What it saw when it last could do nothing more.
     pub rested_on: Option<u64>,
 }
 
@@ -109,14 +111,10 @@ impl World {
         let truth = Truth::of(self);
         let mut told = told(&plan);
         self.oracle.plan(&seen, &plan, &status, &truth);
-        let quiet = quorate_manifests::request::write_status(&cluster, &status).is_none();
         let Some(cluster) = self.write_status(&cluster, &status, &plan.latches) else {
             return format!("{told}; status was not written");
         };
         if plan.effects.is_empty() {
-            if quiet && stale.is_none() {
-                self.operator.rested_on = Some(self.sight());
-            }
             return told;
         }
         if stale.is_some() {
