@@ -26,8 +26,10 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
 
 fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
     if draft.record.is_in_memory() {
-        // A Pod may stay while its memory goes, when its node restarts.
-        return draft.pod(voter).is_none() || guard_misses_data(draft, voter);
+        // A Pod may stay while its memory goes, when its node restarts. Before it is marked its guard takes that for a first
+        // start, and etcd refuses.
+        let forgot = draft.pod(voter).is_some_and(|pod| pod.already_bootstrapped && !pod.ready);
+        return draft.pod(voter).is_none() || guard_misses_data(draft, voter) || forgot;
     }
     let never_started = draft.listed(voter).is_some_and(|listed| !listed.started);
     never_started && (guard_misses_data(draft, voter) || draft.lost_its_volume(voter))

@@ -7,13 +7,13 @@
 //! from every state that can be reached, with faults off, the goal is reached.
 
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 
 use quorate_model::Step;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::oracle::{Property, Violation};
+use crate::history::{Broken, Departure, History, What};
+use crate::oracle::Property;
 use crate::world::World;
 use crate::world::faults::Fault;
 
@@ -54,39 +54,8 @@ pub struct Explored {
     pub cut: bool,
 }
 
-/// A departure from what is due, and when.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Departure {
-    /// After so many steps.
-    pub after: usize,
-    /// What.
-    pub what: What,
-}
-
-/// What departs from what is due.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum What {
-    /// A fault strikes.
-    Fault(Fault),
-    /// The next edit is made.
-    Edit,
-}
-
-/// A history that ends badly.
-#[derive(Clone, Debug)]
-pub struct Counterexample {
-    /// What was violated.
-    pub violation: Violation,
-    /// How it came about.
-    pub departures: Vec<Departure>,
-}
-
-/// More steps than any history of a small scope has: past it something runs in circles.
-const CIRCLES: usize = 3000;
-
 /// Explores a scope; the first violation ends it.
-pub fn explore(scope: &Scope) -> Result<Explored, Box<Counterexample>> {
+pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
     let mut explored = Explored::default();
     // By which run each state was met.
     let mut known: HashMap<(u64, u32, usize), usize> = HashMap::new();
@@ -101,7 +70,7 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Counterexample>> {
                 Entry::Occupied(met) if *met.get() < run => break,
                 Entry::Occupied(_) => {
                     world.oracle.object_to(Property::GoalIsReached, "it goes round in circles");
-                    world.accuse(&departures)?;
+                    accuse(scope, &world, &departures)?;
                 }
             }
             explored.states += 1;
@@ -112,30 +81,30 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Counterexample>> {
             }
             for what in scope.departures(&world, faults, edits) {
                 let mut other = world.fork();
-                if !what.happen(&mut other, scope, edits) {
+                if !what.happen(&mut other) {
                     continue;
                 }
                 explored.transitions += 1;
                 let mut departures: Vec<Departure> = departures.clone();
                 departures.push(Departure { after: depth, what: what.clone() });
-                other.accuse(&departures)?;
+                accuse(scope, &other, &departures)?;
                 let (faults, edits) = match what {
                     What::Fault(_) => (faults - 1, edits),
-                    What::Edit => (faults, edits + 1),
+                    What::Edit(_) | What::Delete => (faults, edits + 1),
                 };
                 open.push((other, faults, edits, departures, depth));
             }
             let went = world.go();
             depth += 1;
             explored.transitions += 1;
-            world.accuse(&departures)?;
+            accuse(scope, &world, &departures)?;
             if went.is_none() {
                 if edits < scope.edits.len() {
                     // Its edits are still to come.
                     break;
                 }
                 world.judge_rest();
-                world.accuse(&departures)?;
+                accuse(scope, &world, &departures)?;
                 explored.ends += 1;
                 explored.covered.extend(world.covered.iter().copied());
                 break;
@@ -145,84 +114,22 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Counterexample>> {
     Ok(explored)
 }
 
-/// Tells a history again: every step in words, and what was violated.
-pub fn tell(scope: &Scope, departures: &[Departure]) -> (Vec<String>, Option<Violation>) {
-    let mut world = scope.start();
-    let mut story = Vec::new();
-    let (mut edits, mut depth) = (0, 0);
-    let mut left = departures.iter().peekable();
-    loop {
-        while let Some(departure) = left.next_if(|departure| departure.after <= depth) {
-            let told = match &departure.what {
-                What::Fault(fault) => format!("FAULT: {fault}"),
-                What::Edit => format!("EDIT: {}", scope.edits.get(edits).map(ToString::to_string).unwrap_or_default()),
-            };
-            let happened = departure.what.happen(&mut world, scope, edits);
-            edits += usize::from(departure.what == What::Edit);
-            story.push(if happened { told } else { format!("{told} (nothing to strike)") });
-        }
-        if world.oracle.violation().is_some() {
-            break;
-        }
-        let Some(told) = world.go() else { break };
-        story.push(told);
-        depth += 1;
-        if depth > CIRCLES {
-            world.oracle.object_to(Property::GoalIsReached, "it goes on for ever");
-        }
-    }
-    world.judge_rest();
-    let violation = world.oracle.violation().cloned();
-    story.extend(violation.iter().map(|violation| format!("VIOLATED {violation}")));
-    (story, violation)
-}
-
-/// How often each departure is among those of a scope, for reports.
-pub fn count(departures: &[Departure]) -> BTreeMap<String, usize> {
-    let mut count = BTreeMap::new();
-    for departure in departures {
-        *count.entry(format!("{:?}", departure.what)).or_default() += 1;
-    }
-    count
-}
-
 impl Scope {
-    /// The world before anything is explored.
-    pub fn start(&self) -> World {
-        let mut specs = self.before.iter().chain([&self.spec]);
-        let mut world = World::new(specs.next().expect("there is one at least"));
-        for spec in specs {
-            while world.go().is_some() {}
-            world.apply(spec).expect("the specs of a scope are valid");
-        }
-        world.covered.clear();
-        world
+    fn start(&self) -> World {
+        let Self { before, spec, .. } = self.clone();
+        History { before, spec, departures: Vec::new() }.start()
     }
 
     fn departures(&self, world: &World, faults: u32, edits: usize) -> Vec<What> {
-        let edit = (edits < self.edits.len()).then_some(What::Edit);
+        let edit = self.edits.get(edits).cloned().map(What::Edit);
         let faults = if faults > 0 { world.faults() } else { Vec::new() };
         let faults = faults.into_iter().filter(|fault| (self.strikes)(fault)).map(What::Fault);
         faults.chain(edit).collect()
     }
 }
 
-impl What {
-    fn happen(&self, world: &mut World, scope: &Scope, edits: usize) -> bool {
-        match self {
-            Self::Fault(fault) => world.strike(fault),
-            Self::Edit => scope.edits.get(edits).is_some_and(|spec| world.apply(spec).is_ok()),
-        }
-    }
-}
-
-impl World {
-    fn accuse(&self, departures: &[Departure]) -> Result<(), Box<Counterexample>> {
-        match self.oracle.violation() {
-            None => Ok(()),
-            Some(violation) => {
-                Err(Box::new(Counterexample { violation: violation.clone(), departures: departures.to_vec() }))
-            }
-        }
-    }
+fn accuse(scope: &Scope, world: &World, departures: &[Departure]) -> Result<(), Box<Broken>> {
+    let Some(violation) = world.oracle.violation().cloned() else { return Ok(()) };
+    let Scope { before, spec, .. } = scope.clone();
+    Err(Box::new(Broken { violation, history: History { before, spec, departures: departures.to_vec() } }))
 }

@@ -3,8 +3,8 @@
 
 use std::hash::{Hash, Hasher};
 
-use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use quorate_model::Instant;
+use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;
 
 /// Fields that differ between two paths to one state and change nothing of what follows.

@@ -1,12 +1,10 @@
 //! Where everything must end once faults have ended: what the spec asks for, and nothing beside it.
 
-use std::collections::BTreeSet;
-
 use quorate_localkube::fields::{condition, deleting, name};
 use quorate_manifests::Kind;
-use quorate_model::Span;
 use quorate_model::record::Stage;
 use quorate_model::target::{Medium, Retention};
+use quorate_model::{Record, Span};
 
 use crate::oracle::Property;
 use crate::world::World;
@@ -18,34 +16,23 @@ impl World {
         if deleting(&cluster) {
             return Err("the cluster is still being deleted".to_owned());
         }
-        if self.is_paused() || self.faults.forgotten {
-            return Ok(());
-        }
-        let record = self.record();
-        let Some(target) = &record.target else { return Err("no target is committed".to_owned()) };
-        let lost: BTreeSet<&String> = self
-            .faults
-            .destroyed
-            .iter()
-            .filter(|member| record.members.keys().any(|name| name.as_str() == *member))
-            .collect();
-        if !lost.is_empty() && target.storage.medium == Medium::Disk {
-            // Data that a fault destroyed come back by no rule of ours: that nothing else is lost is all that is asked.
-            return Ok(());
-        }
-        let cluster = self.cluster().ok_or("the cluster can not be read")?;
+        let (record, cluster) = (self.record(), self.cluster().ok_or("the cluster can not be read")?);
         let wanted = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
+        let pods = self.names(Kind::Pod);
+        if self.is_paused() || self.is_past_help(&record) {
+            return Ok(());
+        }
+        if wanted == 0 {
+            return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
+        }
+        let target = record.target.as_ref().ok_or("no target is committed")?;
         let voters: Vec<&str> = record.voters().map(|name| name.as_str()).collect();
         let stray = record.members.iter().find(|(_, member)| member.stage != Stage::Voter);
         if let Some((name, member)) = stray {
             return Err(format!("{name} is still {:?}", member.stage));
         }
-        if wanted > 0 && voters.len() != wanted {
+        if voters.len() != wanted {
             return Err(format!("{} voters instead of {wanted}", voters.len()));
-        }
-        let pods = self.names(Kind::Pod);
-        if wanted == 0 {
-            return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
         }
         if pods != voters {
             return Err(format!("Pods {pods:?} for voters {voters:?}"));
@@ -75,6 +62,22 @@ impl World {
         Ok(())
     }
 
+    /// What no rule of ours can make good: that nothing else is lost is all that is asked.
+    fn is_past_help(&self, record: &Record) -> bool {
+        let Some(target) = &record.target else { return self.faults.forgotten };
+        let mut destroyed = self.faults.destroyed.iter();
+        let of_ours = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
+        match target.storage.medium {
+            // Data that a fault destroyed on a disk are for a human to give up.
+            Medium::Disk => self.faults.forgotten || of_ours,
+            // In memory they are gone with the Pod, and with a quorum of them the cluster; one or two are never restarted.
+            Medium::Memory => {
+                let leads = record.cluster_id.and_then(|id| self.etcd.group(id)?.leader()).is_some();
+                self.faults.forgotten || !leads || record.voters().count() <= 2
+            }
+        }
+    }
+
     /// E1 and E2, when everything is at rest and nothing goes wrong any more.
     pub fn judge_rest(&mut self) {
         if self.oracle.violation().is_some() {
@@ -101,8 +104,14 @@ impl World {
             .map(|change| {
                 let before = change.before.as_deref().cloned().unwrap_or_default();
                 let patch = json_patch::diff(&before, &change.object);
-                let fields = patch.iter().map(ToString::to_string).filter(|field| !field.contains("resourceVersion"));
-                format!("{} {}: {}", change.resource.plural, name(&change.object), fields.collect::<Vec<_>>().join(" "))
+                let fields =
+                    patch.iter().map(ToString::to_string).filter(|field| !field.contains("resourceVersion"));
+                format!(
+                    "{} {}: {}",
+                    change.resource.plural,
+                    name(&change.object),
+                    fields.collect::<Vec<_>>().join(" ")
+                )
             })
             .collect()
     }

@@ -244,7 +244,8 @@ impl World {
         let there = self.object(write.kind, &write.name);
         match &write.act {
             Act::Create(_) => {
-                let again = self.oracle.volumes_used.contains(&write.name);
+                // With status everything that remembers a name may be gone.
+                let again = self.oracle.volumes_used.contains(&write.name) && !self.faults.forgotten;
                 if write.kind == Kind::Volume && there.is_none() && again {
                     let how = format!("volume {} is made again after it was used", write.name);
                     self.oracle.object_to(Property::NamesAreUsedOnce, how);
@@ -280,7 +281,8 @@ impl World {
         let ours = match write.kind {
             Kind::Cluster => uid(there) == own,
             Kind::Volume => {
-                let adopts = cluster.is_some_and(|cluster| annotation(&cluster, quorate_api::keys::ADOPT).is_some());
+                let adopts =
+                    cluster.is_some_and(|cluster| annotation(&cluster, quorate_api::keys::ADOPT).is_some());
                 adopts || annotation(there, quorate_api::keys::CLUSTER_UID) == Some(&own)
             }
             Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
@@ -305,7 +307,8 @@ impl World {
         let served = group.is_some_and(|group| group.writes().next().is_some());
         if leaves {
             if keeps && served {
-                self.oracle.object_to(Property::DataOutliveMembers, format!("the data of {member} were to be kept"));
+                self.oracle
+                    .object_to(Property::DataOutliveMembers, format!("the data of {member} were to be kept"));
             }
             return;
         }
@@ -338,7 +341,11 @@ impl World {
         if let Some(latched) = record.cluster_id {
             let others = self.etcd.groups().filter(|group| group.id() != latched && group.leader().is_some());
             for other in others {
-                let ours = other.conf().members.values().any(|peer| record.members.keys().any(|name| peer.name == name.as_str()));
+                let ours = other
+                    .conf()
+                    .members
+                    .values()
+                    .any(|peer| record.members.keys().any(|name| peer.name == name.as_str()));
                 if ours {
                     let how = format!("cluster {} has a leader beside the latched {latched}", other.id());
                     found.push((Property::OneClusterId, how));

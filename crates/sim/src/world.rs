@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
-use quorate_localkube::fields::{name, uid};
+use quorate_localkube::fields::{deleting, name, uid};
 use quorate_localkube::store::{Change, Clock, Part, Uids};
 use quorate_localkube::{ResourceKey, Store};
 use quorate_manifests::Kind;
@@ -35,8 +35,7 @@ use wire::{Call, Fate};
 
 /// How far the clock is put forward when all is at rest and the goal is not reached: past etcd's health interval, and past
 /// the planner's deadlines for learners.
-const PATIENCE: [Span; 4] =
-    [Span::seconds(6), Span::seconds(60), Span::seconds(601), Span::seconds(3601)];
+const PATIENCE: [Span; 4] = [Span::seconds(6), Span::seconds(60), Span::seconds(601), Span::seconds(3601)];
 
 /// How many of these are waited for at the goal, too: what time alone changes is told by then.
 const CALM: usize = 2;
@@ -136,7 +135,8 @@ impl World {
     pub fn apply(&self, spec: &Value) -> Result<(), String> {
         let key = key(Kind::Cluster, &self.at, &self.at.name);
         let done = if self.store.get(&key).is_none() {
-            let object = json!({ "metadata": { "name": self.at.name, "namespace": self.at.namespace }, "spec": spec });
+            let object =
+                json!({ "metadata": { "name": self.at.name, "namespace": self.at.namespace }, "spec": spec });
             self.store.create(&key.resource, &key.namespace, object, false)
         } else {
             self.store.modify(&key, Part::Main, false, |old| {
@@ -146,6 +146,24 @@ impl World {
             })
         };
         done.map(drop).map_err(|error| error.message)
+    }
+
+    /// Changes the spec by a merge patch, if the API server lets it.
+    pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
+        self.waited = 0;
+        self.operator.rested_on = None;
+        if self.object(Kind::Cluster, &self.at.name).is_none() {
+            Err("it is gone".to_owned())
+        } else {
+            self.apply(spec)
+        }
+    }
+
+    /// Deletes the cluster, as a user does; `false` if it is not there, or going already.
+    pub fn delete(&mut self) -> bool {
+        let cluster = self.object(Kind::Cluster, &self.at.name).filter(|cluster| !deleting(cluster));
+        self.waited = 0;
+        cluster.is_some_and(|cluster| kubelet::delete(&self.store, Kind::Cluster, &cluster, None))
     }
 
     /// The next thing that is due, in words; `None` once everything is at rest.
@@ -309,7 +327,10 @@ impl World {
             .collect();
         let mut any = false;
         for cluster in serving {
-            let news = self.etcd.group(cluster).is_some_and(|group| !matches!(group.log().last(), Some(Entry::Write(_))));
+            let news = self
+                .etcd
+                .group(cluster)
+                .is_some_and(|group| !matches!(group.log().last(), Some(Entry::Write(_))));
             if news && self.etcd.write(cluster, self.writes) {
                 self.oracle.acknowledged(self.writes, cluster, &self.cluster_uid());
                 self.writes += 1;
@@ -327,5 +348,7 @@ impl World {
 
 fn reads(clock: &Arc<AtomicI64>) -> Clock {
     let clock = Arc::clone(clock);
-    Arc::new(move || Timestamp::from_millisecond(clock.load(Ordering::Relaxed)).unwrap_or(Timestamp::UNIX_EPOCH))
+    Arc::new(move || {
+        Timestamp::from_millisecond(clock.load(Ordering::Relaxed)).unwrap_or(Timestamp::UNIX_EPOCH)
+    })
 }

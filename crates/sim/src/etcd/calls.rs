@@ -151,8 +151,12 @@ impl Etcd {
         };
         if !peer.is_learner {
             // `IsReadyToRemoveVotingMember`: the started among the rest must be a quorum of the rest.
-            let rest: Vec<&Peer> =
-                conf.members.iter().filter(|(other, peer)| **other != id && !peer.is_learner).map(|(_, peer)| peer).collect();
+            let rest: Vec<&Peer> = conf
+                .members
+                .iter()
+                .filter(|(other, peer)| **other != id && !peer.is_learner)
+                .map(|(_, peer)| peer)
+                .collect();
             let started = rest.iter().filter(|peer| peer.started).count();
             // The last of all may not be removed either: nothing would be left to decide.
             if started < quorate_model::quorum::quorum(rest.len()) {

@@ -87,10 +87,8 @@ impl Etcd {
         let conf = group.conf_at(own.len);
         // A member that joins knows of nobody before its first entries.
         let knows = own.len > 0 || group.founders.members.contains_key(&candidate);
-        let votes = self
-            .up(cluster)
-            .filter(|(_, _, dir)| conf.is_voter(dir.member) && dir.len <= own.len)
-            .count();
+        let votes =
+            self.up(cluster).filter(|(_, _, dir)| conf.is_voter(dir.member) && dir.len <= own.len).count();
         knows && conf.is_voter(candidate) && votes >= conf.quorum()
     }
 
@@ -167,7 +165,8 @@ impl Etcd {
             .collect();
         for at in &gone {
             if let Some(process) = self.processes.get_mut(at) {
-                process.state = State::Ended("the member has been permanently removed from the cluster".to_owned());
+                process.state =
+                    State::Ended("the member has been permanently removed from the cluster".to_owned());
                 process.serves = false;
                 process.since = now;
             }

@@ -79,7 +79,9 @@ impl Etcd {
             .collect();
         let own = founding_id(&launch.url, &launch.token);
         // `isMemberBootstrapped`: the first peer that answers is believed.
-        let known = self.peer_conf(launch).is_some_and(|(_, conf)| conf.members.get(&own).is_some_and(|peer| peer.started));
+        let known = self
+            .peer_conf(launch)
+            .is_some_and(|(_, conf)| conf.members.get(&own).is_some_and(|peer| peer.started));
         if known {
             return Err(format!("member {} has already been bootstrapped", launch.name));
         }

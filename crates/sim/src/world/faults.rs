@@ -10,11 +10,11 @@ use quorate_model::Effect;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::World;
 use super::kubelet::delete;
 use super::objects::{KINDS, key, resource};
 use super::operator::{At, Operator};
 use super::wire::Fate;
-use super::World;
 use crate::etcd::State;
 
 /// A deviation from the fair schedule.
@@ -118,11 +118,13 @@ impl World {
         }
         faults.extend(self.names(Kind::Volume).into_iter().map(Fault::LoseVolume));
         for kind in [Kind::Service, Kind::Budget, Kind::Pod] {
-            let touched = self.names(kind).into_iter().map(|named| Fault::Touch(kind.as_str().to_owned(), named));
+            let touched =
+                self.names(kind).into_iter().map(|named| Fault::Touch(kind.as_str().to_owned(), named));
             faults.extend(touched);
         }
         for kind in [Kind::Service, Kind::Budget] {
-            let gone = self.names(kind).into_iter().map(|named| Fault::Remove(kind.as_str().to_owned(), named));
+            let gone =
+                self.names(kind).into_iter().map(|named| Fault::Remove(kind.as_str().to_owned(), named));
             faults.extend(gone);
         }
         faults.push(Fault::LoseStatus);
@@ -170,7 +172,8 @@ impl World {
             Fault::Wipe(member) => self.wipe(member),
             Fault::Alarm(member) => {
                 let at = self.process_of(member);
-                let process = at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| process.alarms.is_empty());
+                let process =
+                    at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| process.alarms.is_empty());
                 let struck = process.map(|process| process.alarms.push("alarm NoSpace".to_owned())).is_some();
                 struck && self.faults.alarmed.insert(member.clone())
             }
@@ -211,8 +214,12 @@ impl World {
             }
             return Some(format!("the alarm of {member} is cleared"));
         }
-        let hindered: Vec<String> =
-            self.etcd.processes().filter(|(_, process)| process.cut || process.lags).map(|(at, _)| at.to_owned()).collect();
+        let hindered: Vec<String> = self
+            .etcd
+            .processes()
+            .filter(|(_, process)| process.cut || process.lags)
+            .map(|(at, _)| at.to_owned())
+            .collect();
         let at = hindered.first()?;
         let process = self.etcd.process_mut(at)?;
         (process.cut, process.lags) = (false, false);
@@ -242,7 +249,8 @@ impl World {
     }
 
     fn process_of(&self, member: &str) -> Option<String> {
-        let (at, _) = self.pods.iter().find(|(at, pod)| pod.member == member && self.etcd.process(at).is_some())?;
+        let (at, _) =
+            self.pods.iter().find(|(at, pod)| pod.member == member && self.etcd.process(at).is_some())?;
         Some(at.clone())
     }
 
@@ -251,13 +259,18 @@ impl World {
             return false;
         }
         let Some(pod) = self.pod(member) else { return false };
+        if self.pods.get(uid(&pod)).is_some_and(|running| running.dir.starts_with("memory of")) {
+            self.faults.destroyed.insert(member.to_owned());
+        }
         self.pods.remove(uid(&pod));
         self.etcd.stop(uid(&pod));
         delete(&self.store, Kind::Pod, &pod, Some(0))
     }
 
     fn kill_process(&mut self, member: &str) -> bool {
-        let Some(process) = self.process_of(member).and_then(|at| self.etcd.process_mut(&at)) else { return false };
+        let Some(process) = self.process_of(member).and_then(|at| self.etcd.process_mut(&at)) else {
+            return false;
+        };
         if process.state != State::Running || process.cut {
             return false;
         }
@@ -288,7 +301,9 @@ impl World {
     }
 
     fn wipe(&mut self, member: &str) -> bool {
-        let Some((at, running)) = self.pods.iter().find(|(_, pod)| pod.member == member) else { return false };
+        let Some((at, running)) = self.pods.iter().find(|(_, pod)| pod.member == member) else {
+            return false;
+        };
         let (at, dir) = (at.clone(), running.dir.clone());
         if self.faults.stuck.contains(member) {
             return false;
@@ -317,7 +332,32 @@ impl World {
             }
             Ok(new)
         });
-        touched.is_ok() && !self.store.get(&key(kind, &self.at, named)).is_some_and(|object| deleting(&object))
+        touched.is_ok()
+            && !self.store.get(&key(kind, &self.at, named)).is_some_and(|object| deleting(&object))
+    }
+}
+
+impl Fault {
+    /// Its kind, for counting.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Crash => "crash",
+            Self::Fate(fate) => fate.as_str(),
+            Self::Stale(..) => "stale view",
+            Self::TimeTravel(..) => "time travel",
+            Self::KillPod(_) => "kill Pod",
+            Self::KillProcess(_) => "kill etcd",
+            Self::Slow(_) => "slow Pod",
+            Self::LoseNode(_) => "lose node",
+            Self::Cut(_) => "partition",
+            Self::Lag(_) => "lagging member",
+            Self::LoseVolume(_) => "lose volume",
+            Self::Wipe(_) => "wipe volume",
+            Self::Alarm(_) => "alarm",
+            Self::Touch(..) => "touch object",
+            Self::Remove(..) => "remove object",
+            Self::LoseStatus => "lose status",
+        }
     }
 }
 
@@ -326,7 +366,9 @@ impl fmt::Display for Fault {
         match self {
             Self::Crash => f.write_str("the operator dies and starts anew"),
             Self::Fate(fate) => write!(f, "the next request: {}", fate.as_str()),
-            Self::Stale(kind, back) => write!(f, "the operator sees every {kind} as it was {back} changes ago"),
+            Self::Stale(kind, back) => {
+                write!(f, "the operator sees every {kind} as it was {back} changes ago")
+            }
             Self::TimeTravel(kind, back) => {
                 write!(f, "the operator starts anew and sees every {kind} as it was {back} changes ago")
             }

@@ -14,8 +14,8 @@ use quorate_manifests::pod::{ETCD, GUARD};
 use quorate_model::{GuardVerdict, PeerUrl};
 use serde_json::{Value, json};
 
-use super::objects::resource;
 use super::World;
+use super::objects::resource;
 use crate::etcd::{Launch, State, version_of_image};
 
 /// A Pod that a kubelet has taken on.
@@ -70,12 +70,17 @@ impl World {
 
     /// Objects go with the cluster that owns them; data go with their volume.
     fn collect_garbage(&mut self) -> bool {
-        let owners: BTreeSet<String> =
-            self.store.objects(&resource(Kind::Cluster)).iter().map(|cluster| uid(cluster).to_owned()).collect();
+        let owners: BTreeSet<String> = self
+            .store
+            .objects(&resource(Kind::Cluster))
+            .iter()
+            .map(|cluster| uid(cluster).to_owned())
+            .collect();
         let mut any = false;
         for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
             for object in self.store.objects(&resource(kind)) {
-                let mut of = items(&object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
+                let mut of =
+                    items(&object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
                 if of.next().is_some_and(|of| !owners.contains(of)) && !deleting(&object) {
                     any |= delete(&self.store, kind, &object, None);
                 }
@@ -101,7 +106,8 @@ impl World {
             if !deleting(&volume) || used {
                 continue;
             }
-            let key = ObjectKey::new(resource(Kind::Volume), text(&volume, "/metadata/namespace"), name(&volume));
+            let key =
+                ObjectKey::new(resource(Kind::Volume), text(&volume, "/metadata/namespace"), name(&volume));
             let freed = self.store.modify(&key, Part::Main, false, |old| {
                 let mut new = old.clone();
                 if let Some(metadata) = new["metadata"].as_object_mut() {
@@ -237,7 +243,8 @@ impl World {
         let process = self.etcd.process(at);
         let cut = process.is_some_and(|process| process.cut);
         let ready = !cut && self.etcd.status(at).is_ok_and(|status| !status.is_learner);
-        let ended = |words: &str| json!({ "terminated": { "exitCode": 1, "message": words, "reason": "Error" } });
+        let ended =
+            |words: &str| json!({ "terminated": { "exitCode": 1, "message": words, "reason": "Error" } });
         let waits = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
         let container = |name: &str, state: Value, last: Option<Value>, restarts: u32| {
             json!({

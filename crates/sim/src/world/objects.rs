@@ -163,7 +163,8 @@ fn parse<K: DeserializeOwned>(cache: &mut Cache<K>, objects: &[Arc<Value>]) -> V
     let mut parsed = Vec::with_capacity(objects.len());
     for object in objects {
         let version = text(object, "/metadata/resourceVersion");
-        let known = cache.get(name(object)).filter(|(known, _)| known == version).map(|(_, known)| known.clone());
+        let known =
+            cache.get(name(object)).filter(|(known, _)| known == version).map(|(_, known)| known.clone());
         let one = known.unwrap_or_else(|| {
             let one = K::deserialize(object.as_ref());
             let one = Arc::new(one.expect("the store holds what the API server let through"));

@@ -9,7 +9,9 @@ use std::sync::Arc;
 use quorate_api::{EtcdCluster, keys};
 use quorate_localkube::fields::{items, label, name, text, uid};
 use quorate_manifests::certificate::{self, Certificate, Pair};
-use quorate_manifests::{Act, Context, Defaults, Kind, Request, Sight, Situation, Write, request, snapshot, status};
+use quorate_manifests::{
+    Act, Context, Defaults, Kind, Request, Sight, Situation, Write, request, snapshot, status,
+};
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, Said};
 use quorate_model::{Effect, MemberName, Plan, Snapshot, Step};
 use quorate_planner::plan;
@@ -105,8 +107,13 @@ impl World {
         };
         seen.etcd = self.look(&seen);
         let plan = plan(&seen, self.now);
-        let situation =
-            Situation { cluster: &cluster, snapshot: &seen, refused: refused.as_ref(), plan: &plan, now: self.now };
+        let situation = Situation {
+            cluster: &cluster,
+            snapshot: &seen,
+            refused: refused.as_ref(),
+            plan: &plan,
+            now: self.now,
+        };
         let status = status(&situation);
         let truth = Truth::of(self);
         let mut told = told(&plan);
@@ -145,7 +152,11 @@ impl World {
                 self.read_again(Kind::Cluster, &self.at.name.clone());
                 None
             }
-            Outcome::Done(None) | Outcome::Exists | Outcome::Missing | Outcome::Refused(_) | Outcome::Unknown => None,
+            Outcome::Done(None)
+            | Outcome::Exists
+            | Outcome::Missing
+            | Outcome::Refused(_)
+            | Outcome::Unknown => None,
         }
     }
 
@@ -288,9 +299,11 @@ impl World {
         match kind {
             Kind::Volume => label(object, keys::CLUSTER) == Some(&self.at.name),
             Kind::Cluster => uid(object) == seen.uid.as_str(),
-            Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => items(object, "/metadata/ownerReferences")
-                .iter()
-                .any(|owner| text(owner, "/uid") == seen.uid.as_str()),
+            Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
+                items(object, "/metadata/ownerReferences")
+                    .iter()
+                    .any(|owner| text(owner, "/uid") == seen.uid.as_str())
+            }
         }
     }
 
@@ -302,7 +315,8 @@ impl World {
             let Some((kind, named)) = parse_object(&object) else { continue };
             let there = self.store.get(&key(kind, &self.at, &named));
             let foreign = there.is_some_and(|there| {
-                let mut owners = items(&there, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
+                let mut owners =
+                    items(&there, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
                 !owners.any(|owner| owner == uid)
             });
             if foreign {
@@ -325,9 +339,11 @@ impl World {
     /// Every member for itself, then one of them for the list by quorum: the leader, else a voter that follows one.
     fn look(&self, seen: &Snapshot) -> Etcd {
         let asked = seen.pods.iter().filter(|(_, pod)| pod.ip.is_some() && !pod.finished);
-        let answers: BTreeMap<MemberName, Answer> =
-            asked.map(|(member, pod)| (member.clone(), Answer { at: self.now, said: self.ask(pod) })).collect();
-        let said = || answers.iter().filter_map(|(member, answer)| Some((member, answer.said.as_ref().ok()?)));
+        let answers: BTreeMap<MemberName, Answer> = asked
+            .map(|(member, pod)| (member.clone(), Answer { at: self.now, said: self.ask(pod) }))
+            .collect();
+        let said =
+            || answers.iter().filter_map(|(member, answer)| Some((member, answer.said.as_ref().ok()?)));
         let leads = said().find(|(_, said)| said.leader == Some(said.member_id));
         let via = leads.or_else(|| said().find(|(_, said)| said.leader.is_some() && !said.is_learner));
         let list = match via {

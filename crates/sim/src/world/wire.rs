@@ -50,7 +50,9 @@ pub enum Call {
 }
 
 /// What becomes of the next request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Fate {
     /// It arrives, and so does the reply.
     #[default]
