@@ -408,6 +408,29 @@ impl Effect {
     }
 }
 
+impl Unsafe {
+    /// Its name in metrics.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::NotASeed(_) => "NotASeed",
+            Self::NotRecorded(_) => "NotRecorded",
+            Self::NotItsVolume(_) => "NotItsVolume",
+            Self::NotSeen(_) => "NotSeen",
+            Self::ChangeOutstanding(_) => "ChangeOutstanding",
+            Self::SecondDisruption(_) => "SecondDisruption",
+            Self::VoterUnhealthy(_) => "VoterUnhealthy",
+            Self::NotThatMember(_) => "NotThatMember",
+            Self::NoFreshList => "NoFreshList",
+            Self::StillListed(_) => "StillListed",
+            Self::PodNotGone(_) => "PodNotGone",
+            Self::DataKept(_) => "DataKept",
+            Self::NoQuorum => "NoQuorum",
+            Self::WouldLoseQuorum { .. } => "WouldLoseQuorum",
+            Self::SplitBrain => "SplitBrain",
+        }
+    }
+}
+
 impl Step {
     /// Every step.
     pub const ALL: [Self; 37] = [

@@ -7,7 +7,6 @@ use kube::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, EtcdCluster, Reason};
 use quorate_manifests::{EventText, Invalid};
-use quorate_model::effect::Unsafe;
 use quorate_model::{Instant, Plan, Snapshot, Waiting};
 
 use crate::cluster::Shared;
@@ -78,27 +77,7 @@ pub(crate) fn show(shared: &Shared, seen: &Snapshot, plan: &Plan, now: Instant) 
     shared.metrics.cluster(&seen.cluster, figures);
     for waiting in &plan.waiting {
         if let Waiting::Unsafe(why) = waiting {
-            shared.metrics.refusal(label(why));
+            shared.metrics.refusal(why.name());
         }
-    }
-}
-
-fn label(why: &Unsafe) -> &'static str {
-    match why {
-        Unsafe::NotASeed(_) => "NotASeed",
-        Unsafe::NotRecorded(_) => "NotRecorded",
-        Unsafe::NotItsVolume(_) => "NotItsVolume",
-        Unsafe::NotSeen(_) => "NotSeen",
-        Unsafe::ChangeOutstanding(_) => "ChangeOutstanding",
-        Unsafe::SecondDisruption(_) => "SecondDisruption",
-        Unsafe::VoterUnhealthy(_) => "VoterUnhealthy",
-        Unsafe::NotThatMember(_) => "NotThatMember",
-        Unsafe::NoFreshList => "NoFreshList",
-        Unsafe::StillListed(_) => "StillListed",
-        Unsafe::PodNotGone(_) => "PodNotGone",
-        Unsafe::DataKept(_) => "DataKept",
-        Unsafe::NoQuorum => "NoQuorum",
-        Unsafe::WouldLoseQuorum { .. } => "WouldLoseQuorum",
-        Unsafe::SplitBrain => "SplitBrain",
     }
 }

@@ -4,6 +4,9 @@
 //! The check and the act are not one: between them the world may move. The policy is to never make a known bad
 //! situation worse, and to let etcd's own reconfiguration check and Kubernetes' preconditions refuse the rest.
 
+#[cfg(feature = "mutants")]
+pub mod mutants;
+
 use std::collections::BTreeSet;
 
 use quorate_model::effect::{Boot, Unsafe};
@@ -28,11 +31,20 @@ pub struct Scene<'a> {
 
 type Judged = Result<(), Unsafe>;
 
+/// Every check ends here, so that a test can take any one of them away and show what it is for.
+fn forbid(why: Unsafe) -> Judged {
+    #[cfg(feature = "mutants")]
+    if mutants::is_off(&why) {
+        return Ok(());
+    }
+    Err(why)
+}
+
 /// Whether an effect may be carried out.
 pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
     // R12. Deleting the cluster is a human's word, and takes all of it.
     if !scene.seen.deleting && is_split(scene.seen, scene.now) {
-        return Err(Unsafe::SplitBrain);
+        forbid(Unsafe::SplitBrain)?;
     }
     match effect {
         Effect::AddFinalizer
@@ -94,11 +106,11 @@ pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     let listed_leaving =
         record.leaving().map(|(name, _)| name).find(|name| seen.listed(record, name, now).is_some());
     if let Some(leaving) = listed_leaving {
-        return Err(Unsafe::ChangeOutstanding(leaving.clone()));
+        forbid(Unsafe::ChangeOutstanding(leaving.clone()))?;
     }
     if let Some(learner) = list.members.iter().find(|listed| listed.is_learner) {
         let name = seen.member_of(record, learner).unwrap_or_else(|| MemberName::new(&*learner.name));
-        return Err(Unsafe::ChangeOutstanding(name));
+        forbid(Unsafe::ChangeOutstanding(name))?;
     }
     all_voters_healthy(seen, record, now, None)
 }
@@ -112,7 +124,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     }
     if let Some((joining, _)) = record.joining().filter(|(name, _)| seen.listed(record, name, now).is_some())
     {
-        return Err(Unsafe::ChangeOutstanding(joining.clone()));
+        forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
     if seen.is_healthy(member, now) {
         all_voters_healthy(seen, record, now, Some(member))?;
@@ -122,7 +134,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     if has_quorum(left, of) {
         Ok(())
     } else {
-        Err(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
+        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
     }
 }
 
@@ -137,23 +149,27 @@ fn may_create_volume(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if new && recorded.volume.is_none() && !scene.seen.volumes.contains_key(member) {
         Ok(())
     } else {
-        Err(Unsafe::NotItsVolume(member.clone()))
+        forbid(Unsafe::NotItsVolume(member.clone()))
     }
 }
 
 fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Judged {
     let recorded = recorded(scene, member)?;
-    if recorded.volume.as_ref() == Some(volume) { Ok(()) } else { Err(Unsafe::NotItsVolume(member.clone())) }
+    if recorded.volume.as_ref() == Some(volume) {
+        Ok(())
+    } else {
+        forbid(Unsafe::NotItsVolume(member.clone()))
+    }
 }
 
 /// Only of a voter: the mark is for ever, and makes an empty volume a loss.
 fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     if recorded(scene, member)?.stage != Stage::Voter {
-        return Err(Unsafe::NotRecorded(member.clone()));
+        forbid(Unsafe::NotRecorded(member.clone()))?;
     }
     match scene.seen.pods.get(member) {
         Some(seen) if seen.uid == *pod && !seen.terminating => Ok(()),
-        Some(_) | None => Err(Unsafe::NotSeen(member.clone())),
+        Some(_) | None => forbid(Unsafe::NotSeen(member.clone())),
     }
 }
 
@@ -161,29 +177,29 @@ fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
 fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
     let recorded = recorded(scene, member)?;
     if scene.seen.pods.contains_key(member) {
-        return Err(Unsafe::NotSeen(member.clone()));
+        forbid(Unsafe::NotSeen(member.clone()))?;
     }
     if scene.record.hibernating {
-        return Err(Unsafe::NotRecorded(member.clone()));
+        forbid(Unsafe::NotRecorded(member.clone()))?;
     }
     match (boot, recorded.stage) {
         // R1
         (Boot::New, Stage::Seed) if scene.record.cluster_id.is_none() && scene.record.abandoned.is_none() => {
         }
         (Boot::New, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
-            return Err(Unsafe::NotASeed(member.clone()));
+            forbid(Unsafe::NotASeed(member.clone()))?;
         }
         (Boot::Join, Stage::Joining) => {
             fresh_list(scene.seen, scene.now)?;
             if scene.seen.listed(scene.record, member, scene.now).is_none() {
-                return Err(Unsafe::NotThatMember(member.clone()));
+                forbid(Unsafe::NotThatMember(member.clone()))?;
             }
         }
         (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
         // Only where it may be what the quorum lacks.
         (Boot::Resume, Stage::Joining) if recorded.id.is_some() && scene.seen.list(scene.now).is_none() => {}
         (Boot::Join | Boot::Resume, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
-            return Err(Unsafe::NotRecorded(member.clone()));
+            forbid(Unsafe::NotRecorded(member.clone()))?;
         }
     }
     its_volume(scene, member, recorded.volume.as_ref())
@@ -194,14 +210,14 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
     let Some(seen) = scene.seen.pods.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
     // R3
     if seen.uid != *pod || seen.resource_version != version {
-        return Err(Unsafe::NotSeen(member.clone()));
+        forbid(Unsafe::NotSeen(member.clone()))?;
     }
     if is_free_to_go(scene, member, seen) {
         return Ok(());
     }
     // R5
     if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
-        return Err(Unsafe::SecondDisruption(member.clone()));
+        forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
     may_disturb(scene, member)
 }
@@ -223,7 +239,7 @@ fn is_free_to_go(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
 fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let list = fresh_list(scene.seen, scene.now)?;
     if let Some((joining, _)) = scene.record.joining() {
-        return Err(Unsafe::ChangeOutstanding(joining.clone()));
+        forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
     all_voters_healthy(scene.seen, scene.record, scene.now, Some(member))?;
     let of = list.members.iter().filter(|listed| !listed.is_learner).count();
@@ -234,7 +250,7 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if (of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of) {
         Ok(())
     } else {
-        Err(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
+        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
     }
 }
 
@@ -266,27 +282,30 @@ fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
 fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, version: &str) -> Judged {
     let Some(seen) = scene.seen.volumes.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
     if seen.uid != *volume || seen.resource_version != version {
-        return Err(Unsafe::NotSeen(member.clone()));
+        forbid(Unsafe::NotSeen(member.clone()))?;
     }
     if seen.cluster_uid.as_ref() != Some(&scene.seen.uid) {
-        return Err(Unsafe::NotItsVolume(member.clone()));
+        forbid(Unsafe::NotItsVolume(member.clone()))?;
     }
     if scene.seen.pods.contains_key(member) {
-        return Err(Unsafe::PodNotGone(member.clone()));
+        forbid(Unsafe::PodNotGone(member.clone()))?;
     }
     // An attempt that never got a cluster id never served anybody.
     let never_served = scene.record.cluster_id.is_none() && seen.cluster_id.is_none();
     if scene.seen.deleting {
         let kept = scene.seen.wanted.storage.when_deleted == Retention::Retain && !never_served;
-        return if kept { Err(Unsafe::DataKept(member.clone())) } else { Ok(()) };
+        return if kept { forbid(Unsafe::DataKept(member.clone())) } else { Ok(()) };
     }
     if never_served {
         let decided = scene.record.abandoned.is_some();
-        return if decided { Ok(()) } else { Err(Unsafe::DataKept(member.clone())) };
+        return if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) };
     }
     match recorded(scene, member)?.stage {
         Stage::Leaving(_) => is_gone_from_list(scene, member),
-        Stage::Seed | Stage::Joining | Stage::Voter => Err(Unsafe::DataKept(member.clone())),
+        Stage::Seed | Stage::Joining | Stage::Voter => {
+            forbid(Unsafe::DataKept(member.clone()))?;
+            is_gone_from_list(scene, member)
+        }
     }
 }
 
@@ -300,7 +319,7 @@ fn may_add(scene: &Scene<'_>, member: &MemberName, peer_url: &PeerUrl, via: &Mem
     if joining && url_free && *peer_url == scene.seen.peer_url(member) {
         Ok(())
     } else {
-        Err(Unsafe::NotThatMember(member.clone()))
+        forbid(Unsafe::NotThatMember(member.clone()))
     }
 }
 
@@ -312,7 +331,7 @@ fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &Membe
     if learner && recorded.stage == Stage::Joining {
         Ok(())
     } else {
-        Err(Unsafe::NotThatMember(member.clone()))
+        forbid(Unsafe::NotThatMember(member.clone()))
     }
 }
 
@@ -328,7 +347,7 @@ fn may_remove_now(
     // R7
     let that = list.members.iter().any(|listed| listed.id == id && listed.peer_url == *peer_url);
     if !that || !matches!(recorded.stage, Stage::Leaving(_)) {
-        return Err(Unsafe::NotThatMember(member.clone()));
+        forbid(Unsafe::NotThatMember(member.clone()))?;
     }
     may_remove(scene.seen, scene.record, scene.now, member)
 }
@@ -340,26 +359,33 @@ fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
         .listed(scene.record, to, scene.now)
         .is_some_and(|listed| listed.id == to_id && !listed.is_learner);
     if !voter {
-        return Err(Unsafe::NotThatMember(to.clone()));
+        forbid(Unsafe::NotThatMember(to.clone()))?;
     }
-    if scene.seen.is_healthy(to, scene.now) { Ok(()) } else { Err(Unsafe::VoterUnhealthy(to.clone())) }
+    if scene.seen.is_healthy(to, scene.now) { Ok(()) } else { forbid(Unsafe::VoterUnhealthy(to.clone())) }
 }
 
 /// R5: one membership call a plan. R9: at the member that served the list.
 fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName) -> Result<&'a List, Unsafe> {
     let list = fresh_list(scene.seen, scene.now)?;
     if scene.before.iter().any(Effect::changes_membership) {
-        return Err(Unsafe::ChangeOutstanding(member.clone()));
+        forbid(Unsafe::ChangeOutstanding(member.clone()))?;
     }
     if scene.record.hibernating || scene.seen.deleting || scene.record.cluster_id != Some(list.cluster_id) {
-        return Err(Unsafe::NoQuorum);
+        forbid(Unsafe::NoQuorum)?;
     }
-    if list.via == *via { Ok(list) } else { Err(Unsafe::NoFreshList) }
+    if list.via != *via {
+        forbid(Unsafe::NoFreshList)?;
+    }
+    Ok(list)
 }
 
 /// R9, R11: a fresh linearizable list is the proof that a quorum was there just now.
 fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
-    seen.list(now).ok_or(Unsafe::NoFreshList)
+    if let Some(list) = seen.list(now) {
+        return Ok(list);
+    }
+    forbid(Unsafe::NoFreshList)?;
+    seen.etcd.list.as_ref().ok_or(Unsafe::NoFreshList)
 }
 
 /// R10: a list by quorum does not show it, neither its id nor its URL.
@@ -368,7 +394,7 @@ fn is_gone_from_list(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let id = scene.record.members.get(member).and_then(|member| member.id);
     let url = scene.seen.peer_url(member);
     let listed = list.members.iter().any(|listed| Some(listed.id) == id || listed.peer_url == url);
-    if listed { Err(Unsafe::StillListed(member.clone())) } else { Ok(()) }
+    if listed { forbid(Unsafe::StillListed(member.clone())) } else { Ok(()) }
 }
 
 fn all_voters_healthy(seen: &Snapshot, record: &Record, now: Instant, except: Option<&MemberName>) -> Judged {
@@ -376,7 +402,7 @@ fn all_voters_healthy(seen: &Snapshot, record: &Record, now: Instant, except: Op
     for listed in list.members.iter().filter(|listed| !listed.is_learner) {
         let name = seen.member_of(record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
         if Some(&name) != except && !seen.is_healthy(&name, now) {
-            return Err(Unsafe::VoterUnhealthy(name));
+            forbid(Unsafe::VoterUnhealthy(name))?;
         }
     }
     Ok(())
@@ -405,6 +431,6 @@ fn its_volume(scene: &Scene<'_>, member: &MemberName, latched: Option<&Uid>) -> 
     }
     match scene.seen.volumes.get(member) {
         Some(volume) if latched == Some(&volume.uid) && !volume.terminating => Ok(()),
-        Some(_) | None => Err(Unsafe::NotItsVolume(member.clone())),
+        Some(_) | None => forbid(Unsafe::NotItsVolume(member.clone())),
     }
 }

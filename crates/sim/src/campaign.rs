@@ -34,11 +34,13 @@ pub struct Weather {
     pub faults: u32,
     /// How many edits at most.
     pub edits: u32,
+    /// The planner, too, goes wrong.
+    pub reckless: bool,
 }
 
 impl Default for Weather {
     fn default() -> Self {
-        Self { every: 8, faults: 6, edits: 4 }
+        Self { every: 6, faults: 8, edits: 4, reckless: false }
     }
 }
 
@@ -48,6 +50,7 @@ impl Campaign {
         let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
         let mut history = History { spec: edits::first(&mut dice), ..History::default() };
         let mut world = history.start();
+        world.reckless = weather.reckless;
         let (mut faults, mut edited) = (dice.below(weather.faults + 1), dice.below(weather.edits + 1));
         let mut depth = 0;
         self.histories += 1;

@@ -12,7 +12,7 @@ use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
-use quorate_model::{ClusterId, Effect, MemberId, Plan, Record, Snapshot};
+use quorate_model::{ClusterId, Effect, Instant, MemberId, Plan, Record, Snapshot};
 use serde_json::Value;
 
 use crate::etcd::{Conf, Group, State};
@@ -57,6 +57,10 @@ pub enum Property {
     IntentBeforeEffect,
     /// R6: nothing is added while a voter is dead; members come as learners.
     RemoveBeforeAdd,
+    /// R7: a member is its id and its URL together.
+    MembersAreIdAndUrl,
+    /// R9: membership changes on a fresh list by quorum only.
+    ListsAreFresh,
     /// R12: with two cluster ids nothing is touched.
     SplitBrainStopsAll,
     /// E1: once faults end, the goal is reached.
@@ -76,6 +80,8 @@ pub struct Truth {
     answering: BTreeSet<ClusterId>,
     /// Who runs in which Pod.
     members: BTreeMap<String, MemberId>,
+    /// When.
+    now: Instant,
 }
 
 /// What was noticed so far.
@@ -120,9 +126,10 @@ impl Oracle {
     }
 
     /// A plan, and the status that is written before it.
-    pub fn plan(&mut self, seen: &Snapshot, plan: &Plan, status: &EtcdClusterStatus, _truth: &Truth) {
+    pub fn plan(&mut self, seen: &Snapshot, plan: &Plan, status: &EtcdClusterStatus, truth: &Truth) {
         let available = status.conditions.iter().any(|one| one.type_ == "Available" && one.status == "True");
-        if available && seen.etcd.list.is_none() {
+        self.count_disruptions(seen, plan, truth);
+        if available && seen.list(truth.now).is_none() {
             self.object_to(Property::AvailableMeansQuorum, "Available is True without a list by quorum");
         }
         let said = without_versions(quorate_manifests::record::from_status(status));
@@ -132,12 +139,113 @@ impl Oracle {
         }
     }
 
+    /// Effects of one plan that each take a healthy voter away.
+    fn count_disruptions(&mut self, seen: &Snapshot, plan: &Plan, truth: &Truth) {
+        let Some(conf) = truth.conf.as_ref().filter(|_| !seen.deleting && !plan.record.hibernating) else {
+            return;
+        };
+        let takes = |effect: &&Effect| match effect {
+            Effect::RemoveMember { id, .. } => conf.is_voter(*id) && truth.healthy.contains(id),
+            Effect::DeletePod { pod, .. } => {
+                let id = truth.members.get(pod.as_str());
+                id.is_some_and(|id| conf.is_voter(*id) && truth.healthy.contains(id))
+            }
+            Effect::AddFinalizer
+            | Effect::RemoveFinalizer
+            | Effect::ApplyPeerService
+            | Effect::IssueCertificates
+            | Effect::CreateVolume { .. }
+            | Effect::StampVolume { .. }
+            | Effect::MarkJoined { .. }
+            | Effect::ExpandVolume { .. }
+            | Effect::CreatePod { .. }
+            | Effect::DeleteVolume { .. }
+            | Effect::AddLearner { .. }
+            | Effect::Promote { .. }
+            | Effect::MoveLeadership { .. }
+            | Effect::ApplyClientService
+            | Effect::ApplyBudget { .. } => false,
+        };
+        let taken = plan.effects.iter().filter(takes).count();
+        if taken > 1 {
+            self.object_to(
+                Property::QuorumStays,
+                format!("{taken} healthy voters are disrupted by one plan"),
+            );
+        }
+        if plan.effects.iter().filter(|effect| effect.changes_membership()).count() > 1 {
+            self.object_to(Property::OneChangeAtATime, "two changes of membership in one plan");
+        }
+    }
+
+    /// What a change of membership rests on.
+    fn judge_basis(&mut self, seen: &Snapshot, plan: &Plan, effect: &Effect, truth: &Truth) {
+        if !effect.changes_membership() {
+            return;
+        }
+        let now = truth.now;
+        if seen.list(now).is_none() {
+            self.object_to(Property::ListsAreFresh, format!("{effect} without a fresh list"));
+        }
+        if seen.deleting || plan.record.hibernating {
+            self.object_to(Property::QuorumStays, format!("{effect} while the cluster is put to rest"));
+        }
+        if let (Effect::RemoveMember { member, id, .. }, Some(conf)) = (effect, &truth.conf)
+            && conf.members.get(id).is_some_and(|peer| peer.url != seen.peer_url(member))
+        {
+            self.object_to(Property::MembersAreIdAndUrl, format!("{effect}, but that is not {member}"));
+        }
+    }
+
+    /// A Pod that is made.
+    fn judge_start(&mut self, plan: &Plan, effect: &Effect) {
+        let Effect::CreatePod { member, .. } = effect else { return };
+        if plan.record.hibernating || !plan.record.members.contains_key(member) {
+            self.object_to(Property::IntentBeforeEffect, format!("{effect}, which status does not promise"));
+        }
+    }
+
+    /// What is deleted is what was seen.
+    fn judge_sight(&mut self, seen: &Snapshot, effect: &Effect) {
+        let as_seen = match effect {
+            Effect::DeletePod { member, pod, resource_version, .. } => seen
+                .pods
+                .get(member)
+                .is_some_and(|seen| seen.uid == *pod && seen.resource_version == *resource_version),
+            Effect::DeleteVolume { member, volume, resource_version, .. } => seen
+                .volumes
+                .get(member)
+                .is_some_and(|seen| seen.uid == *volume && seen.resource_version == *resource_version),
+            Effect::AddFinalizer
+            | Effect::RemoveFinalizer
+            | Effect::ApplyPeerService
+            | Effect::IssueCertificates
+            | Effect::CreateVolume { .. }
+            | Effect::StampVolume { .. }
+            | Effect::MarkJoined { .. }
+            | Effect::ExpandVolume { .. }
+            | Effect::CreatePod { .. }
+            | Effect::AddLearner { .. }
+            | Effect::Promote { .. }
+            | Effect::RemoveMember { .. }
+            | Effect::MoveLeadership { .. }
+            | Effect::ApplyClientService
+            | Effect::ApplyBudget { .. } => true,
+        };
+        if !as_seen {
+            self.object_to(Property::DestroysOnlyWhatWasSeen, format!("{effect}, which was not seen so"));
+        }
+    }
+
     /// An effect that is about to be carried out, judged by what was true when the operator looked.
     pub fn effect(&mut self, seen: &Snapshot, plan: &Plan, effect: &Effect, truth: &Truth) {
         if truth.answering.len() > 1 && !seen.deleting {
             let how = format!("{effect} while {:?} answer", truth.answering);
             self.object_to(Property::SplitBrainStopsAll, how);
         }
+        self.judge_basis(seen, plan, effect, truth);
+        self.judge_sight(seen, effect);
+        self.judge_start(plan, effect);
         match effect {
             Effect::CreatePod { boot: Boot::New, member, .. } => {
                 if plan.record.cluster_id.is_some() || seen.record.cluster_id.is_some() {
@@ -154,6 +262,18 @@ impl Oracle {
                 {
                     let how = format!("healthy voter {member} is disrupted while {sick} is not healthy");
                     self.object_to(Property::QuorumStays, how);
+                }
+                let in_memory = plan.record.is_in_memory();
+                if let (Some(id), Some(conf), false) = (id, &truth.conf, stays)
+                    && truth.healthy.contains(id)
+                    && conf.is_voter(*id)
+                {
+                    let left =
+                        truth.healthy.iter().filter(|other| *other != id && conf.is_voter(**other)).count();
+                    if left < conf.quorum() && (in_memory || conf.voters().count() > 2) {
+                        let how = format!("without {member} only {left} voters are healthy");
+                        self.object_to(Property::QuorumStays, how);
+                    }
                 }
             }
             Effect::RemoveMember { member, id, .. } => {
@@ -220,7 +340,7 @@ impl Truth {
                 healthy.insert(status.member);
             }
         }
-        Self { conf: group.map(Group::conf).cloned(), healthy, answering, members }
+        Self { conf: group.map(Group::conf).cloned(), healthy, answering, members, now: world.now }
     }
 }
 
@@ -337,6 +457,15 @@ impl World {
                 found.push((Property::OneChangeAtATime, "two learners".to_owned()));
             }
         }
+        for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
+            let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.len == 0) else { continue };
+            let conf = self.etcd.group(dir.cluster).map(Group::conf);
+            let peer = conf.and_then(|conf| conf.members.get(&dir.member));
+            if peer.is_some_and(|peer| peer.started && !peer.is_learner) {
+                let how = format!("voter {} had data once and runs on none ({at})", process.launch.name);
+                found.push((Property::AcknowledgedWritesStay, how));
+            }
+        }
         let record = self.record();
         if let Some(latched) = record.cluster_id {
             let others = self.etcd.groups().filter(|group| group.id() != latched && group.leader().is_some());
@@ -382,6 +511,8 @@ impl fmt::Display for Property {
             Self::NamesAreUsedOnce => "R2: names are used once",
             Self::IntentBeforeEffect => "R3: intent before effect",
             Self::RemoveBeforeAdd => "R6: remove before add",
+            Self::MembersAreIdAndUrl => "R7: a member is its id and its URL",
+            Self::ListsAreFresh => "R9: membership changes on fresh lists only",
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",

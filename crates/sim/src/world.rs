@@ -2,13 +2,14 @@
 //!
 //! - `objects`: Kubernetes' objects as the operator sees them; `wire`: requests and what becomes of them
 //! - `operator`: the operator, a step at a time; `kubelet`: the nodes
-//! - [`faults`]: what may go wrong, and what people do
+//! - [`faults`]: what may go wrong; [`whim`]: what a planner gone wrong would propose
 //! - this file: the fair schedule, which lets everything happen that is due and nothing else
 
 pub mod faults;
 mod kubelet;
 mod objects;
 mod operator;
+pub mod whim;
 pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -54,6 +55,8 @@ pub struct World {
     pub oracle: Oracle,
     /// What goes wrong at the moment.
     pub faults: Standing,
+    /// The planner, too, may go wrong.
+    pub reckless: bool,
     /// What becomes of the operator's next request.
     pub fate: Fate,
     /// Protocol steps whose request met which fate.
@@ -90,6 +93,7 @@ impl World {
             etcd: Etcd::default(),
             oracle: Oracle::default(),
             faults: Standing::default(),
+            reckless: false,
             fate: Fate::Done,
             covered: BTreeSet::new(),
             clock,
@@ -117,6 +121,7 @@ impl World {
             etcd: self.etcd.clone(),
             oracle: self.oracle.clone(),
             faults: self.faults.clone(),
+            reckless: self.reckless,
             fate: self.fate,
             covered: self.covered.clone(),
             clock,
@@ -266,6 +271,7 @@ impl World {
         if let Some((kind, version)) = self.operator.stale {
             (kind, self.store.version() - version).hash(&mut hasher);
         }
+        (&self.operator.whims, self.operator.old_list).hash(&mut hasher);
         self.oracle.fingerprint(&mut hasher);
         hasher.finish()
     }

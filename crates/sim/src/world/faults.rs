@@ -14,6 +14,7 @@ use super::World;
 use super::kubelet::delete;
 use super::objects::{KINDS, key, resource};
 use super::operator::{At, Operator};
+use super::whim::Whim;
 use super::wire::Fate;
 use crate::etcd::State;
 
@@ -53,6 +54,12 @@ pub enum Fault {
     Remove(String, String),
     /// F21: the status of the cluster is gone.
     LoseStatus,
+    /// F17: the data on a volume are exchanged for those of another cluster, and etcd starts again on them.
+    Swap(String),
+    /// F19: the member list that the operator gets is one of long ago.
+    OldList,
+    /// The planner itself goes wrong: it proposes this in its next plan. What safety lets pass is done.
+    Whim(Whim),
 }
 
 /// What goes on being wrong until it ends.
@@ -127,12 +134,32 @@ impl World {
                 self.names(kind).into_iter().map(|named| Fault::Remove(kind.as_str().to_owned(), named));
             faults.extend(gone);
         }
-        faults.push(Fault::LoseStatus);
+        faults.extend([Fault::LoseStatus, Fault::OldList]);
+        if self.reckless {
+            faults.extend(self.names(Kind::Pod).into_iter().map(Fault::Swap));
+            faults.extend(self.whims().into_iter().map(Fault::Whim));
+        }
         faults
     }
 
     fn try_strike(&mut self, fault: &Fault) -> bool {
         match fault {
+            Fault::Swap(member) => {
+                let Some(at) = self.process_of(member) else { return false };
+                self.faults.destroyed.insert(member.clone());
+                self.etcd.swap(&at, self.now)
+            }
+            Fault::OldList => {
+                let had = self.operator.last_list.is_some();
+                self.operator.old_list = had;
+                self.operator.rested_on = None;
+                had
+            }
+            Fault::Whim(whim) => {
+                self.operator.rested_on = None;
+                self.operator.whims.push(whim.clone());
+                true
+            }
             Fault::Crash => {
                 let within = matches!(self.operator.at, At::Within(_));
                 self.operator = Operator::default();
@@ -357,6 +384,9 @@ impl Fault {
             Self::Touch(..) => "touch object",
             Self::Remove(..) => "remove object",
             Self::LoseStatus => "lose status",
+            Self::Swap(_) => "swap data",
+            Self::OldList => "old list",
+            Self::Whim(whim) => whim.kind(),
         }
     }
 }
@@ -384,6 +414,9 @@ impl fmt::Display for Fault {
             Self::Touch(kind, named) => write!(f, "somebody changes {kind} {named}"),
             Self::Remove(kind, named) => write!(f, "somebody deletes {kind} {named}"),
             Self::LoseStatus => f.write_str("the status of the cluster is gone"),
+            Self::Swap(member) => write!(f, "the data of {member} are exchanged for another cluster's"),
+            Self::OldList => f.write_str("the operator is served a member list of long ago"),
+            Self::Whim(whim) => write!(f, "the planner proposes to {whim}"),
         }
     }
 }

@@ -19,6 +19,7 @@ use serde_json::Value;
 
 use super::World;
 use super::objects::{Objects, Overlay, Own, key};
+use super::whim::Whim;
 use super::wire::{Call, Fate, Outcome};
 use crate::etcd::Failed;
 use crate::oracle::Truth;
@@ -36,6 +37,12 @@ pub struct Operator {
     pub stale: Option<(Kind, u64)>,
     /// Its view was old, or a request of this pass met another fate than it should: it looks again in any case.
     pub troubled: bool,
+    /// What its planner proposes in the next plan, right or wrong.
+    pub whims: Vec<Whim>,
+    /// The member list that it got last.
+    pub last_list: Option<List>,
+    /// It is served that list once more, however old it is.
+    pub old_list: bool,
     /// What it saw when it last could do nothing more.
     pub rested_on: Option<u64>,
 }
@@ -106,7 +113,20 @@ impl World {
             }
         };
         seen.etcd = self.look(&seen);
-        let plan = plan(&seen, self.now);
+        match &seen.etcd.list {
+            _ if std::mem::take(&mut self.operator.old_list) => {
+                seen.etcd.list = self.operator.last_list.clone();
+                self.operator.troubled = true;
+            }
+            Some(list) => self.operator.last_list = Some(list.clone()),
+            None => {}
+        }
+        let mut plan = plan(&seen, self.now);
+        for whim in std::mem::take(&mut self.operator.whims) {
+            whim.join(&seen, &mut plan, self.now);
+            self.operator.troubled = true;
+        }
+        let plan = plan;
         let situation = Situation {
             cluster: &cluster,
             snapshot: &seen,

@@ -1,0 +1,40 @@
+//! Takes a safety check away, on this thread, for as long as a test needs it: what then goes wrong is what it is for.
+
+use std::cell::Cell;
+
+use quorate_model::effect::Unsafe;
+
+thread_local! {
+    static OFF: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// The names of the refusals that can be taken away, as [`Unsafe::name`] has them.
+pub const CHECKS: [&str; 15] = [
+    "NotASeed",
+    "NotRecorded",
+    "NotItsVolume",
+    "NotSeen",
+    "ChangeOutstanding",
+    "SecondDisruption",
+    "VoterUnhealthy",
+    "NotThatMember",
+    "NoFreshList",
+    "StillListed",
+    "PodNotGone",
+    "DataKept",
+    "NoQuorum",
+    "WouldLoseQuorum",
+    "SplitBrain",
+];
+
+/// Runs something without one of the checks.
+pub fn without<T>(check: &'static str, run: impl FnOnce() -> T) -> T {
+    let before = OFF.replace(Some(check));
+    let done = run();
+    OFF.set(before);
+    done
+}
+
+pub(super) fn is_off(why: &Unsafe) -> bool {
+    OFF.get() == Some(why.name())
+}
