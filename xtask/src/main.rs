@@ -9,6 +9,7 @@ mod kube;
 mod manifests;
 mod playground;
 mod repo;
+mod sim;
 mod test;
 mod tools;
 
@@ -40,6 +41,23 @@ enum Task {
     Test {
         #[arg(value_enum)]
         tier: Option<test::Tier>,
+        /// What a whole run does beside the tiers that mostly wait
+        #[arg(long, hide = true, conflicts_with = "tier")]
+        beside: bool,
+    },
+    /// Tell a history of the simulation again, step by step: the trace that a failure printed, or a file with it
+    Replay {
+        #[arg(value_name = "TRACE")]
+        trace: String,
+    },
+    /// Run histories by lot for hours: everything goes wrong, and nothing may be lost
+    Soak {
+        /// For how long; 0.5 is half an hour
+        #[arg(long, default_value = "1")]
+        hours: String,
+        /// The seed to begin with; CI runs those below 20000
+        #[arg(long, default_value = "20000")]
+        from: String,
     },
     /// Build programs into target/tools/bin: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, or those of Kubernetes
     Tools {
@@ -84,7 +102,10 @@ fn run(task: Option<Task>) -> Result<()> {
     match task {
         None => Ok(Xtask::command().print_help()?),
         Some(Task::Playground { args }) => playground::run(&args),
-        Some(Task::Test { tier }) => test::run(tier),
+        Some(Task::Test { beside: true, .. }) => test::run_beside(),
+        Some(Task::Test { tier, beside: false }) => test::run(tier),
+        Some(Task::Replay { trace }) => sim::call(&["replay", &trace]),
+        Some(Task::Soak { hours, from }) => sim::call(&["soak", "--hours", &hours, "--from", &from]),
         Some(Task::Tools { set }) => tools::run(set),
         Some(Task::Kube { args }) => kube::run(&args),
         Some(Task::Crds) => crds::write(),

@@ -1,5 +1,6 @@
 //! `cargo xtask test [TIER]`: everything CI runs, with one closing line a tier.
 
+mod beside;
 mod docs;
 mod kube;
 mod layers;
@@ -24,6 +25,10 @@ pub enum Tier {
     Unit,
     /// Links, hazards, commands and CRDs are what the code says
     Docs,
+    /// Every history of small scopes, in a world where everything goes wrong
+    Explore,
+    /// Histories by lot, and each safety check taken away once
+    Random,
     /// The operator killed at every numbered step
     Shell,
     /// Behaviours on real etcd 3.5, 3.6 and 3.7
@@ -49,24 +54,76 @@ struct Verdict {
 
 /// Runs one tier, or all; fails if one fails.
 pub fn run(tier: Option<Tier>) -> Result<()> {
-    let tiers = tier.map_or_else(|| Tier::value_variants().to_vec(), |tier| vec![tier]);
     let until = Instant::now() + BUDGET;
-    let mut lines = Vec::new();
-    let mut ok = true;
-    for tier in tiers {
+    let mut report = Report::default();
+    match tier {
+        Some(tier) => report.run(tier, until, false),
+        None => whole(&mut report, until)?,
+    }
+    report.end()
+}
+
+/// What a whole run does beside the tiers that mostly wait: the tiers that only compute, and building for Kubernetes.
+pub fn run_beside() -> Result<()> {
+    let until = Instant::now() + BUDGET;
+    let mut report = Report::default();
+    // What can not be built here is said by the tier that needs it.
+    if let Err(error) = kube::prepare() {
+        eprintln!("not prepared: {error:#}");
+    }
+    for tier in beside::TIERS {
+        report.run(tier, until, false);
+    }
+    report.end()
+}
+
+fn whole(report: &mut Report, until: Instant) -> Result<()> {
+    // What fails fast comes first, and everything is built then.
+    for tier in [Tier::Lint, Tier::Unit] {
+        report.run(tier, until, false);
+    }
+    let beside = beside::Beside::start()?;
+    for tier in [Tier::Docs, Tier::Shell, Tier::Etcd] {
+        report.run(tier, until, false);
+    }
+    let (lines, ok) = beside.join(until)?;
+    report.ok &= ok;
+    report.lines.extend(lines);
+    report.run(Tier::Kube, until, true);
+    Ok(())
+}
+
+/// The closing lines so far.
+struct Report {
+    lines: Vec<String>,
+    ok: bool,
+}
+
+impl Default for Report {
+    fn default() -> Self {
+        Self { lines: Vec::new(), ok: true }
+    }
+}
+
+impl Report {
+    fn run(&mut self, tier: Tier, until: Instant, prepared: bool) {
         eprintln!("\n=== {}", tier.name());
         let start = Instant::now();
-        let verdict = tier.run(until).unwrap_or_else(|error| {
+        let verdict = tier.run(until, prepared).unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
             Verdict { state: State::Failed, what: "did not run to its end".to_owned() }
         });
-        ok &= verdict.state != State::Failed;
+        self.ok &= verdict.state != State::Failed;
         let took = start.elapsed().as_secs();
-        lines.push(format!("{:6} {:7} {} in {took} s", tier.name(), verdict.state.word(), verdict.what));
-        eprintln!("=== {}", lines.last().expect("just pushed"));
+        let line = format!("{:7} {:7} {} in {took} s", tier.name(), verdict.state.word(), verdict.what);
+        eprintln!("=== {line}");
+        self.lines.push(line);
     }
-    println!("\n{}", lines.join("\n"));
-    if ok { Ok(()) } else { bail!("not every tier is ok") }
+
+    fn end(self) -> Result<()> {
+        println!("\n{}", self.lines.join("\n"));
+        if self.ok { Ok(()) } else { bail!("not every tier is ok") }
+    }
 }
 
 impl Tier {
@@ -74,14 +131,16 @@ impl Tier {
         self.to_possible_value().expect("no tier is skipped").get_name().to_owned()
     }
 
-    fn run(self, until: Instant) -> Result<Verdict> {
+    fn run(self, until: Instant, prepared: bool) -> Result<Verdict> {
         match self {
             Self::Lint => Ok(lint::run()),
             Self::Unit => layers::unit(until),
             Self::Docs => Ok(docs::run()),
             Self::Shell => layers::shell(until),
             Self::Etcd => layers::etcd(until),
-            Self::Kube => kube::run(until),
+            Self::Explore => layers::compute("explore", until),
+            Self::Random => layers::compute("random", until),
+            Self::Kube => kube::run(until, prepared),
         }
     }
 }

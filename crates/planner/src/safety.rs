@@ -300,7 +300,15 @@ fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, versi
         let decided = scene.record.abandoned.is_some();
         return if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) };
     }
-    match recorded(scene, member)?.stage {
+    let Some(recorded) = scene.record.members.get(member) else {
+        // Of a member that is given up, and whose volume a late call made again: nothing was ever on it.
+        let unused = seen.cluster_id.is_none() && seen.member_id.is_none();
+        if !unused {
+            forbid(Unsafe::DataKept(member.clone()))?;
+        }
+        return is_gone_from_list(scene, member);
+    };
+    match recorded.stage {
         Stage::Leaving(_) => is_gone_from_list(scene, member),
         Stage::Seed | Stage::Joining | Stage::Voter => {
             forbid(Unsafe::DataKept(member.clone()))?;
@@ -348,6 +356,11 @@ fn may_remove_now(
     let that = list.members.iter().any(|listed| listed.id == id && listed.peer_url == *peer_url);
     if !that || !matches!(recorded.stage, Stage::Leaving(_)) {
         forbid(Unsafe::NotThatMember(member.clone()))?;
+    }
+    // R5
+    let voter = list.members.iter().any(|listed| listed.id == id && !listed.is_learner);
+    if voter && scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
+        forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
     may_remove(scene.seen, scene.record, scene.now, member)
 }

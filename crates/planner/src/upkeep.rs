@@ -3,8 +3,9 @@
 
 use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
+use quorate_model::snapshot::Volume;
 use quorate_model::target::Medium;
-use quorate_model::{Effect, MemberName, Waiting};
+use quorate_model::{Effect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::safety;
@@ -42,10 +43,28 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     if !draft.seen.finalizer {
         draft.propose(Effect::AddFinalizer);
     }
+    stray_volumes(draft);
     for member in safety::voters_by_record(&draft.record).cloned().collect::<Vec<_>>() {
         mark(draft, &member);
         stamp(draft, &member);
         expand(draft, &member);
+    }
+}
+
+/// A creation whose reply was lost may land when the member is long given up. Nothing was ever on such a volume: what served
+/// is stamped. One that is not certain to be gone from etcd stays.
+fn stray_volumes(draft: &mut Draft<'_>) {
+    let ours = |volume: &Volume| {
+        let unused = volume.cluster_id.is_none() && volume.member_id.is_none();
+        unused && volume.cluster_uid.as_ref() == Some(&draft.seen.uid)
+    };
+    let unknown =
+        |name: &MemberName| !draft.record.members.contains_key(name) && !draft.seen.pods.contains_key(name);
+    let strays = draft.seen.volumes.iter().filter(|(name, volume)| unknown(name) && ours(volume));
+    for stray in strays.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+        if draft.listed(&stray).is_none() {
+            draft.clear_volume(Step::S5, &stray);
+        }
     }
 }
 

@@ -96,6 +96,28 @@ impl Campaign {
         Ok(())
     }
 
+    /// What it did, for people.
+    pub fn figures(&self) -> String {
+        let struck: Vec<String> = self.struck.iter().map(|(kind, times)| format!("{kind} {times}")).collect();
+        let (made, refused) = self.edits;
+        format!(
+            "histories {} steps {}; edits {made}, refused {refused}; faults: {}",
+            self.histories,
+            self.steps,
+            struck.join(", ")
+        )
+    }
+
+    /// Takes in what another one did.
+    pub fn join(&mut self, other: Self) {
+        let Self { histories, steps, struck, edits, covered } = other;
+        self.histories += histories;
+        self.steps += steps;
+        struck.into_iter().for_each(|(kind, times)| *self.struck.entry(kind).or_default() += times);
+        self.edits = (self.edits.0 + edits.0, self.edits.1 + edits.1);
+        self.covered.extend(covered);
+    }
+
     fn count(&mut self, what: &What, happened: bool) {
         match (what, happened) {
             (What::Fault(fault), true) => *self.struck.entry(fault.kind()).or_default() += 1,

@@ -156,15 +156,17 @@ impl Etcd {
         }
     }
 
-    /// Puts the data of another cluster, of one member, in the place of a process's own, and starts it again on them.
-    pub fn swap(&mut self, at: &str, now: Instant) -> bool {
-        let Some(launch) = self.process(at).map(|process| process.launch.clone()) else { return false };
+    /// Puts the data of another cluster, of one member, in the place of a process's own, and starts it again on them. The
+    /// id of that cluster.
+    pub fn swap(&mut self, at: &str, now: Instant) -> Option<ClusterId> {
+        let launch = self.process(at)?.launch.clone();
         let token = format!("another cluster's {}", launch.dir);
         let own = (launch.name.clone(), launch.url.clone());
         let other = Launch { peers: vec![own], new: true, token, ..launch.clone() };
+        let id = other.founds();
         self.wipe(&launch.dir);
         self.launch(at, other, now);
-        true
+        Some(id)
     }
 
     /// The clusters that ever were.

@@ -95,6 +95,7 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
                 open.push((other, faults, edits, departures, depth));
             }
             let went = world.go();
+            explored.covered.append(&mut world.covered);
             depth += 1;
             explored.transitions += 1;
             accuse(scope, &world, &departures)?;
@@ -106,7 +107,6 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
                 world.judge_rest();
                 accuse(scope, &world, &departures)?;
                 explored.ends += 1;
-                explored.covered.extend(world.covered.iter().copied());
                 break;
             }
         }

@@ -1,8 +1,10 @@
 //! What makes two worlds the same: everything in their objects save versions and times. Of times counts only on which
 //! side of a deadline they lie.
 
-use std::hash::{Hash, Hasher};
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
+use quorate_localkube::fields::{text, uid};
 use quorate_model::Instant;
 use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;
@@ -16,6 +18,27 @@ const PATH: [&str; 6] = [
     "observedGeneration",
     "since",
 ];
+
+/// Objects that were taken in before: most do not change from one state to the next.
+#[derive(Clone, Debug, Default)]
+pub struct Hashed(BTreeMap<String, (String, u64)>);
+
+impl Hashed {
+    /// The number of an object in which no time counts.
+    pub fn of(&mut self, object: &Value, now: Instant) -> u64 {
+        let (uid, version) = (uid(object), text(object, "/metadata/resourceVersion"));
+        if let Some((known, number)) = self.0.get(uid)
+            && known == version
+        {
+            return *number;
+        }
+        let mut hasher = DefaultHasher::new();
+        self::object(object, now, &mut hasher);
+        let number = hasher.finish();
+        self.0.insert(uid.to_owned(), (version.to_owned(), number));
+        number
+    }
+}
 
 /// Takes an object in.
 pub fn object(object: &Value, now: Instant, hasher: &mut impl Hasher) {

@@ -90,7 +90,7 @@ pub struct Oracle {
     violations: Vec<Violation>,
     /// Which clusters acknowledged writes, by the incarnation they served for.
     served: BTreeMap<String, BTreeSet<ClusterId>>,
-    volumes_used: BTreeSet<String>,
+    volumes_used: BTreeMap<String, String>,
     urls_added: BTreeSet<String>,
 }
 
@@ -111,8 +111,17 @@ impl Oracle {
     }
 
     /// A Pod uses the volume of this name.
-    pub fn uses_volume(&mut self, name: &str) {
-        self.volumes_used.insert(name.to_owned());
+    pub fn uses_volume(&mut self, name: &str, volume: &str) {
+        let first = self.volumes_used.entry(name.to_owned()).or_insert_with(|| volume.to_owned());
+        if *first != volume && !volume.starts_with("memory of") {
+            let how = format!("{name} is run on {volume}, after {first}");
+            self.object_to(Property::NamesAreUsedOnce, how);
+        }
+    }
+
+    /// With status everything that remembers a name may be gone.
+    pub fn forget_names(&mut self) {
+        self.volumes_used.clear();
     }
 
     /// A cluster acknowledged a client's write.
@@ -323,6 +332,13 @@ fn without_versions(mut record: Record) -> Record {
     record
 }
 
+impl Hash for Truth {
+    /// When it was is no matter.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (&self.conf, &self.healthy, &self.answering, &self.members).hash(hasher);
+    }
+}
+
 impl Truth {
     /// What is true now.
     pub fn of(world: &World) -> Self {
@@ -363,14 +379,7 @@ impl World {
     fn judge_write(&mut self, write: &Write) {
         let there = self.object(write.kind, &write.name);
         match &write.act {
-            Act::Create(_) => {
-                // With status everything that remembers a name may be gone.
-                let again = self.oracle.volumes_used.contains(&write.name) && !self.faults.forgotten;
-                if write.kind == Kind::Volume && there.is_none() && again {
-                    let how = format!("volume {} is made again after it was used", write.name);
-                    self.oracle.object_to(Property::NamesAreUsedOnce, how);
-                }
-            }
+            Act::Create(_) => {}
             Act::Patch(wish) | Act::PatchStatus(wish) => {
                 if text(wish, "/metadata/uid").is_empty() {
                     let how = format!("{} is changed whatever it is", write.object());
@@ -468,7 +477,11 @@ impl World {
         }
         let record = self.record();
         if let Some(latched) = record.cluster_id {
-            let others = self.etcd.groups().filter(|group| group.id() != latched && group.leader().is_some());
+            let others = self.etcd.groups().filter(|group| {
+                group.id() != latched
+                    && group.leader().is_some()
+                    && !self.faults.foreign.contains(&group.id())
+            });
             for other in others {
                 let ours = other
                     .conf()

@@ -19,14 +19,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
-use quorate_localkube::fields::{deleting, name, uid};
+use quorate_localkube::fields::{deleting, name, text, uid};
 use quorate_localkube::store::{Change, Clock, Part, Uids};
 use quorate_localkube::{ResourceKey, Store};
 use quorate_manifests::Kind;
-use quorate_model::{ClusterRef, Instant, Record, Span, Step};
+use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
 use serde_json::{Value, json};
 
 use crate::etcd::{Entry, Etcd};
+use crate::fingerprint::Hashed;
 use crate::oracle::Oracle;
 use faults::Standing;
 use kubelet::{Running, Stamp};
@@ -66,6 +67,7 @@ pub struct World {
     stamps: BTreeMap<String, Stamp>,
     operator: Operator,
     parsed: Parsed,
+    hashed: Hashed,
     late: Vec<Call>,
     /// How often patience was tried since anything happened.
     waited: usize,
@@ -101,6 +103,7 @@ impl World {
             stamps: BTreeMap::new(),
             operator: Operator::default(),
             parsed: Parsed::default(),
+            hashed: Hashed::default(),
             late: Vec::new(),
             waited: 0,
             began_on: 0,
@@ -129,6 +132,7 @@ impl World {
             stamps: self.stamps.clone(),
             operator: self.operator.clone(),
             parsed: self.parsed.clone(),
+            hashed: self.hashed.clone(),
             late: self.late.clone(),
             waited: self.waited,
             began_on: self.began_on,
@@ -246,11 +250,19 @@ impl World {
     }
 
     /// A number that is the same for two worlds that will go on in the same way.
-    pub fn fingerprint(&self) -> u64 {
+    ///
+    /// What was before is no part of it: old views are those of the path on which a state was met first.
+    pub fn fingerprint(&mut self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for kind in objects::KINDS {
             for object in self.store.objects(&resource(kind)) {
-                crate::fingerprint::object(&object, self.now, &mut hasher);
+                if kind == Kind::Cluster {
+                    crate::fingerprint::object(&object, self.now, &mut hasher);
+                    let observed = object.pointer("/status/observedGeneration");
+                    (observed == object.pointer("/metadata/generation")).hash(&mut hasher);
+                } else {
+                    self.hashed.of(&object, self.now).hash(&mut hasher);
+                }
             }
         }
         self.etcd.fingerprint(self.now, &mut hasher);
@@ -266,6 +278,9 @@ impl World {
                 // What is left to do; versions in it differ from path to path and name what the store holds.
                 let left = pass.plan.effects.iter().skip(pass.next);
                 (1, left.map(ToString::to_string).collect::<Vec<_>>()).hash(&mut hasher);
+                // What it rests on: whether objects still are as they were seen, and what was true.
+                self.still_as_seen(&pass.snapshot).hash(&mut hasher);
+                pass.truth.hash(&mut hasher);
             }
         }
         if let Some((kind, version)) = self.operator.stale {
@@ -274,6 +289,18 @@ impl World {
         (&self.operator.whims, self.operator.old_list).hash(&mut hasher);
         self.oracle.fingerprint(&mut hasher);
         hasher.finish()
+    }
+
+    /// Which Pods and volumes have not changed since they were seen.
+    fn still_as_seen(&self, seen: &Snapshot) -> Vec<bool> {
+        let pods = seen.pods.iter().map(|(name, pod)| (Kind::Pod, name, &pod.resource_version));
+        let volumes =
+            seen.volumes.iter().map(|(name, volume)| (Kind::Volume, name, &volume.resource_version));
+        let same = |(kind, name, version): (Kind, &MemberName, &String)| {
+            let object = self.object(kind, name.as_str());
+            object.is_some_and(|object| text(&object, "/metadata/resourceVersion") == version)
+        };
+        pods.chain(volumes).map(same).collect()
     }
 
     /// Late requests arrive, standing faults end, time passes; `None` if none of it helps any more.
@@ -330,6 +357,7 @@ impl World {
             .processes()
             .filter(|(at, _)| self.pods.contains_key(*at) && self.etcd.status(at).is_ok())
             .filter_map(|(_, process)| Some(self.etcd.dir_of(process)?.cluster))
+            .filter(|cluster| !self.faults.foreign.contains(cluster))
             .collect();
         let mut any = false;
         for cluster in serving {

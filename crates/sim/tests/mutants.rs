@@ -7,18 +7,22 @@ use quorate_sim::history::Broken;
 
 const RECKLESS: Weather = Weather { every: 4, faults: 12, edits: 2, reckless: true };
 
-/// How many histories a check has to show what it is for.
-const PATIENCE: u64 = 4000;
+/// Histories in which all checks stand.
+const HISTORIES: u64 = 1500;
+
+/// How many histories a check has to show what it is for. Those in which all checks stand come to no harm, so what breaks
+/// one of them is the lack of the check.
+const PATIENCE: u64 = HISTORIES;
 
 #[test]
 fn whatever_a_planner_gone_wrong_proposes_safety_keeps_quorum_and_data() {
     let mut campaign = Campaign::default();
-    for seed in 0..400 {
+    for seed in 0..HISTORIES {
         if let Err(broken) = campaign.run(seed, RECKLESS) {
-            println!("seed {seed}: {}", broken.told().lines().map(|line| line.chars().take(300).collect::<String>() + "\n").collect::<String>());
+            panic!("seed {seed}: {}", broken.told());
         }
     }
-    println!("{campaign:?}");
+    println!("reckless {}", campaign.figures());
 }
 
 #[test]
@@ -27,7 +31,7 @@ fn without_any_one_safety_check_a_violation_is_found() {
     for check in CHECKS {
         let found = without(check, || (0..PATIENCE).find_map(|seed| Some((seed, broken(seed)?))));
         match found {
-            Some((seed, broken)) => println!("{check}: history {seed} violates {}", broken.violation),
+            Some((seed, broken)) => println!("without {check}: history {seed} violates {}", broken.violation),
             None => unnoticed.push(check),
         }
     }

@@ -21,27 +21,39 @@ pub struct Previous {
 }
 
 impl Previous {
+    /// As it was built last, if it was.
+    pub fn built() -> Option<Self> {
+        Some(Self::in_its_place()).filter(|this| this.image.exists() && this.manifests.exists())
+    }
+
+    fn in_its_place() -> Self {
+        Self { image: folder().join("quorate.tar"), manifests: folder().join("quorate.yaml") }
+    }
+
     /// Built for tests. Nothing where the repository does not reach back that far.
     pub fn build() -> Result<Option<Self>> {
         let commit = children::output(git().args(["rev-parse", "--verify", "--quiet", "HEAD~1"]));
         let Ok(commit) = commit else { return Ok(None) };
-        let folder = repo::target().join("previous");
+        let folder = folder();
         let sources = folder.join("sources");
         check_out(commit.trim(), &folder, &sources)?;
         program::forget(Profile::Test)?;
         let program = program::build(&sources, Profile::Test);
         program::forget(Profile::Test)?;
         let program = program?;
-        let image = folder.join("quorate.tar");
+        let Self { image, manifests } = Self::in_its_place();
         super::write(REFERENCE, &program, &image)?;
 
-        let manifests = folder.join("quorate.yaml");
         let text = fs::read_to_string(sources.join("config/install/quorate.yaml"))?;
         let named = text.split_once("--agent-image=").context("its manifests name no image")?;
         let own = named.1.lines().next().unwrap_or_default().trim();
         fs::write(&manifests, text.replace(own, REFERENCE)).context("cannot write its manifests")?;
         Ok(Some(Self { image, manifests }))
     }
+}
+
+fn folder() -> PathBuf {
+    repo::target().join("previous")
 }
 
 /// Writes a commit's files. As if they were new, since Cargo goes by their times and the folder is used again.

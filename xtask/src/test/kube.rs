@@ -16,13 +16,28 @@ use crate::{children, kube, manifests, repo, tools};
 /// The etcd version that clusters have.
 const ETCD: &str = "3.6";
 
-/// Where the machine can hold a cluster: runs everything and takes the cluster down again.
-pub fn run(until: Instant) -> Result<Verdict> {
+/// Builds all that is needed, where the machine can hold a cluster.
+pub fn prepare() -> Result<()> {
+    if obstacle()?.is_none() {
+        tools::build(tools::Set::Kubernetes)?;
+        // In this order: what the other builds of the same crates is cleared away.
+        Previous::build()?;
+        image::run_for_tests()?;
+    }
+    Ok(())
+}
+
+/// Where the machine can hold a cluster: runs everything and takes the cluster down again. Images that were just prepared are
+/// not built again.
+pub fn run(until: Instant, prepared: bool) -> Result<Verdict> {
     if let Some(obstacle) = obstacle()? {
         return Ok(Verdict { state: State::Skipped, what: format!("{obstacle};") });
     }
+    let previous = match Previous::built().filter(|_| prepared) {
+        Some(previous) => Some(previous),
+        None => Previous::build()?,
+    };
     let image = image::run_for_tests()?;
-    let previous = Previous::build()?;
     let _up = Up::bring()?;
     kube::call(&["load", &image.display().to_string()])?;
     if let Some(previous) = &previous {

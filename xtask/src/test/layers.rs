@@ -29,6 +29,13 @@ pub fn unit(until: Instant) -> Result<Verdict> {
     Ok(verdict(&count, &left))
 }
 
+/// L1 and L2: the simulation. Its figures are shown as they come.
+pub fn compute(profile: &str, until: Instant) -> Result<Verdict> {
+    let mut count = Count::default();
+    let left = nextest(profile, None, &[], &mut count, until)?;
+    Ok(verdict(&count, &left))
+}
+
 /// L3: the operator is killed at every numbered step and started again.
 pub fn shell(until: Instant) -> Result<Verdict> {
     let mut count = Count::default();

@@ -1,6 +1,6 @@
 //! What an etcd process does when it starts (etcd's `bootstrap.go`): resume its data, found a cluster, or join one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -36,6 +36,15 @@ pub enum State {
     Running,
     /// It ended, with its last words.
     Ended(String),
+}
+
+impl Launch {
+    /// The id of the cluster that it founds, if it founds one.
+    pub fn founds(&self) -> ClusterId {
+        let members: BTreeSet<MemberId> =
+            self.peers.iter().map(|(_, url)| founding_id(url, &self.token)).collect();
+        cluster_id(members.iter())
+    }
 }
 
 impl Etcd {
@@ -85,7 +94,7 @@ impl Etcd {
         if known {
             return Err(format!("member {} has already been bootstrapped", launch.name));
         }
-        let id = cluster_id(members.keys());
+        let id = launch.founds();
         let founders = Conf { members, ..Conf::default() };
         if self.group(id).is_none() {
             let group = Group { id, founders, log: Vec::new(), leader: None, lost: Vec::new() };

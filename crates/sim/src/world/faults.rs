@@ -6,7 +6,8 @@ use std::fmt;
 use quorate_localkube::fields::{deleting, name, uid};
 use quorate_localkube::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
-use quorate_model::Effect;
+use quorate_model::snapshot::FRESH;
+use quorate_model::{ClusterId, Effect};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -71,6 +72,8 @@ pub struct Standing {
     pub stuck: BTreeSet<String>,
     /// Members whose data were destroyed by a fault.
     pub destroyed: BTreeSet<String>,
+    /// Clusters that a fault brought here.
+    pub foreign: BTreeSet<ClusterId>,
     /// The status was lost: what stood in nothing but status is for a human to say again.
     pub forgotten: bool,
     alarmed: BTreeSet<String>,
@@ -102,7 +105,7 @@ impl World {
             let fates = Fate::ALL.into_iter().filter(|fate| *fate != Fate::Done);
             faults.extend(fates.filter(|fate| !(raced && *fate == Fate::Raced)).map(Fault::Fate));
         } else {
-            faults.extend([Fate::ReplyLost, Fate::Lost, Fate::Raced].map(Fault::Fate));
+            faults.extend(Fate::ALL.into_iter().filter(|fate| *fate != Fate::Done).map(Fault::Fate));
             for kind in [Kind::Pod, Kind::Volume, Kind::Cluster, Kind::Service] {
                 faults.push(Fault::Stale(kind.as_str().to_owned(), 1));
                 faults.push(Fault::TimeTravel(kind.as_str().to_owned(), 3));
@@ -143,14 +146,20 @@ impl World {
     }
 
     fn try_strike(&mut self, fault: &Fault) -> bool {
+        if self.would_leave_no_trace(fault) {
+            return false;
+        }
         match fault {
             Fault::Swap(member) => {
                 let Some(at) = self.process_of(member) else { return false };
+                let swapped = self.etcd.swap(&at, self.now);
                 self.faults.destroyed.insert(member.clone());
-                self.etcd.swap(&at, self.now)
+                self.faults.foreign.extend(swapped);
+                swapped.is_some()
             }
             Fault::OldList => {
-                let had = self.operator.last_list.is_some();
+                // A younger one counts as of now: it was read by consensus.
+                let had = self.operator.last_list.as_ref().is_some_and(|list| self.now - list.at > FRESH);
                 self.operator.old_list = had;
                 self.operator.rested_on = None;
                 had
@@ -221,8 +230,33 @@ impl World {
                     Ok(new)
                 });
                 self.faults.forgotten |= had && lost.is_ok();
+                self.oracle.forget_names();
                 had && lost.is_ok()
             }
+        }
+    }
+
+    /// Status and data lost together: nothing would be left that remembers the cluster, and no rule can be asked of anybody.
+    fn would_leave_no_trace(&self, fault: &Fault) -> bool {
+        match fault {
+            Fault::LoseStatus => !self.faults.destroyed.is_empty(),
+            Fault::KillPod(_) | Fault::LoseVolume(_) | Fault::Wipe(_) | Fault::Swap(_) => {
+                self.faults.forgotten
+            }
+            Fault::Crash
+            | Fault::Fate(_)
+            | Fault::Stale(..)
+            | Fault::TimeTravel(..)
+            | Fault::KillProcess(_)
+            | Fault::Slow(_)
+            | Fault::LoseNode(_)
+            | Fault::Cut(_)
+            | Fault::Lag(_)
+            | Fault::Alarm(_)
+            | Fault::Touch(..)
+            | Fault::Remove(..)
+            | Fault::OldList
+            | Fault::Whim(_) => false,
         }
     }
 

@@ -161,7 +161,7 @@ impl World {
             if self.pods.values().any(|other| other.dir == dir) {
                 continue;
             }
-            self.oracle.uses_volume(name(&pod));
+            self.oracle.uses_volume(name(&pod), &dir);
             let refused = self.guard(&pod, &dir).err();
             let running = Running {
                 member: name(&pod).to_owned(),

@@ -1,0 +1,67 @@
+//! L2: histories by lot, on both cores, and what they must have gone through to be worth anything.
+
+use std::thread;
+
+use quorate_sim::campaign::{Campaign, Weather};
+
+/// Histories a run: `QUORATE_TEST_HISTORIES` says otherwise, `QUORATE_TEST_SEED` where they begin.
+const HISTORIES: u64 = 20_000;
+
+#[test]
+fn no_history_by_lot_loses_a_write_breaks_a_rule_or_ends_away_from_its_goal() {
+    let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (from, histories) =
+        (number("QUORATE_TEST_SEED").unwrap_or(0), number("QUORATE_TEST_HISTORIES").unwrap_or(HISTORIES));
+    let lanes = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let done: Vec<Campaign> = thread::scope(|scope| {
+        let lanes: Vec<_> =
+            (0..lanes).map(|lane| scope.spawn(move || run(from + lane, lanes, from + histories))).collect();
+        lanes.into_iter().map(|lane| lane.join().expect("a lane says what it found")).collect()
+    });
+    let mut campaign = Campaign::default();
+    done.into_iter().for_each(|lane| campaign.join(lane));
+    println!("{}", campaign.figures());
+    assert_eq!(campaign.histories as u64, histories);
+    // A thousand histories meet everything that can go wrong.
+    if histories >= 1000 {
+        for kind in KINDS {
+            assert!(campaign.struck.contains_key(kind), "{kind} never struck: {:?}", campaign.struck);
+        }
+        assert!(campaign.edits.0 > 0 && campaign.edits.1 > 0, "edits are made, and some are refused");
+    }
+}
+
+/// Every kind of fault there is, save a planner gone wrong.
+const KINDS: [&str; 21] = [
+    "alarm",
+    "crash",
+    "kill Pod",
+    "kill etcd",
+    "lagging member",
+    "late",
+    "lose node",
+    "lose status",
+    "lose volume",
+    "lost",
+    "partition",
+    "raced",
+    "remove object",
+    "reply lost",
+    "slow Pod",
+    "stale view",
+    "time travel",
+    "touch object",
+    "twice",
+    "wipe volume",
+    "old list",
+];
+
+fn run(from: u64, step: u64, to: u64) -> Campaign {
+    let mut campaign = Campaign::default();
+    for seed in (from..to).step_by(usize::try_from(step).expect("few lanes")) {
+        if let Err(broken) = campaign.run(seed, Weather::default()) {
+            panic!("seed {seed}: {}", broken.told());
+        }
+    }
+    campaign
+}

@@ -1,0 +1,16 @@
+//! `cargo xtask replay` and `cargo xtask soak`: hand over to the program of the simulation.
+
+use std::os::unix::process::CommandExt;
+
+use anyhow::{Context, Result};
+
+use crate::{children, repo};
+
+/// Builds it and becomes it; does not return when that succeeds.
+pub fn call(args: &[&str]) -> Result<()> {
+    let mut build = children::cargo();
+    build.args(["build", "--quiet", "--package", "quorate-sim", "--bin", "sim"]);
+    children::run(build.current_dir(repo::root()))?;
+    let mut sim = std::process::Command::new(repo::target().join("debug/sim"));
+    Err(sim.args(args).exec()).with_context(|| format!("cannot run {sim:?}"))
+}
