@@ -182,7 +182,7 @@ async fn writes_are_lost_when_a_majority_of_those_that_held_them_forgets() {
     pair.step(Step::Stop(1)).await;
     pair.step(Step::Wipe(1)).await;
     pair.step(Step::Start(2, Flags::Joining)).await;
-    pair.ask_for(2, What::Write, Outcome::Unknown).await;
+    pair.ask_for(2, What::List, Outcome::Unknown).await;
     pair.step(Step::Start(1, Flags::Joining)).await;
     assert!(pair.has_lost() && pair.group().is_some_and(|group| group.lost() == [2]));
 }

@@ -152,6 +152,11 @@ impl Pair {
         self.model.process(&name(place)).is_some_and(|process| process.state == State::Running)
     }
 
+    /// Whether it has a process that does not serve clients yet.
+    pub fn waits(&self, place: Place) -> bool {
+        self.runs(place) && self.model.process(&name(place)).is_some_and(|process| !process.serves)
+    }
+
     /// How many entries are committed: fewer than before if some were lost. etcd's members then contradict each other, end
     /// or overwrite what they had, and the model does not follow them there; only reads are compared any more.
     pub fn committed(&self) -> usize {

@@ -185,18 +185,22 @@ impl Etcd {
         true
     }
 
-    /// A member that was removed ends when it learns so: from its own log, or from a peer that knows and that it knows.
+    /// A member that was removed ends when it learns so: while it serves, from its own log; else from a peer that knows and
+    /// that it knows. Started again beside nobody who knows, it waits: its log need not say that its removal was committed.
     fn expel(&mut self, cluster: ClusterId, now: Instant) -> bool {
         let Some(group) = self.group(cluster) else { return false };
         let gone: Vec<String> = self
             .up(cluster)
-            .filter(|(_, _, own)| {
+            .filter(|(_, process, own)| {
                 let known = group.conf_at(own.len);
                 self.up(cluster).any(|(_, _, other)| {
+                    let itself = other.member == own.member && process.serves;
                     // One that joins knows those it was started with. (Started a second time it knows nobody.)
-                    let met = own.len == 0 || known.members.contains_key(&other.member);
-                    (met || other.member == own.member)
-                        && group.conf_at(other.len).removed.contains(&own.member)
+                    let met = other.member != own.member
+                        && (own.len == 0
+                            || known.members.contains_key(&other.member)
+                            || known.removed.contains(&own.member));
+                    (itself || met) && group.conf_at(other.len).removed.contains(&own.member)
                 })
             })
             .map(|(at, ..)| at.clone())
