@@ -197,9 +197,7 @@ impl Etcd {
                     let itself = other.member == own.member && process.serves;
                     // One that joins knows those it was started with. (Started a second time it knows nobody.)
                     let met = other.member != own.member
-                        && (own.len == 0
-                            || known.members.contains_key(&other.member)
-                            || known.removed.contains(&own.member));
+                        && (own.len == 0 || known.members.contains_key(&other.member));
                     (itself || met) && group.conf_at(other.len).removed.contains(&own.member)
                 })
             })
