@@ -6,6 +6,8 @@
 //! committed, acknowledged writes are lost: that can only happen after a voter forgot what it had stored, and it is
 //! exactly what must never happen. Messages, terms of failed elections and uncommitted entries are not modelled.
 //!
+//! `crates/scenarios/tests/etcd_model.rs` does the same to this model and to real etcd processes, and compares.
+//!
 //! - [`conf`]: configurations; - `raft`: leaders, replication, commits; - [`start`]: what a process does when it starts;
 //! - [`calls`]: what clients may ask for, and the refusals
 
@@ -14,7 +16,7 @@ pub mod conf;
 mod raft;
 mod start;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
@@ -46,6 +48,13 @@ pub struct Group {
     founders: Conf,
     log: Vec<Entry>,
     leader: Option<MemberId>,
+    /// Who led last, while nobody leads. Learners do not notice, as they never stand for election.
+    deposed: Option<MemberId>,
+    /// How many entries this leader knows a member to have stored (raft's `Match`). It does not forget it when the member
+    /// is gone, and a new leader begins to learn it anew.
+    matched: BTreeMap<MemberId, usize>,
+    /// Who ever stored anything.
+    stored: BTreeSet<MemberId>,
     /// Writes of clients that were acknowledged and are in the log no more.
     lost: Vec<u64>,
 }
@@ -209,6 +218,11 @@ impl Group {
         self.leader
     }
 
+    /// How many entries the leader knows a member to have stored; `None` if it has not yet heard of it.
+    pub fn matched(&self, member: MemberId) -> Option<usize> {
+        self.matched.get(&member).copied()
+    }
+
     /// Everything that was committed.
     pub fn log(&self) -> &[Entry] {
         &self.log
@@ -235,6 +249,20 @@ impl Group {
             Entry::Write(write) => Some(*write),
             Entry::Conf(_) => None,
         })
+    }
+
+    /// A new leader knows nothing of what others hold.
+    fn lead(&mut self, leader: Option<MemberId>) {
+        if self.leader != leader {
+            self.matched.clear();
+            self.deposed = if leader.is_none() { self.leader } else { None };
+        }
+        self.leader = leader;
+    }
+
+    /// Whether a member ever stored anything.
+    pub fn has_stored(&self, member: MemberId) -> bool {
+        self.stored.contains(&member)
     }
 
     /// Acknowledged writes that are in the log no more.

@@ -448,7 +448,7 @@ impl World {
             self.oracle.object_to(Property::DataOutliveMembers, how);
         }
         let used = self.etcd.processes().any(|(_, process)| process.launch.dir == uid(volume));
-        if used && (served || latched) {
+        if used && listed && (served || latched) {
             let how = format!("the data of {member} are deleted while its Pod runs");
             self.oracle.object_to(Property::DataOutliveMembers, how);
         }
@@ -468,9 +468,9 @@ impl World {
         }
         for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
             let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.len == 0) else { continue };
-            let conf = self.etcd.group(dir.cluster).map(Group::conf);
-            let peer = conf.and_then(|conf| conf.members.get(&dir.member));
-            if peer.is_some_and(|peer| peer.started && !peer.is_learner) {
+            let group = self.etcd.group(dir.cluster);
+            let votes = |group: &Group| group.conf().is_voter(dir.member) && group.has_stored(dir.member);
+            if group.is_some_and(votes) {
                 let how = format!("voter {} had data once and runs on none ({at})", process.launch.name);
                 found.push((Property::AcknowledgedWritesStay, how));
             }

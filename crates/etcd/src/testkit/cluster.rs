@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use quorate_model::{MemberId, Minor};
+use quorate_model::{MemberId, Minor, PeerUrl};
 use tempfile::TempDir;
 
 use super::address::own_address;
@@ -40,15 +40,21 @@ impl Setup {
 }
 
 impl Cluster {
-    /// Starts a cluster and waits until every member knows the leader.
-    pub async fn start(setup: Setup) -> Self {
+    /// A cluster of which nobody runs yet.
+    pub fn new(setup: Setup) -> Self {
         let dir = tempfile::Builder::new().prefix("etcd-test-").tempdir().expect("a temporary folder");
         let pki = setup.tls.then(|| Pki::new(&dir.path().join("pki")));
         let mut cluster = Self { members: Vec::new(), pki, setup, dir };
         cluster.members = (0..cluster.setup.size).map(|n| cluster.member(n)).collect();
+        cluster
+    }
+
+    /// Starts a cluster and waits until every member knows the leader.
+    pub async fn start(setup: Setup) -> Self {
+        let mut cluster = Self::new(setup);
         let all: Vec<_> = cluster.members.iter().map(listing).collect();
         for member in &mut cluster.members {
-            member.set_initial(&all.join(","), "new");
+            member.set_initial(&all, true);
             member.start();
         }
         cluster.led().await;
@@ -64,7 +70,7 @@ impl Cluster {
     pub fn join(&mut self, mut member: Member) {
         let mut all: Vec<_> = self.members.iter().map(listing).collect();
         all.push(listing(&member));
-        member.set_initial(&all.join(","), "existing");
+        member.set_initial(&all, false);
         member.start();
         self.members.push(member);
     }
@@ -132,15 +138,8 @@ impl Cluster {
     }
 }
 
-impl Member {
-    fn set_initial(&mut self, cluster: &str, state: &str) {
-        let initial = ["--initial-cluster", cluster, "--initial-cluster-state", state];
-        self.add_args(initial.map(str::to_owned));
-    }
-}
-
-fn listing(member: &Member) -> String {
-    format!("{}={}", member.name, member.peer_url())
+fn listing(member: &Member) -> (String, PeerUrl) {
+    (member.name.clone(), member.peer_url())
 }
 
 fn tls(pki: &Pki, member: &str) -> Tls {

@@ -21,6 +21,7 @@ pub struct Member {
     dir: PathBuf,
     minor: Minor,
     args: Vec<String>,
+    initial: Vec<String>,
     tls: Option<Tls>,
     child: Option<Child>,
 }
@@ -29,12 +30,21 @@ impl Member {
     /// A member that does not run yet.
     pub(super) fn new(name: String, address: IpAddr, dir: PathBuf, minor: Minor) -> Self {
         fs::create_dir_all(&dir).expect("the member's folder");
-        Self { name, address, dir, minor, args: Vec::new(), tls: None, child: None }
+        Self { name, address, dir, minor, args: Vec::new(), initial: Vec::new(), tls: None, child: None }
     }
 
     /// Flags it starts with, beside those of its identity.
     pub(super) fn add_args(&mut self, args: impl IntoIterator<Item = String>) {
         self.args.extend(args);
+    }
+
+    /// Its `--initial-cluster` and `--initial-cluster-state`, from its next start on.
+    pub fn set_initial(&mut self, cluster: &[(String, PeerUrl)], new: bool) {
+        let cluster: Vec<_> = cluster.iter().map(|(name, url)| format!("{name}={}", url.as_str())).collect();
+        let state = if new { "new" } else { "existing" };
+        self.initial = ["--initial-cluster", &cluster.join(","), "--initial-cluster-state", state]
+            .map(str::to_owned)
+            .to_vec();
     }
 
     /// How its clients speak TLS to it.
@@ -80,11 +90,26 @@ impl Member {
             .args(["--listen-peer-urls", self.peer_url().as_str()])
             .args(["--initial-advertise-peer-urls", self.peer_url().as_str()])
             .args(["--listen-client-urls", &self.client_url(), "--advertise-client-urls", &self.client_url()])
+            .args(&self.initial)
             .args(&self.args)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log);
         self.child = Some(command.spawn().expect("etcd starts"));
+    }
+
+    /// Whether it was started and has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        let child = self.child.as_mut();
+        child.is_some_and(|child| child.try_wait().expect("our own child can be asked for").is_some())
+    }
+
+    /// Empties its `--data-dir`.
+    pub fn wipe(&self) {
+        assert!(self.child.is_none(), "{} runs", self.name);
+        if self.data_dir().exists() {
+            fs::remove_dir_all(self.data_dir()).expect("the test's own folder can be emptied");
+        }
     }
 
     /// SIGSTOP: it holds its connections and answers nothing.

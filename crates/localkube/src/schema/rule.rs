@@ -1,6 +1,8 @@
 //! One CEL rule: what it asks, and how its refusal reads.
 
-use std::sync::Arc;
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube_cel::KubeCelExt as _;
 use kube_cel::cel::objects::{OptionalValue, Value as Cel};
@@ -20,7 +22,12 @@ pub(super) struct Rule {
     reason: Option<String>,
     about_change: bool,
     also_on_create: bool,
+    /// Values that may stay as they are, as was found out before: a status is written often, and the spec stays.
+    steady: Mutex<HashSet<u64>>,
 }
+
+/// How many of them are remembered.
+const REMEMBERED: usize = 10_000;
 
 impl Rule {
     pub(super) fn compile(validation: &Value) -> Result<Self, String> {
@@ -42,7 +49,12 @@ impl Rule {
             reason: optional("reason"),
             about_change,
             also_on_create: validation["optionalOldSelf"] == true,
+            steady: Mutex::default(),
         })
+    }
+
+    fn steady(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.steady.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn check(
@@ -60,9 +72,19 @@ impl Rule {
         if !self.about_change && old == Some(value) {
             return;
         }
+        let stays = (old == Some(value)).then(|| fingerprint_of(value));
+        if stays.is_some_and(|value| self.steady().contains(&value)) {
+            return;
+        }
         let context = self.context(schema, value, old);
         let why = match self.program.execute(&context) {
-            Ok(Cel::Bool(true)) => return,
+            Ok(Cel::Bool(true)) => {
+                let mut steady = self.steady();
+                if steady.len() < REMEMBERED {
+                    steady.extend(stays);
+                }
+                return;
+            }
             Ok(Cel::Bool(false)) => self.message(&context),
             Ok(other) => {
                 format!("rule evaluated to {} instead of a boolean: {}", other.type_of(), self.text.trim())
@@ -103,4 +125,10 @@ impl Rule {
         let given = || self.message.as_deref().map(|message| message.trim().to_owned());
         computed.or_else(given).unwrap_or_else(|| format!("failed rule: {}", self.text.trim()))
     }
+}
+
+fn fingerprint_of(value: &Value) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }

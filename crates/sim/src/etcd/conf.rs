@@ -38,6 +38,12 @@ impl Conf {
         self.members.get(&id).is_some_and(|peer| !peer.is_learner)
     }
 
+    /// How many voters, one perhaps left out, have ever started.
+    pub fn started_voters(&self, but: Option<MemberId>) -> usize {
+        let voters = self.members.iter().filter(|(id, peer)| !peer.is_learner && Some(**id) != but);
+        voters.filter(|(_, peer)| peer.started).count()
+    }
+
     /// How many voters make a quorum.
     pub fn quorum(&self) -> usize {
         quorum(self.voters().count())

@@ -38,6 +38,7 @@ impl Etcd {
         let mut any = false;
         for id in ids {
             any |= self.elect(id);
+            any |= self.stumble(id, now);
             any |= self.replicate(id);
             any |= self.publish(id);
             any |= self.expel(id, now);
@@ -61,7 +62,7 @@ impl Etcd {
         able.sort_by_key(|(len, member)| (std::cmp::Reverse(*len), self.rank(cluster, *member)));
         let leader = able.first().copied();
         let Some(group) = self.group_mut(cluster) else { return false };
-        group.leader = leader.map(|(_, member)| member);
+        group.lead(leader.map(|(_, member)| member));
         if let Some((len, _)) = leader
             && len < group.log.len()
         {
@@ -98,8 +99,23 @@ impl Etcd {
         Some(peer.url.as_str().to_owned())
     }
 
+    /// A member that holds less than the leader knows it to have stored is told to commit what it does not have, and panics
+    /// ("tocommit is out of range"): so does one whose data were emptied, until another member leads.
+    fn stumble(&mut self, cluster: ClusterId, now: Instant) -> bool {
+        let Some(group) = self.group(cluster) else { return false };
+        let forgot: Vec<String> = self
+            .up(cluster)
+            .filter(|(_, _, dir)| group.matched(dir.member).is_some_and(|matched| dir.len < matched))
+            .map(|(at, ..)| at.clone())
+            .collect();
+        for at in &forgot {
+            self.end(at, "tocommit is out of range: was the raft log corrupted, truncated, or lost?", now);
+        }
+        !forgot.is_empty()
+    }
+
     /// Gives every reachable member what it lacks. One that lags gets it only where the quorum needs it.
-    fn replicate(&mut self, cluster: ClusterId) -> bool {
+    pub(super) fn replicate(&mut self, cluster: ClusterId) -> bool {
         let Some(group) = self.group(cluster) else { return false };
         if group.leader.is_none() {
             return false;
@@ -112,7 +128,9 @@ impl Etcd {
             .up(cluster)
             .filter(|(_, _, dir)| dir.len < len)
             .filter(|(_, process, dir)| {
-                let member = conf.members.contains_key(&dir.member) || conf.removed.contains(&dir.member);
+                // Who is removed is sent its removal, and nothing if it was not there then.
+                let leaves = conf.removed.contains(&dir.member) && dir.len + 1 == len;
+                let member = leaves || conf.members.contains_key(&dir.member);
                 member && (!process.lags || (needed && conf.is_voter(dir.member)))
             })
             .map(|(_, process, _)| process.launch.dir.clone())
@@ -122,7 +140,22 @@ impl Etcd {
                 dir.len = len;
             }
         }
+        self.match_up(cluster);
         !takes.is_empty()
+    }
+
+    /// The leader hears from every reachable member what it has stored.
+    fn match_up(&mut self, cluster: ClusterId) {
+        let heard: Vec<(MemberId, usize)> =
+            self.up(cluster).map(|(_, _, dir)| (dir.member, dir.len)).collect();
+        let Some(group) = self.group_mut(cluster) else { return };
+        let members = group.conf().members.clone();
+        group.matched.retain(|member, _| members.contains_key(member));
+        group.stored.extend(heard.iter().filter(|(_, len)| *len > 0).map(|(member, _)| *member));
+        for (member, len) in heard.into_iter().filter(|(member, _)| members.contains_key(member)) {
+            let matched = group.matched.entry(member).or_default();
+            *matched = len.max(*matched);
+        }
     }
 
     /// A member that has caught up tells everybody its name and client URLs, and begins to serve.
@@ -153,24 +186,35 @@ impl Etcd {
         true
     }
 
-    /// A member that was removed is told so by those who know, and ends.
+    /// A member that was removed ends when it learns so: while it serves, from its own log; else from a peer that knows and
+    /// that it knows. Started again beside nobody who knows, it waits: its log need not say that its removal was committed.
     fn expel(&mut self, cluster: ClusterId, now: Instant) -> bool {
         let Some(group) = self.group(cluster) else { return false };
-        let known = self.up(cluster).map(|(_, _, dir)| dir.len).max().unwrap_or(0);
-        let removed = &group.conf_at(known).removed;
         let gone: Vec<String> = self
             .up(cluster)
-            .filter(|(_, _, dir)| removed.contains(&dir.member))
+            .filter(|(_, process, own)| {
+                let known = group.conf_at(own.len);
+                self.up(cluster).any(|(_, _, other)| {
+                    let itself = other.member == own.member && process.serves;
+                    // One that joins knows those it was started with. (Started a second time it knows nobody.)
+                    let met = other.member != own.member
+                        && (own.len == 0 || known.members.contains_key(&other.member));
+                    (itself || met) && group.conf_at(other.len).removed.contains(&own.member)
+                })
+            })
             .map(|(at, ..)| at.clone())
             .collect();
         for at in &gone {
-            if let Some(process) = self.processes.get_mut(at) {
-                process.state =
-                    State::Ended("the member has been permanently removed from the cluster".to_owned());
-                process.serves = false;
-                process.since = now;
-            }
+            self.end(at, "the member has been permanently removed from the cluster", now);
         }
         !gone.is_empty()
+    }
+
+    fn end(&mut self, at: &str, words: &str, now: Instant) {
+        if let Some(process) = self.processes.get_mut(at) {
+            process.state = State::Ended(words.to_owned());
+            process.serves = false;
+            process.since = now;
+        }
     }
 }

@@ -71,10 +71,16 @@ impl Etcd {
         if let Some(dir) = self.dirs.get(&launch.dir) {
             return if dir.corrupt { Err("the database does not open".to_owned()) } else { Ok(()) };
         }
-        if !launch.peers.iter().any(|(name, url)| *name == launch.name && *url == launch.url) {
+        let Some((_, listed)) = launch.peers.iter().find(|(name, _)| *name == launch.name) else {
+            return Err(format!("couldn't find local name {} in the initial cluster", launch.name));
+        };
+        if !launch.new {
+            return self.join(launch, listed);
+        }
+        if *listed != launch.url {
             return Err(format!("--initial-cluster has {} with other URLs", launch.name));
         }
-        if launch.new { self.found(launch) } else { self.join(launch) }
+        self.found(launch)
     }
 
     fn found(&mut self, launch: &Launch) -> Result<(), String> {
@@ -97,14 +103,24 @@ impl Etcd {
         let id = launch.founds();
         let founders = Conf { members, ..Conf::default() };
         if self.group(id).is_none() {
-            let group = Group { id, founders, log: Vec::new(), leader: None, lost: Vec::new() };
+            let group = Group {
+                id,
+                founders,
+                log: Vec::new(),
+                leader: None,
+                deposed: None,
+                matched: BTreeMap::new(),
+                stored: BTreeSet::new(),
+                lost: Vec::new(),
+            };
             self.groups.push(Arc::new(group));
         }
         self.dirs.insert(launch.dir.clone(), Dir { cluster: id, member: own, len: 0, corrupt: false });
         Ok(())
     }
 
-    fn join(&mut self, launch: &Launch) -> Result<(), String> {
+    /// Joins as the member of that URL: what the process itself advertises is not looked at.
+    fn join(&mut self, launch: &Launch, listed: &PeerUrl) -> Result<(), String> {
         let Some((cluster, conf)) = self.peer_conf(launch) else {
             return Err("could not retrieve cluster information from the given URLs".to_owned());
         };
@@ -115,15 +131,17 @@ impl Etcd {
         if let Some((name, _)) = launch.peers.iter().find(unmatched) {
             return Err(format!("unmatched member while checking PeerURLs: {name}"));
         }
-        let member = conf.by_url(&launch.url).ok_or("the member is not in the cluster")?;
+        let member = conf.by_url(listed).ok_or("the member is not in the cluster")?;
         self.dirs.insert(launch.dir.clone(), Dir { cluster, member, len: 0, corrupt: false });
         Ok(())
     }
 
     /// What the first of the named peers that answers believes.
     fn peer_conf(&self, launch: &Launch) -> Option<(ClusterId, Conf)> {
-        let others = launch.peers.iter().filter(|(_, url)| *url != launch.url);
-        others.into_iter().find_map(|(_, url)| {
+        let mut others: Vec<&PeerUrl> =
+            launch.peers.iter().filter(|(name, _)| *name != launch.name).map(|(_, url)| url).collect();
+        others.sort_by_key(|url| url.as_str());
+        others.into_iter().find_map(|url| {
             let runs = |process: &&super::Process| {
                 process.launch.url == *url && process.state == State::Running && !process.cut
             };

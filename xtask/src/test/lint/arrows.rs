@@ -26,9 +26,10 @@ const ARROWS: [(&str, &[&str]); 13] = [
     ),
     (
         "quorate-sim",
-        &["quorate-model", "quorate-planner", "quorate-api", "quorate-manifests", "quorate-localkube"],
+        &["quorate-model", "quorate-planner", "quorate-manifests", "quorate-api", "quorate-localkube"],
     ),
-    ("quorate-scenarios", &["quorate-api", "quorate-etcd"]),
+    // Its tests also hold the model of etcd in quorate-sim beside real etcd.
+    ("quorate-scenarios", &["quorate-api", "quorate-etcd", "quorate-sim"]),
     ("quorate", &["quorate-operator", "quorate-agent", "quorate-api", "quorate-playground"]),
     ("xtask", &["quorate-api", "quorate-etcd", "quorate-model"]),
 ];
