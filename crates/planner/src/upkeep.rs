@@ -33,7 +33,9 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     let at = draft.seen.cluster.clone();
     let taken = foreign(format!("Service {}/{}-client", at.namespace, at.name));
     let budget_taken = foreign(format!("PodDisruptionBudget {}/{}", at.namespace, at.name));
-    if !draft.seen.client_service && !taken {
+    // Nothing is acknowledged before it would be missed: a volume that is emptied before its Pod is marked passes for new.
+    let unmarked = draft.record.voters().any(|voter| is_to_be_marked(draft, voter));
+    if !draft.seen.client_service && !taken && !unmarked {
         draft.propose(Effect::ApplyClientService);
     }
     let min_available = min_available(draft);
@@ -76,18 +78,20 @@ fn min_available(draft: &Draft<'_>) -> usize {
     quorum(voters).max(voters.saturating_sub(1))
 }
 
-/// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
-/// volume is that of a first start.
 fn mark(draft: &mut Draft<'_>, member: &MemberName) {
     let is_voter = draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
-    if let Some(pod) = draft.pod(member)
-        && is_voter
-        && pod.has_run
-        && !pod.joined
-        && !pod.terminating
+    if is_voter
+        && is_to_be_marked(draft, member)
+        && let Some(pod) = draft.pod(member)
     {
         draft.propose(Effect::MarkJoined { member: member.clone(), pod: pod.uid.clone() });
     }
+}
+
+/// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
+/// volume is that of a first start.
+fn is_to_be_marked(draft: &Draft<'_>, member: &MemberName) -> bool {
+    draft.pod(member).is_some_and(|pod| pod.has_run && !pod.joined && !pod.terminating)
 }
 
 fn stamp(draft: &mut Draft<'_>, member: &MemberName) {

@@ -62,3 +62,16 @@ fn h14_one_plan_never_takes_two_healthy_voters_away() {
         ],
     }));
 }
+
+#[test]
+fn h01_nothing_is_acknowledged_before_the_loss_of_a_volume_would_be_noticed() {
+    for after in 8..16 {
+        ends_well(&json!({
+            "spec": size(1),
+            "departures": [
+                { "after": 10, "what": { "fault": { "touch": ["Pod", "demo-0"] } } },
+                { "after": after, "what": { "fault": { "wipe": "demo-0" } } },
+            ],
+        }));
+    }
+}
