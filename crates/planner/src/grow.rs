@@ -9,7 +9,7 @@ use quorate_model::{Effect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::bootstrap;
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::safety;
+use crate::{replace, safety};
 
 /// Takes the outstanding growth one step on.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -59,6 +59,12 @@ fn reason_to_roll_back(
     }
     if draft.record.voters().count() >= target.size {
         return Some(Waiting::SafePoint(format!("{name} is no longer wanted")));
+    }
+    // The dead one goes before the new one comes (R6), and only one change is outstanding (R5): neither would go on.
+    if let Some(lost) = replace::lost_voter(draft) {
+        return Some(Waiting::SafePoint(format!(
+            "{name} makes way: the data of {lost} are gone, and it is replaced first"
+        )));
     }
     let deadline = deadline(draft, name)?;
     (draft.now - since > deadline)

@@ -10,8 +10,7 @@ use crate::draft::{Draft, Flow, ON};
 use crate::{safety, shrink};
 
 pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
-    let lost: Option<MemberName> = draft.record.voters().find(|voter| is_lost(draft, voter)).cloned();
-    let Some(lost) = lost else { return ON };
+    let Some(lost) = lost_voter(draft) else { return ON };
     match safety::may_remove(draft.seen, &draft.record, draft.now, &lost) {
         Ok(()) => {
             draft.enter(Step::P1, &lost, Stage::Leaving(Leaving::Lost));
@@ -22,6 +21,11 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
             ON
         }
     }
+}
+
+/// A voter whose data are lost for certain.
+pub(crate) fn lost_voter(draft: &Draft<'_>) -> Option<MemberName> {
+    draft.record.voters().find(|voter| is_lost(draft, voter)).cloned()
 }
 
 fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {

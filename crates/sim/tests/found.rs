@@ -75,3 +75,19 @@ fn h01_nothing_is_acknowledged_before_the_loss_of_a_volume_would_be_noticed() {
         }));
     }
 }
+
+#[test]
+fn h07_a_learner_makes_way_where_a_voter_in_memory_is_lost_beside_it() {
+    let memory = |size: u32| {
+        json!({
+            "size": size, "version": "3.6.16", "tls": { "provider": "disabled" },
+            "storageSpec": { "medium": "Memory" },
+        })
+    };
+    for after in 4..16 {
+        ends_well(&json!({
+            "before": [memory(3)], "spec": memory(4),
+            "departures": [{ "after": after, "what": { "fault": { "kill-pod": "demo-1" } } }],
+        }));
+    }
+}
