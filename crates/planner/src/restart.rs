@@ -4,6 +4,7 @@
 
 use quorate_model::effect::Boot;
 use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
@@ -19,6 +20,9 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
                 draft.clear_pod(Step::W2, &member);
             }
             Some(pod) if pod.trouble.is_some() && is_stale(draft, &member) => {
+                draft.clear_pod(Step::W2, &member);
+            }
+            Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {
                 draft.clear_pod(Step::W2, &member);
             }
             None if may_still_vote(draft, &member) => resume(draft, &member, &peers),
@@ -37,6 +41,12 @@ fn stray_pods(draft: &mut Draft<'_>) {
             draft.clear_pod(Step::W2, &stray);
         }
     }
+}
+
+/// Its volume was emptied, and only its peers keep it from starting as a new member under its old id: once they are gone from
+/// sight nothing would, as the guard does not run again in this Pod. In the next one it does, and refuses.
+fn forgot_its_start(pod: &Pod) -> bool {
+    pod.boots_new && pod.already_bootstrapped && !pod.ready
 }
 
 /// Made of another shape than the committed one.

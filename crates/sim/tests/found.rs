@@ -91,3 +91,17 @@ fn h07_a_learner_makes_way_where_a_voter_in_memory_is_lost_beside_it() {
         }));
     }
 }
+
+#[test]
+fn h01_a_founding_member_that_was_emptied_does_not_start_anew_once_its_peers_are_gone_from_sight() {
+    for after in 12..18 {
+        ends_well(&json!({
+            "spec": size(3),
+            "departures": [
+                { "after": 8, "what": { "fault": { "touch": ["Service", "demo"] } } },
+                { "after": after, "what": { "fault": { "wipe": "demo-0" } } },
+                { "after": 30, "what": { "edit": { "size": 0 } } },
+            ],
+        }));
+    }
+}
