@@ -65,6 +65,9 @@ impl World {
     /// What no rule of ours can make good: that nothing else is lost is all that is asked.
     fn is_past_help(&self, record: &Record) -> bool {
         let Some(target) = &record.target else { return self.faults.forgotten };
+        if !self.faults.foreign.is_empty() {
+            return true;
+        }
         let mut destroyed = self.faults.destroyed.iter();
         let of_ours = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
         match target.storage.medium {
