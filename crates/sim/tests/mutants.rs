@@ -15,7 +15,14 @@ fn whatever_a_planner_gone_wrong_proposes_safety_keeps_quorum_and_data() {
     let mut campaign = Campaign::default();
     for seed in 0..400 {
         if let Err(broken) = campaign.run(seed, RECKLESS) {
-            println!("seed {seed}: {}", broken.told().lines().map(|line| line.chars().take(300).collect::<String>() + "\n").collect::<String>());
+            println!(
+                "seed {seed}: {}",
+                broken
+                    .told()
+                    .lines()
+                    .map(|line| line.chars().take(300).collect::<String>() + "\n")
+                    .collect::<String>()
+            );
         }
     }
     println!("{campaign:?}");
