@@ -51,8 +51,8 @@ async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing
     let _kubelet = world.kubelet();
     // A storage class that can not expand, and nobody may stamp volumes either.
     let client = world.client_through(|request| {
-        let patches = request.method() == http::Method::PATCH;
-        let refused = patches && request.uri().path().contains("/persistentvolumeclaims/");
+        let patches = request.method == http::Method::PATCH;
+        let refused = patches && request.path.contains("/persistentvolumeclaims/");
         if refused { Gate::Refused(403, "Forbidden") } else { Gate::Open }
     });
     let _operator = world.operator_over(client, |_| {});

@@ -1,16 +1,19 @@
 //! What lies between the operator and the API server: every request passes here, is written down, and meets its fate.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt};
 use http::{Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
 use kube::client::Body;
 use quorate_manifests::{Act, Kind, Write};
 use serde_json::{Value, json};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::members::Members;
 
@@ -35,6 +38,10 @@ pub enum Gate {
     Slow(Duration),
     /// It arrives after this, and nobody waits for the reply any more.
     Late(Duration),
+    /// It arrives, and the reply is kept for later.
+    Keep,
+    /// The reply that was kept first for this path comes once more.
+    Replay,
 }
 
 /// A request that was sent.
@@ -49,7 +56,16 @@ pub struct Sent {
 
 /// Everything that was sent, in order.
 #[derive(Clone, Default)]
-pub struct Log(Arc<Mutex<Vec<Sent>>>);
+pub struct Log(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    sent: Vec<Sent>,
+    /// Replies, by path.
+    replies: BTreeMap<String, Bytes>,
+    /// Ends every watch there is.
+    cut: CancellationToken,
+}
 
 type Reply = Response<UnsyncBoxBody<Bytes, tower::BoxError>>;
 
@@ -58,12 +74,12 @@ pub fn through(
     inner: kube::Client,
     log: Log,
     members: Members,
-    gate: impl Fn(&Request<Body>) -> Gate + Send + Sync + 'static,
+    gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static,
 ) -> kube::Client {
     let gate = Arc::new(gate);
     let service = tower::service_fn(move |request: Request<Body>| {
         let (inner, log, members) = (inner.clone(), log.clone(), members.clone());
-        let verdict = gate(&request);
+        let gate = gate.clone();
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
@@ -74,14 +90,15 @@ pub fn through(
                 query: parts.uri.query().unwrap_or_default().to_owned(),
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             };
-            log.lock().push(sent.clone());
+            log.lock().sent.push(sent.clone());
+            let verdict = gate(&sent);
             let again = || Request::from_parts(parts.clone(), Body::from(body.to_vec()));
             let arrive = async || {
                 if let Some(write) = sent.as_write() {
                     members.judge(write);
                 }
                 let reply = inner.send(again()).await?;
-                Ok::<Reply, kube::Error>(reply.map(|body| body.map_err(Into::into).boxed_unsync()))
+                Ok::<Reply, kube::Error>(reply.map(|body| log.until_cut(body)))
             };
             match verdict {
                 Gate::Open => arrive().await,
@@ -92,6 +109,16 @@ pub fn through(
                     Ok(refusal(code, reason))
                 }
                 Gate::NotSent => Err(broken()),
+                Gate::Keep => {
+                    let (parts, body) = arrive().await?.into_parts();
+                    let body = body.collect().await.map_err(kube::Error::Service)?.to_bytes();
+                    log.lock().replies.entry(sent.path.clone()).or_insert_with(|| body.clone());
+                    Ok(Response::from_parts(parts, whole(body)))
+                }
+                Gate::Replay => {
+                    let kept = log.lock().replies.get(&sent.path).cloned();
+                    Ok(Response::new(whole(kept.expect("a reply was kept"))))
+                }
                 Gate::ReplyLost => {
                     let _ = arrive().await;
                     Err(broken())
@@ -126,8 +153,11 @@ fn refusal(code: u16, reason: &str) -> Reply {
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
         "code": code, "reason": reason, "message": format!("{reason} by the gate"),
     });
-    let body = Full::new(Bytes::from(status.to_string())).map_err(|never| match never {}).boxed_unsync();
-    Response::builder().status(code).body(body).expect("a plain answer")
+    Response::builder().status(code).body(whole(status.to_string().into())).expect("a plain answer")
+}
+
+fn whole(bytes: Bytes) -> UnsyncBoxBody<Bytes, tower::BoxError> {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
 }
 
 fn broken() -> kube::Error {
@@ -137,7 +167,23 @@ fn broken() -> kube::Error {
 impl Log {
     /// Everything so far.
     pub fn all(&self) -> Vec<Sent> {
-        self.lock().clone()
+        self.lock().sent.clone()
+    }
+
+    /// Every watch that is open breaks off.
+    pub fn cut_watches(&self) {
+        std::mem::take(&mut self.lock().cut).cancel();
+    }
+
+    /// Replies are kept anew.
+    pub fn forget_replies(&self) {
+        self.lock().replies.clear();
+    }
+
+    fn until_cut(&self, body: Body) -> UnsyncBoxBody<Bytes, tower::BoxError> {
+        let cut = self.lock().cut.clone().cancelled_owned();
+        let frames = TryStreamExt::map_err(BodyStream::new(body), tower::BoxError::from).take_until(cut);
+        UnsyncBoxBody::new(StreamBody::new(frames))
     }
 
     /// What was to change something, leases and events aside.
@@ -145,7 +191,7 @@ impl Log {
         self.all().into_iter().filter(Sent::writes).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Vec<Sent>> {
+    fn lock(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

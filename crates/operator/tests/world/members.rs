@@ -150,6 +150,44 @@ impl Members {
         self.0.moved.notify_one();
     }
 
+    /// What goes on being wrong ends; calls still meet what the gate says.
+    pub fn end_standing_faults(&self) {
+        let now = self.0.clock.now();
+        self.nodes().end_standing_faults(now);
+        self.0.moved.notify_one();
+    }
+
+    /// Where everything must end; else what is missing.
+    pub fn goal(&self) -> Result<(), String> {
+        self.nodes().goal()
+    }
+
+    /// The goal, with every member in this version.
+    pub fn goal_in(&self, version: &str) -> Result<(), String> {
+        let nodes = self.nodes();
+        let old = nodes.etcd.processes().find(|(_, process)| process.launch.version.to_string() != version);
+        match old {
+            Some((_, old)) => Err(format!("{} runs {}", old.launch.name, old.launch.version)),
+            None => nodes.goal(),
+        }
+    }
+
+    /// The member with the highest number leads from now on.
+    pub fn lead_by_the_last(&self) {
+        let mut nodes = self.nodes();
+        let found = nodes.etcd.groups().find_map(|group| {
+            let leader = group.leader()?;
+            let (last, _) = group.conf().members.iter().max_by_key(|(_, peer)| peer.name.clone())?;
+            let at = |(at, process): (&str, &quorate_sim::etcd::Process)| {
+                (nodes.etcd.dir_of(process)?.member == leader).then(|| at.to_owned())
+            };
+            Some((nodes.etcd.processes().find_map(at)?, *last))
+        });
+        let Some((at, last)) = found else { return };
+        let moved = nodes.etcd.move_leader(&at, last);
+        assert!(moved.is_ok(), "{moved:?}");
+    }
+
     /// The model, as it is now.
     pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.0.nodes.lock().unwrap_or_else(PoisonError::into_inner)

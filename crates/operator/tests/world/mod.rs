@@ -4,6 +4,7 @@
 pub mod gate;
 pub mod members;
 mod serve;
+pub mod story;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +13,8 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::Request;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::client::Body;
 use quorate_api::{EtcdCluster, EtcdClusterStatus};
 use quorate_localkube::LocalKube;
 use quorate_localkube::store::Uids;
@@ -26,11 +25,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use gate::{Gate, Log};
+pub use gate::{Gate, Log, Sent};
 use members::Members;
 
 /// Longer than anything takes here, save what waits for a deadline of the planner's. The clock jumps there.
 const DEADLINE: Duration = Duration::from_secs(600);
+
+/// How often a test looks.
+const POLL: Duration = Duration::from_millis(250);
 
 /// An arbitrary morning.
 const EPOCH: Instant = Instant(1_800_000_000_000);
@@ -99,7 +101,7 @@ impl World {
     /// A client whose requests pass through this first, and are written down.
     pub fn client_through(
         &self,
-        gate: impl Fn(&Request<Body>) -> Gate + Send + Sync + 'static,
+        gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static,
     ) -> kube::Client {
         gate::through(self.client.clone(), self.sent.clone(), self.members.clone(), gate)
     }
@@ -230,7 +232,7 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<Result<(),
         if tokio::time::Instant::now() > deadline {
             bail!("{what}: {not_yet}");
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(POLL).await;
     }
 }
 
