@@ -94,7 +94,8 @@ async fn what_happened_while_every_watch_was_down_is_seen_when_they_are_back() -
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_lists_older_objects_than_it_had_seen_destroys_nothing_and_catches_up() -> Result<()> {
+async fn an_operator_that_lists_older_objects_than_it_had_seen_destroys_nothing_and_catches_up() -> Result<()>
+{
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let (old, keep) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));

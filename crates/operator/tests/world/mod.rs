@@ -99,10 +99,7 @@ impl World {
     }
 
     /// A client whose requests pass through this first, and are written down.
-    pub fn client_through(
-        &self,
-        gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static,
-    ) -> kube::Client {
+    pub fn client_through(&self, gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static) -> kube::Client {
         gate::through(self.client.clone(), self.sent.clone(), self.members.clone(), gate)
     }
 
