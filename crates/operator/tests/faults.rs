@@ -81,7 +81,7 @@ fn words(sent: &Sent) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_the_api_answers_once_to_each_write_the_end_is_the_same_and_nothing_is_made_twice()
+async fn h46_whatever_the_api_answers_once_to_each_write_the_end_is_the_same_and_nothing_is_made_twice()
 -> Result<()> {
     let late = Duration::from_secs(6);
     let answers = [
@@ -108,11 +108,7 @@ async fn whatever_the_api_answers_once_to_each_write_the_end_is_the_same_and_not
         let _kubelet = world.kubelet();
         let met = Arc::new(Mutex::new(BTreeSet::new()));
         let client = world.client_through(move |sent| {
-            // A volume that is said to be gone and is not is nobody's: whatever nobody claims is kept.
-            let keeps = answer == Gate::Refused(404, "NotFound")
-                && sent.method == Method::DELETE
-                && sent.kind() == "persistentvolumeclaims";
-            let first = !keeps && sent.writes() && met.lock().expect("nobody panics").insert(words(sent));
+            let first = sent.writes() && met.lock().expect("nobody panics").insert(words(sent));
             if first { answer } else { Gate::Open }
         });
         let _operator = world.operator_over(client, |_| {});
