@@ -14,7 +14,9 @@ use crate::wire::cluster_client::ClusterClient;
 use crate::wire::kv_client::KVClient;
 use crate::wire::maintenance_client::MaintenanceClient;
 use crate::wire::{self, AlarmAction};
-use crate::{Alarm, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, StoredValue};
+use crate::{
+    Alarm, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, StoredValue, Transport,
+};
 
 /// A client for exactly one member. Every call has a deadline and is sent at most once: repeating is the caller's
 /// business, after looking again (R8). Clones share the connection, which is made on the first call.
@@ -41,7 +43,16 @@ pub enum Read {
 impl MemberClient {
     /// A client for this endpoint. Does not connect yet. Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, deadlines: Deadlines) -> Result<Self, BadEndpoint> {
-        let dialler = Dialler::new(endpoint, deadlines)?;
+        Self::over(Transport::network(), endpoint, deadlines)
+    }
+
+    /// The same, over this transport.
+    pub fn over(
+        transport: Transport,
+        endpoint: &Endpoint,
+        deadlines: Deadlines,
+    ) -> Result<Self, BadEndpoint> {
+        let dialler = Dialler::new(transport, endpoint, deadlines)?;
         let line = Mutex::new(dialler.line());
         Ok(Self { shared: Arc::new(Shared { dialler, deadline: deadlines.call, line }) })
     }

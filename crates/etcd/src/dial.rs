@@ -13,18 +13,17 @@ use rustls::crypto::ring;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Uri};
 
-use crate::{BadEndpoint, Deadlines, Endpoint, Tls};
+use crate::{BadEndpoint, Deadlines, Endpoint, Stream, Tls, Transport};
 use heard::Heard;
 pub(crate) use heard::Verdict;
 
 /// An endpoint that is known to be well formed.
 #[derive(Clone)]
 pub(crate) struct Dialler {
+    transport: Transport,
     address: SocketAddr,
     timeout: Duration,
     tls: Option<(TlsConnector, ServerName<'static>)>,
@@ -57,13 +56,14 @@ pub(crate) enum DialError {
     NotHttp2,
 }
 
-trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
-impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
-
 impl Dialler {
-    pub(crate) fn new(endpoint: &Endpoint, deadlines: Deadlines) -> Result<Self, BadEndpoint> {
+    pub(crate) fn new(
+        transport: Transport,
+        endpoint: &Endpoint,
+        deadlines: Deadlines,
+    ) -> Result<Self, BadEndpoint> {
         let tls = endpoint.tls.as_ref().map(connector).transpose()?;
-        Ok(Self { address: endpoint.address, timeout: deadlines.connect, tls })
+        Ok(Self { transport, address: endpoint.address, timeout: deadlines.connect, tls })
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
@@ -85,20 +85,19 @@ impl Dialler {
         Line { channel: endpoint.connect_with_connector_lazy(connect), verdict }
     }
 
-    async fn connect(&self, verdict: Verdict) -> Result<Box<dyn Stream>, DialError> {
+    async fn connect(&self, verdict: Verdict) -> Result<Stream, DialError> {
         verdict.forget();
         let connection = tokio::time::timeout(self.timeout, async {
-            let tcp = TcpStream::connect(self.address).await.map_err(DialError::Connect)?;
-            tcp.set_nodelay(true).map_err(DialError::Connect)?;
-            let Some((connector, name)) = &self.tls else { return Ok(Box::new(tcp) as Box<dyn Stream>) };
-            let tls = connector.connect(name.clone(), tcp).await.map_err(|error| match error.kind() {
+            let plain = self.transport.dial(self.address).await.map_err(DialError::Connect)?;
+            let Some((connector, name)) = &self.tls else { return Ok(plain) };
+            let tls = connector.connect(name.clone(), plain).await.map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => DialError::HungUp,
                 _ => DialError::Handshake(error),
             })?;
             if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
                 return Err(DialError::NotHttp2);
             }
-            Ok(Box::new(Heard::new(tls, verdict)) as Box<dyn Stream>)
+            Ok(Box::new(Heard::new(tls, verdict)) as Stream)
         });
         connection.await.map_err(|_| DialError::TimedOut(self.timeout))?
     }

@@ -2,7 +2,7 @@
 //! the outcome.
 //!
 //! - [`MemberClient`]: the calls, each with a deadline, none ever retried
-//! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial
+//! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial; [`Transport`]: over what
 //! - [`MemberStatus`], [`MemberList`], ...: the replies
 //! - [`CallError`], [`Refusal`]: refused, unknown or unreachable
 //! - [`wire`]: etcd's messages and stubs, client and server side
@@ -17,9 +17,11 @@ mod error;
 mod reply;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod transport;
 pub mod wire;
 
 pub use client::{MemberClient, Read};
 pub use endpoint::{BadEndpoint, Deadlines, Endpoint, Tls};
 pub use error::{CallError, Refusal};
 pub use reply::{Alarm, AlarmKind, ListedMember, MemberList, MemberStatus, StoredValue};
+pub use transport::{Duplex, Stream, Transport};

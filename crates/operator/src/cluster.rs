@@ -9,6 +9,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use futures::FutureExt as _;
+use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
 use quorate_model::ClusterRef;
 use tokio::sync::{Notify, Semaphore};
@@ -43,6 +44,8 @@ pub struct Shared {
     pub hook: Arc<dyn Hook>,
     /// The time.
     pub clock: Clock,
+    /// What connections to members run over.
+    pub transport: Transport,
     /// What is counted.
     pub metrics: Metrics,
     /// What is told.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -46,6 +47,8 @@ pub struct Options {
     pub hook: Arc<dyn Hook>,
     /// The time.
     pub clock: Clock,
+    /// What connections to members run over.
+    pub transport: Transport,
 }
 
 /// Why the operator ended, or did not begin.
@@ -124,6 +127,7 @@ pub async fn run_with(
         writers: Arc::new(Semaphore::new(options.workers)),
         hook: options.hook,
         clock: options.clock,
+        transport: options.transport,
         metrics,
         events,
         stop: stop.clone(),
@@ -186,6 +190,7 @@ impl From<OperatorArgs> for Options {
                 None => Arc::new(NoCrash),
             },
             clock: Clock::system(),
+            transport: Transport::network(),
         }
     }
 }

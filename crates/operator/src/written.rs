@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::observe::Versions;
 use crate::watch::{Shelf, version};
 
-/// How long an own write is believed without the watch having told it. Only a watch that is down is so late. The object
-/// is then read, never forgotten: without it a pass would see a world from before the write.
+/// How long an own write is believed without the watch having told it. Only a watch that is down is so late, or what was
+/// replied was not so. The object is then read, never forgotten: without it a pass would see a world from before the write.
 const BELIEVED: Duration = Duration::from_secs(10);
 
 /// Our own writes to one kind of object of one cluster.
@@ -45,10 +45,12 @@ impl<K: Resource> Written<K> {
 
     /// An object that was read is not there.
     pub fn missing(&mut self, name: &str) {
-        if let Some(entry) = self.0.get_mut(name)
-            && let What::Stands(object) = &entry.what
-        {
-            entry.what = What::Gone { uid: object.meta().uid.clone().unwrap_or_default() };
+        if let Some(entry) = self.0.get(name) {
+            let uid = match &entry.what {
+                What::Stands(object) => object.meta().uid.clone().unwrap_or_default(),
+                What::Gone { uid } => uid.clone(),
+            };
+            self.gone(name, &uid);
         }
     }
 
@@ -97,11 +99,8 @@ impl<K: Resource> Entry<K> {
     }
 
     fn is_late(&self) -> bool {
-        match self.what {
-            What::Stands(_) => self.since.elapsed() >= BELIEVED,
-            // Only the end of a cached object is remembered, so it can not be believed for too long.
-            What::Gone { .. } => false,
-        }
+        // The end of an object, too: a proxy that does not know the path says 404 of one that is there.
+        self.since.elapsed() >= BELIEVED
     }
 }
 
@@ -182,6 +181,25 @@ mod tests {
         world.told(pod("demo-0", "a", 7));
         world.index.delete(&world.cluster, &pod("demo-0", "a", 8));
         assert_eq!(world.sees(), [("x".to_owned(), 3)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn h46_an_end_that_the_watch_never_tells_is_asked_after_too() {
+        let mut world = World::new();
+        world.told(pod("demo-0", "a", 5));
+        world.written.gone("demo-0", "a");
+        assert_eq!(world.written.doubtful().count(), 0);
+        tokio::time::advance(BELIEVED).await;
+        assert_eq!(world.sees(), [], "still believed");
+        assert_eq!(world.written.doubtful().collect::<Vec<_>>(), ["demo-0"]);
+        world.written.missing("demo-0");
+        assert_eq!(
+            (world.sees(), world.written.doubtful().count()),
+            (vec![], 0),
+            "it is not asked in every pass"
+        );
+        world.written.stands(pod("demo-0", "a", 5));
+        assert_eq!(world.sees(), [("a".to_owned(), 5)], "it is there after all");
     }
 
     #[tokio::test(start_paused = true)]

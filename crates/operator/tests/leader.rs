@@ -72,7 +72,7 @@ async fn h17_a_leader_that_can_not_renew_stops_writing_before_its_lease_runs_out
     let seen = cut.clone();
     // The lease can not be reached any more; everything else can.
     let client = world.client_through(move |request| {
-        let renews = request.uri().path().contains("/leases");
+        let renews = request.path.contains("/leases");
         if renews && seen.load(std::sync::atomic::Ordering::SeqCst) { Gate::Never } else { Gate::Open }
     });
     let operator = world.operator_over(client, elected);

@@ -1,44 +1,43 @@
-//! The life of a cluster, from its founding over every change of size, and what a sick one does to the others. In real
-//! time, over real connections, to modelled members.
+//! The life of a cluster, from its founding over every change of size, and what a sick one does to the others. On a
+//! paused clock, over connections in memory, to modelled members.
 
 mod world;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use world::members::Members;
+use tokio::time::Instant;
 use world::{Gate, World, plain, scale, settled, until};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() -> Result<()> {
     let world = World::new().await?;
-    let members = Members::new();
-    let _kubelet = world.kubelet(&members);
+    let _kubelet = world.kubelet();
     let operator = world.operator();
 
     world.create_cluster(plain(3)).await?;
     settled(&world, 3).await?;
-    assert_eq!(world.status().await?.cluster_id, Some(members.cluster_id()));
-    assert!(members.changes().is_empty(), "a founding adds nobody");
+    assert_eq!(world.status().await?.cluster_id, world.members.cluster_ids().first().cloned());
+    assert!(world.members.changes().is_empty(), "a founding adds nobody");
 
     scale(&world, 5).await?;
     settled(&world, 5).await?;
-    assert_eq!(members.changes(), ["add demo-3", "promote demo-3", "add demo-4", "promote demo-4"]);
+    assert_eq!(world.members.changes(), ["add demo-3", "promote demo-3", "add demo-4", "promote demo-4"]);
 
     scale(&world, 1).await?;
     settled(&world, 1).await?;
-    assert_eq!(members.names().len(), 1);
-    assert_eq!(world.names::<PersistentVolumeClaim>().await?, members.names(), "whenScaled is Delete");
+    assert_eq!(world.members.names().len(), 1);
+    assert_eq!(world.names::<PersistentVolumeClaim>().await?, world.members.names(), "whenScaled is Delete");
 
     scale(&world, 0).await?;
     settled(&world, 0).await?;
     assert!(world.names::<Pod>().await?.is_empty());
-    assert_eq!(world.names::<PersistentVolumeClaim>().await?, members.names(), "volumes are kept");
+    assert_eq!(world.names::<PersistentVolumeClaim>().await?, world.members.names(), "volumes are kept");
 
     scale(&world, 3).await?;
     settled(&world, 3).await?;
-    assert_eq!(world.status().await?.cluster_id, Some(members.cluster_id()));
+    assert_eq!(world.status().await?.cluster_id, world.members.cluster_ids().first().cloned());
 
     let version = world.kube.store().version();
     tokio::time::sleep(Duration::from_secs(12)).await;
@@ -46,15 +45,14 @@ async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() 
     operator.stop().await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing() -> Result<()> {
     let world = World::new().await?;
-    let members = Members::new();
-    let _kubelet = world.kubelet(&members);
+    let _kubelet = world.kubelet();
     // A storage class that can not expand, and nobody may stamp volumes either.
     let client = world.client_through(|request| {
-        let patches = request.method() == http::Method::PATCH;
-        let refused = patches && request.uri().path().contains("/persistentvolumeclaims/");
+        let patches = request.method == http::Method::PATCH;
+        let refused = patches && request.path.contains("/persistentvolumeclaims/");
         if refused { Gate::Refused(403, "Forbidden") } else { Gate::Open }
     });
     let _operator = world.operator_over(client, |_| {});
@@ -65,7 +63,7 @@ async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing
     .await?;
     scale(&world, 3).await?;
     until("it has grown", async || {
-        let (names, conditions) = (members.names(), world.status().await?.conditions);
+        let (names, conditions) = (world.members.names(), world.status().await?.conditions);
         Ok(if names.len() == 3 { Ok(()) } else { Err(format!("{names:?}, {conditions:#?}")) })
     })
     .await?;
@@ -77,17 +75,16 @@ async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing
     .await
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_hung_member_is_told_within_15_seconds_although_no_pod_changed() -> Result<()> {
     let world = World::new().await?;
-    let members = Members::new();
-    let kubelet = world.kubelet(&members);
+    let kubelet = world.kubelet();
     let _operator = world.operator();
     world.create_cluster(plain(3)).await?;
     settled(&world, 3).await?;
 
     drop(kubelet);
-    members.hang("demo-1");
+    world.members.hang("demo-1");
     let began = Instant::now();
     until("it is told", async || {
         let status = world.status().await?;
@@ -100,18 +97,17 @@ async fn a_hung_member_is_told_within_15_seconds_although_no_pod_changed() -> Re
     Ok(())
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()> {
     let world = World::new().await?;
-    let members = Members::new();
-    let kubelet = world.kubelet(&members);
+    let kubelet = world.kubelet();
     let _operator = world.operator();
     world.create_cluster(plain(3)).await?;
     settled(&world, 3).await?;
     drop(kubelet);
     let undisturbed = ten_more(&world, "before").await?;
-    for member in members.names() {
-        members.hang(&member);
+    for member in world.members.names() {
+        world.members.hang(&member);
     }
     until("it is told", async || {
         let told = world.condition("Available", "False").await?;

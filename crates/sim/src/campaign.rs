@@ -113,7 +113,9 @@ impl Campaign {
         let Self { histories, steps, struck, edits, covered } = other;
         self.histories += histories;
         self.steps += steps;
-        struck.into_iter().for_each(|(kind, times)| *self.struck.entry(kind).or_default() += times);
+        for (kind, times) in struck {
+            *self.struck.entry(kind).or_default() += times;
+        }
         self.edits = (self.edits.0 + edits.0, self.edits.1 + edits.1);
         self.covered.extend(covered);
     }

@@ -49,7 +49,9 @@ pub fn object(object: &Value, now: Instant, hasher: &mut impl Hasher) {
         Value::String(text) => text.hash(hasher),
         Value::Array(entries) => {
             entries.len().hash(hasher);
-            entries.iter().for_each(|entry| self::object(entry, now, hasher));
+            for entry in entries {
+                self::object(entry, now, hasher);
+            }
         }
         Value::Object(fields) => {
             for (key, value) in fields.iter().filter(|(key, _)| !PATH.contains(&key.as_str())) {

@@ -4,7 +4,7 @@ use quorate_localkube::fields::{condition, deleting, name};
 use quorate_manifests::Kind;
 use quorate_model::record::Stage;
 use quorate_model::target::{Medium, Retention};
-use quorate_model::{Record, Span};
+use quorate_model::{MemberName, Record, Span};
 
 use crate::oracle::Property;
 use crate::world::World;
@@ -26,7 +26,7 @@ impl World {
             return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
         }
         let target = record.target.as_ref().ok_or("no target is committed")?;
-        let voters: Vec<&str> = record.voters().map(|name| name.as_str()).collect();
+        let voters: Vec<&str> = record.voters().map(MemberName::as_str).collect();
         let stray = record.members.iter().find(|(_, member)| member.stage != Stage::Voter);
         if let Some((name, member)) = stray {
             return Err(format!("{name} is still {:?}", member.stage));

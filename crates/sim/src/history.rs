@@ -84,7 +84,7 @@ impl History {
                 Some(told) => story.push(told),
                 // What was to happen later still may.
                 None if left.peek().is_some() => {
-                    depth = left.peek().map_or(depth, |next| next.after.max(depth))
+                    depth = left.peek().map_or(depth, |next| next.after.max(depth));
                 }
                 None => break,
             }

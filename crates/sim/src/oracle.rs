@@ -469,7 +469,10 @@ impl World {
         for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
             let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.len == 0) else { continue };
             let group = self.etcd.group(dir.cluster);
-            let votes = |group: &Group| group.conf().is_voter(dir.member) && group.has_stored(dir.member);
+            // Before it was latched nobody was served from it, and it may be given up as a whole.
+            let counts = self.record().cluster_id == Some(dir.cluster);
+            let votes =
+                |group: &Group| counts && group.conf().is_voter(dir.member) && group.has_stored(dir.member);
             if group.is_some_and(votes) {
                 let how = format!("voter {} had data once and runs on none ({at})", process.launch.name);
                 found.push((Property::AcknowledgedWritesStay, how));

@@ -6,7 +6,7 @@
 //! - this file: the fair schedule, which lets everything happen that is due and nothing else
 
 pub mod faults;
-mod kubelet;
+pub mod kubelet;
 mod objects;
 mod operator;
 pub mod whim;
@@ -22,7 +22,7 @@ use quorate_api::EtcdCluster;
 use quorate_localkube::fields::{deleting, name, text, uid};
 use quorate_localkube::store::{Change, Clock, Part, Uids};
 use quorate_localkube::{ResourceKey, Store};
-use quorate_manifests::Kind;
+use quorate_manifests::{Kind, Write};
 use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
 use serde_json::{Value, json};
 
@@ -88,6 +88,8 @@ impl World {
             let crds = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
             store.create(&crds, "", definition, false).expect("our own definition is served");
         }
+        // With its storage class, whose volumes may grow.
+        quorate_localkube::controllers::found(&store, "/volumes").expect("an empty store takes it");
         let world = Self {
             store,
             at: ClusterRef::new("default", "demo"),
@@ -111,6 +113,35 @@ impl World {
         };
         world.apply(spec).expect("the first spec is valid");
         world
+    }
+
+    /// Nodes and etcd around a Kubernetes that somebody else's operator writes to.
+    pub fn around(store: Store, now: Instant) -> Self {
+        let spare = Self::new(&json!({ "size": 0, "version": "3.6.0" }));
+        Self { store, now, ..spare }
+    }
+
+    /// Lets nodes, etcd and its clients do all they can by this time, and looks for harm. Whether anything moved. For a
+    /// world whose operator is another than the modelled one.
+    pub fn go_without_operator(&mut self, now: Instant) -> bool {
+        self.now = now;
+        let mut any = false;
+        while self.settle() | self.serve_clients() {
+            any = true;
+        }
+        self.look_for_harm();
+        any
+    }
+
+    /// Ends what goes on being wrong, all of it.
+    pub fn end_standing_faults(&mut self, now: Instant) {
+        self.now = now;
+        while self.end_a_standing_fault().is_some() {}
+    }
+
+    /// A write of such an operator is about to arrive.
+    pub fn arrives(&mut self, write: Write) {
+        self.oracle_on_arrival(&Call::Kube(write));
     }
 
     /// The same world once more.
@@ -200,7 +231,7 @@ impl World {
         let vain = self.sight() == self.began_on && !self.operator.troubled;
         if matches!(self.operator.at, At::Between) && vain {
             self.operator.rested_on = Some(self.began_on);
-        } else {
+        } else if !vain {
             self.moved();
         }
         self.look_for_harm();

@@ -43,10 +43,10 @@ pub(super) enum Passed {
 impl Worker {
     pub(super) fn new(shared: Shared, cluster: ClusterRef) -> Self {
         Self {
+            lines: Lines::over(shared.transport.clone()),
             shared,
             cluster,
             own: Own::default(),
-            lines: Lines::default(),
             foreigners: Foreigners::default(),
             said: Said::default(),
             known: Versions::new(),

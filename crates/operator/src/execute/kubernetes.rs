@@ -138,8 +138,9 @@ async fn written(scene: &Scene<'_>, write: &Write) -> Result<Reply, Failure> {
         (Ok(object), Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_)) => {
             Ok(Reply::Stands(write.kind, object))
         }
-        // What was to be gone is gone.
-        (Err(SendError::Missing(_)), Act::Delete { uid, .. }) => Ok(Reply::gone(write, uid)),
+        (Err(error @ SendError::Missing(_)), Act::Delete { uid, .. }) => {
+            absent(scene, write, uid, error).await
+        }
         (Err(SendError::Exists), Act::Create(_)) => taken(scene, write).await,
         (Err(error @ SendError::Changed(_)), _) => {
             let fresh =
@@ -148,6 +149,18 @@ async fn written(scene: &Scene<'_>, write: &Write) -> Result<Reply, Failure> {
             Err(Failure { replies, ..Failure::new(error) })
         }
         (Err(error), _) => Err(Failure::new(error)),
+    }
+}
+
+/// What was to be gone is gone, if it really is: data are deleted on the strength of it, and a proxy that does not know the
+/// path says the same.
+async fn absent(scene: &Scene<'_>, write: &Write, uid: &str, error: SendError) -> Result<Reply, Failure> {
+    match send::read(scene.shared, write.kind, &write.namespace, &write.name).await {
+        Ok(Some(object)) if object["metadata"]["uid"] == uid => {
+            Err(Failure { replies: vec![Reply::Stands(write.kind, object)], ..Failure::new(error) })
+        }
+        Ok(_) => Ok(Reply::gone(write, uid)),
+        Err(error) => Err(Failure::new(error)),
     }
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use quorate_etcd::{BadEndpoint, Deadlines, Endpoint, MemberClient, Tls};
+use quorate_etcd::{BadEndpoint, Deadlines, Endpoint, MemberClient, Tls, Transport};
 use quorate_model::snapshot::Pod;
 use quorate_model::{ClusterRef, MemberName, Uid};
 
@@ -34,8 +34,8 @@ pub enum Speech {
 }
 
 /// The connections to the members of one cluster.
-#[derive(Default)]
 pub struct Lines {
+    transport: Transport,
     speech: Option<Speech>,
     open: BTreeMap<MemberName, Line>,
 }
@@ -64,6 +64,11 @@ pub enum NoLine {
 }
 
 impl Lines {
+    /// None yet; those to come run over this transport.
+    pub fn over(transport: Transport) -> Self {
+        Self { transport, speech: None, open: BTreeMap::new() }
+    }
+
     /// From now on members are spoken to like this. Whatever was dialled otherwise is dropped.
     pub fn speak(&mut self, speech: Speech) {
         if self.speech.as_ref() != Some(&speech) {
@@ -100,7 +105,7 @@ impl Lines {
             Some(Speech::Tls(credentials)) => Endpoint::tls(address, credentials.towards(cluster, member)),
             Some(Speech::NotYet) | None => return Err(NoLine::NoCertificate),
         };
-        let client = MemberClient::new(&endpoint, Deadlines::default())?;
+        let client = MemberClient::over(self.transport.clone(), &endpoint, Deadlines::default())?;
         let line = Line { pod: pod.uid.clone(), ip: ip.clone(), client: client.clone() };
         self.open.insert(member.clone(), line);
         Ok(client)

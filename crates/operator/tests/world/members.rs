@@ -1,404 +1,326 @@
-//! A kubelet that runs one program: etcd, modelled. Every Pod gets an address of its own and answers there as the member
-//! it is; the membership is shared and always consistent. Enough to drive the operator through every protocol step.
+//! Nodes that run one program: etcd, modelled (`quorate_sim`). Every Pod gets an address of its own; what is dialled there
+//! is answered in this process, over memory, by a gRPC server that speaks for the member.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv4Addr;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::collections::BTreeSet;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
-use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
-use kube::api::{Api, ListParams, Patch, PatchParams};
-use quorate_etcd::wire::cluster_server::{Cluster, ClusterServer};
-use quorate_etcd::wire::maintenance_server::{Maintenance, MaintenanceServer};
-use quorate_etcd::wire::{self, Member, ResponseHeader};
-use serde_json::json;
-use tokio::net::TcpListener;
-use tokio::task::JoinHandle;
-use tonic::transport::server::{Router, TcpIncoming};
-use tonic::{Request, Response, Status, async_trait};
+use quorate_etcd::wire::cluster_server::ClusterServer;
+use quorate_etcd::wire::maintenance_server::MaintenanceServer;
+use quorate_etcd::{Stream, Transport};
+use quorate_localkube::Store;
+use quorate_manifests::Write;
+use quorate_operator::Clock;
+use quorate_sim::etcd::State;
+use quorate_sim::world::World as Nodes;
+use quorate_sim::world::faults::Fault;
+use quorate_sim::world::kubelet::address_of;
+use tokio::io::{DuplexStream, duplex};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 
-/// The modelled cluster and the Pods that run it.
+use super::serve::Member;
+
+/// How long kubelets and etcd take for what they do.
+const LATENCY: Duration = Duration::from_millis(20);
+
+/// How often they look although nothing happened: a process that ended is started again.
+const TICK: Duration = Duration::from_secs(1);
+
+/// The nodes and what runs on them.
 #[derive(Clone)]
-pub struct Members(Arc<Mutex<Model>>);
+pub struct Members(Arc<Inner>);
 
-#[derive(Default)]
-struct Model {
-    /// Addresses of its own: other tests run beside this one, each in its process.
-    net: Option<Net>,
-    next_ip: u8,
-    cluster_id: u64,
-    next_id: u64,
-    members: Vec<Member>,
-    running: BTreeMap<String, Running>,
+struct Inner {
+    nodes: Mutex<Nodes>,
+    clock: Clock,
+    moved: Notify,
+    outside: Mutex<Outside>,
+}
+
+/// What is not etcd's own.
+struct Outside {
+    /// Members that take connections and never answer.
     hung: BTreeSet<String>,
-    /// Every call that changed the membership.
+    /// Open connections, by the Pod they lead to.
+    lines: Vec<(String, CancellationToken)>,
+    /// What becomes of a call.
+    gate: Box<dyn FnMut(&Asked) -> Answer + Send>,
+    /// Every call that was to change something, as it was sent.
+    asked: Vec<Asked>,
+    /// Every change of membership or leadership that was made.
     changes: Vec<String>,
 }
 
-struct Running {
-    uid: String,
-    ip: String,
-    server: JoinHandle<()>,
+/// A call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// At this member.
+    pub at: String,
+    /// `MemberAdd`, ...
+    pub call: &'static str,
+}
+
+/// What becomes of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It arrives, and so does the reply.
+    Done,
+    /// It arrives, and there is no answer.
+    Never,
+    /// It is refused in these words, and not done.
+    Refused(tonic::Code, &'static str),
+    /// It is done, and these words are the reply.
+    RefusedAfter(tonic::Code, &'static str),
+    /// The connection breaks before it arrives.
+    NotSent,
+    /// The connection breaks after it was done.
+    ReplyLost,
+    /// It arrives twice; the second reply counts.
+    Twice,
+    /// It arrives after this, and so does the reply.
+    Slow(Duration),
+    /// It is done after this, whether or not anybody waits.
+    Late(Duration),
 }
 
 impl Members {
-    pub fn new() -> Self {
-        Self(Arc::new(Mutex::new(Model { net: Some(Net::claim()), ..Model::default() })))
+    pub fn new(store: Store, clock: Clock) -> Self {
+        let nodes = Mutex::new(Nodes::around(store, clock.now()));
+        let outside = Outside {
+            hung: BTreeSet::new(),
+            lines: Vec::new(),
+            gate: Box::new(|_| Answer::Done),
+            asked: Vec::new(),
+            changes: Vec::new(),
+        };
+        Self(Arc::new(Inner { nodes, clock, moved: Notify::new(), outside: Mutex::new(outside) }))
     }
 
     /// Runs whatever Pods there are, until dropped.
-    pub async fn run(&self, client: kube::Client) -> Result<()> {
-        let pods: Api<Pod> = Api::default_namespaced(client);
+    pub async fn run(&self, store: Store) {
+        let mut changed = store.subscribe();
         loop {
-            let there = pods.list(&ListParams::default()).await?.items;
-            let uids: BTreeSet<String> = there.iter().filter_map(ResourceExt::uid).collect();
-            self.model().stop_all_but(&uids);
-            for pod in there {
-                self.tend(&pods, &pod).await?;
+            self.go();
+            tokio::select! {
+                _ = changed.changed() => {}
+                () = self.0.moved.notified() => {}
+                () = tokio::time::sleep(TICK) => {}
             }
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(LATENCY).await;
         }
+    }
+
+    /// The way to the members.
+    pub fn transport(&self) -> Transport {
+        let members = self.clone();
+        Transport::instead(move |address| members.clone().dial(address))
     }
 
     /// From now on this member takes connections and never answers.
     pub fn hang(&self, member: &str) {
-        self.model().hung.insert(member.to_owned());
+        self.outside().hung.insert(member.to_owned());
     }
 
+    /// From now on this decides what becomes of calls.
+    pub fn gate(&self, gate: impl FnMut(&Asked) -> Answer + Send + 'static) {
+        self.outside().gate = Box::new(gate);
+    }
+
+    /// Something goes wrong, if there is anything it could happen to.
+    pub fn strike(&self, fault: &Fault) -> bool {
+        let mut nodes = self.nodes();
+        nodes.now = self.0.clock.now();
+        let struck = nodes.strike(fault);
+        drop(nodes);
+        self.0.moved.notify_one();
+        struck
+    }
+
+    /// Nothing goes wrong any more.
+    pub fn heal(&self) {
+        let now = self.0.clock.now();
+        self.nodes().end_standing_faults(now);
+        let mut outside = self.outside();
+        outside.hung.clear();
+        outside.gate = Box::new(|_| Answer::Done);
+        drop(outside);
+        self.0.moved.notify_one();
+    }
+
+    /// What goes on being wrong ends; calls still meet what the gate says.
+    pub fn end_standing_faults(&self) {
+        let now = self.0.clock.now();
+        self.nodes().end_standing_faults(now);
+        self.0.moved.notify_one();
+    }
+
+    /// Where everything must end; else what is missing.
+    pub fn goal(&self) -> Result<(), String> {
+        self.nodes().goal()
+    }
+
+    /// The goal, with every member in this version.
+    pub fn goal_in(&self, version: &str) -> Result<(), String> {
+        let nodes = self.nodes();
+        let old = nodes.etcd.processes().find(|(_, process)| process.launch.version.to_string() != version);
+        match old {
+            Some((_, old)) => Err(format!("{} runs {}", old.launch.name, old.launch.version)),
+            None => nodes.goal(),
+        }
+    }
+
+    /// The member with the highest number leads from now on.
+    pub fn lead_by_the_last(&self) {
+        let mut nodes = self.nodes();
+        let found = nodes.etcd.groups().find_map(|group| {
+            let leader = group.leader()?;
+            let (last, _) = group.conf().members.iter().max_by_key(|(_, peer)| peer.name.clone())?;
+            let at = |(at, process): (&str, &quorate_sim::etcd::Process)| {
+                (nodes.etcd.dir_of(process)?.member == leader).then(|| at.to_owned())
+            };
+            Some((nodes.etcd.processes().find_map(at)?, *last))
+        });
+        let Some((at, last)) = found else { return };
+        let moved = nodes.etcd.move_leader(&at, last);
+        assert!(moved.is_ok(), "{moved:?}");
+    }
+
+    /// The model, as it is now.
+    pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
+        self.0.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Every change of membership or leadership that was made.
+    pub fn changes(&self) -> Vec<String> {
+        self.outside().changes.clone()
+    }
+
+    /// Every call that was to change something.
+    pub fn asked(&self) -> Vec<Asked> {
+        self.outside().asked.clone()
+    }
+
+    /// The members that etcd has, whether or not they run.
     pub fn names(&self) -> Vec<String> {
-        let mut names: Vec<String> =
-            self.model().members.iter().map(|member| host(&member.peer_urls[0])).collect();
+        let nodes = self.nodes();
+        let peers = nodes.etcd.groups().flat_map(|group| group.conf().members.values());
+        let mut names: Vec<String> = peers.map(|peer| host(peer.url.as_str())).collect();
         names.sort();
         names
     }
 
-    pub fn changes(&self) -> Vec<String> {
-        self.model().changes.clone()
+    /// The ids of the clusters that ever had data.
+    pub fn cluster_ids(&self) -> Vec<String> {
+        self.nodes().etcd.groups().map(|group| group.id().to_string()).collect()
     }
 
-    pub fn cluster_id(&self) -> String {
-        format!("{:x}", self.model().cluster_id)
+    /// The name of the leader.
+    pub fn leader(&self) -> Option<String> {
+        let nodes = self.nodes();
+        nodes.etcd.groups().find_map(|group| {
+            let peer = group.conf().members.get(&group.leader()?)?;
+            Some(host(peer.url.as_str()))
+        })
     }
 
-    async fn tend(&self, pods: &Api<Pod>, pod: &Pod) -> Result<()> {
-        let name = pod.name_any();
-        let starts = !self.model().running.contains_key(&name);
-        if starts {
-            self.start(pod).await?;
+    /// A write arrives at the API server.
+    pub fn judge(&self, write: Write) {
+        let mut nodes = self.nodes();
+        nodes.now = self.0.clock.now();
+        if write.namespace == nodes.at.namespace && write.name.starts_with(&nodes.at.name) {
+            nodes.arrives(write);
         }
-        let (ip, ready) = {
-            let model = self.model();
-            let voter = model.by_name(&name).is_some_and(|member| !member.is_learner);
-            (model.running[&name].ip.clone(), voter && !model.hung.contains(&name))
+    }
+
+    fn outside(&self) -> MutexGuard<'_, Outside> {
+        self.0.outside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn go(&self) {
+        let mut nodes = self.nodes();
+        nodes.go_without_operator(self.0.clock.now());
+        // With a process its connections end.
+        let runs = |at: &str| nodes.etcd.process(at).is_some_and(|one| !matches!(one.state, State::Ended(_)));
+        self.outside().lines.retain(|(at, line)| {
+            if !runs(at) {
+                line.cancel();
+            }
+            !line.is_cancelled()
+        });
+    }
+
+    async fn dial(self, address: SocketAddr) -> io::Result<Stream> {
+        let to = {
+            let nodes = self.nodes();
+            let mut there =
+                nodes.etcd.processes().filter(|(at, _)| IpAddr::V6(address_of(at)) == address.ip());
+            there.next().map(|(at, process)| {
+                (at.to_owned(), process.launch.name.clone(), process.cut, process.state.clone())
+            })
         };
-        let was_ready =
-            pod.status.as_ref().and_then(|status| status.conditions.as_ref()).is_some_and(|all| {
-                all.iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
-            });
-        if starts || ready != was_ready {
-            let ready = if ready { "True" } else { "False" };
-            let status = json!({"status": {
-                "phase": "Running", "podIP": ip, "conditions": [{"type": "Ready", "status": ready}],
-            }});
-            // Gone meanwhile: the next round sees that.
-            let _ = pods.patch_status(&name, &PatchParams::default(), &Patch::Merge(status)).await;
+        match to {
+            // Nobody has the address, or nobody reaches it.
+            None | Some((_, _, true, _)) => std::future::pending().await,
+            Some((_, _, false, State::Starting | State::Ended(_))) => {
+                Err(io::ErrorKind::ConnectionRefused.into())
+            }
+            Some((at, name, false, State::Running)) => Ok(Box::new(self.connect(at, name))),
         }
-        Ok(())
     }
 
-    async fn start(&self, pod: &Pod) -> Result<()> {
-        let name = pod.name_any();
-        let ip = self.model().address();
-        let args: Vec<String> = pod
-            .spec
-            .iter()
-            .flat_map(|spec| &spec.containers)
-            .flat_map(|one| one.args.clone().unwrap_or_default())
-            .collect();
-        let flag = |name: &str| {
-            args.iter().find_map(|arg| arg.strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
-        };
-        let peers = flag("--initial-cluster").context("no --initial-cluster")?;
-        if flag("--initial-cluster-state").as_deref() == Some("new") {
-            self.model().found(&peers);
-        }
-        self.model().started(&name);
-        let listener = TcpListener::bind((ip, 2379)).await?;
-        let member = One { name: name.clone(), members: self.clone() };
-        let router: Router = tonic::transport::Server::builder()
+    fn connect(&self, at: String, name: String) -> DuplexStream {
+        let (ours, mut near) = duplex(1 << 16);
+        let (mut far, theirs) = duplex(1 << 16);
+        let line = CancellationToken::new();
+        self.outside().lines.push((at.clone(), line.clone()));
+        let hangs = self.hangs(&name);
+        let member = Member { at, name, members: self.clone(), line: line.clone() };
+        tokio::spawn(async move {
+            // A process that is stopped: the kernel takes the connection, and nobody reads.
+            if hangs {
+                line.cancelled().await;
+            }
+            let _ = line.run_until_cancelled(tokio::io::copy_bidirectional(&mut near, &mut far)).await;
+        });
+        let router = tonic::transport::Server::builder()
             .add_service(ClusterServer::new(member.clone()))
             .add_service(MaintenanceServer::new(member));
-        let server = tokio::spawn(async move {
-            let _ = router.serve_with_incoming(TcpIncoming::from(listener)).await;
+        let incoming = tokio_stream::once(Ok::<_, io::Error>(theirs));
+        tokio::spawn(async move {
+            let _ = router.serve_with_incoming(incoming).await;
         });
-        let running = Running { uid: pod.uid().unwrap_or_default(), ip: ip.to_string(), server };
-        self.model().running.insert(name, running);
-        Ok(())
+        ours
     }
 
-    fn model(&self) -> MutexGuard<'_, Model> {
-        self.0.lock().expect("no test panics holding it")
+    pub(super) fn hangs(&self, member: &str) -> bool {
+        self.outside().hung.contains(member)
+    }
+
+    /// What becomes of a call that is to change something, or to tell.
+    pub(super) fn fate(&self, asked: Asked) -> Answer {
+        let mut outside = self.outside();
+        let fate = (outside.gate)(&asked);
+        if !["Status", "MemberList"].contains(&asked.call) {
+            outside.asked.push(asked);
+        }
+        fate
+    }
+
+    /// Something was changed.
+    pub(super) fn changed(&self, what: String) {
+        self.outside().changes.push(what);
+        self.0.moved.notify_one();
+    }
+
+    pub(super) fn now(&self) -> quorate_model::Instant {
+        self.0.clock.now()
     }
 }
 
-impl Model {
-    fn address(&mut self) -> Ipv4Addr {
-        self.next_ip += 1;
-        self.net.as_ref().expect("claimed when made").address(self.next_ip)
-    }
-
-    fn stop_all_but(&mut self, uids: &BTreeSet<String>) {
-        self.running.retain(|_, running| {
-            let stays = uids.contains(&running.uid);
-            if !stays {
-                running.server.abort();
-            }
-            stays
-        });
-    }
-
-    fn found(&mut self, peers: &str) {
-        if !self.members.is_empty() {
-            return;
-        }
-        self.cluster_id = 0xc1;
-        for (_, url) in peers.split(',').filter_map(|peer| peer.split_once('=')) {
-            self.add(url, false);
-        }
-    }
-
-    fn add(&mut self, url: &str, is_learner: bool) -> Member {
-        self.next_id += 1;
-        let member = Member {
-            id: 0xa0 + self.next_id,
-            peer_urls: vec![url.to_owned()],
-            is_learner,
-            ..Member::default()
-        };
-        self.members.push(member.clone());
-        member
-    }
-
-    fn started(&mut self, name: &str) {
-        if let Some(member) = self.members.iter_mut().find(|member| host(&member.peer_urls[0]) == name) {
-            name.clone_into(&mut member.name);
-            member.client_urls = vec![format!("http://{name}:2379")];
-        }
-    }
-
-    fn by_name(&self, name: &str) -> Option<&Member> {
-        self.members.iter().find(|member| member.name == name)
-    }
-
-    /// The first voter that runs, if a quorum of voters does.
-    fn leader(&self) -> u64 {
-        let voters: Vec<&Member> = self.members.iter().filter(|member| !member.is_learner).collect();
-        let runs =
-            |member: &&&Member| self.running.contains_key(&member.name) && !self.hung.contains(&member.name);
-        let running: Vec<&&Member> = voters.iter().filter(runs).collect();
-        if running.len() * 2 > voters.len() { running[0].id } else { 0 }
-    }
-
-    fn header(&self, name: &str) -> ResponseHeader {
-        let member_id = self.by_name(name).map_or(0, |member| member.id);
-        ResponseHeader { cluster_id: self.cluster_id, member_id, revision: 7, raft_term: 2 }
-    }
-
-    /// Membership changes need a quorum.
-    fn change(&mut self, what: String) -> Result<(), Status> {
-        if self.leader() == 0 {
-            return Err(Status::unavailable("etcdserver: request timed out"));
-        }
-        self.changes.push(what);
-        Ok(())
-    }
-}
-
-/// A range of loopback addresses, claimed for as long as its last one is listened on.
-struct Net {
-    third: u8,
-    _claim: std::net::TcpListener,
-}
-
-impl Net {
-    fn claim() -> Self {
-        let claim = |third| Some((third, std::net::TcpListener::bind((Self::at(third, 255), 2379)).ok()?));
-        let (third, claim) = (1..=254).find_map(claim).expect("a range that nobody uses");
-        Self { third, _claim: claim }
-    }
-
-    fn address(&self, last: u8) -> Ipv4Addr {
-        Self::at(self.third, last)
-    }
-
-    fn at(third: u8, last: u8) -> Ipv4Addr {
-        Ipv4Addr::new(127, 91, third, last)
-    }
-}
-
-fn host(url: &str) -> String {
+/// The member that a peer URL names.
+pub fn host(url: &str) -> String {
     url.split("://").nth(1).and_then(|rest| rest.split('.').next()).unwrap_or_default().to_owned()
-}
-
-/// One member's view of the model.
-#[derive(Clone)]
-struct One {
-    name: String,
-    members: Members,
-}
-
-impl One {
-    async fn model(&self) -> MutexGuard<'_, Model> {
-        while self.members.model().hung.contains(&self.name) {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-        self.members.model()
-    }
-}
-
-#[async_trait]
-impl Cluster for One {
-    async fn member_list(
-        &self,
-        _: Request<wire::MemberListRequest>,
-    ) -> Result<Response<wire::MemberListResponse>, Status> {
-        let model = self.model().await;
-        Ok(Response::new(wire::MemberListResponse {
-            header: Some(model.header(&self.name)),
-            members: model.members.clone(),
-        }))
-    }
-
-    async fn member_add(
-        &self,
-        request: Request<wire::MemberAddRequest>,
-    ) -> Result<Response<wire::MemberAddResponse>, Status> {
-        let request = request.into_inner();
-        let mut model = self.model().await;
-        let url = request.peer_urls[0].clone();
-        if model.members.iter().any(|member| member.peer_urls[0] == url) {
-            return Err(Status::failed_precondition("etcdserver: Peer URLs already exists"));
-        }
-        model.change(format!("add {}", host(&url)))?;
-        let member = model.add(&url, request.is_learner);
-        let members = model.members.clone();
-        Ok(Response::new(wire::MemberAddResponse {
-            header: Some(model.header(&self.name)),
-            member: Some(member),
-            members,
-        }))
-    }
-
-    async fn member_remove(
-        &self,
-        request: Request<wire::MemberRemoveRequest>,
-    ) -> Result<Response<wire::MemberRemoveResponse>, Status> {
-        let id = request.into_inner().id;
-        let mut model = self.model().await;
-        let Some(gone) =
-            model.members.iter().find(|member| member.id == id).map(|member| host(&member.peer_urls[0]))
-        else {
-            return Err(Status::not_found("etcdserver: member not found"));
-        };
-        model.change(format!("remove {gone}"))?;
-        model.members.retain(|member| member.id != id);
-        Ok(Response::new(wire::MemberRemoveResponse {
-            header: Some(model.header(&self.name)),
-            members: model.members.clone(),
-        }))
-    }
-
-    async fn member_promote(
-        &self,
-        request: Request<wire::MemberPromoteRequest>,
-    ) -> Result<Response<wire::MemberPromoteResponse>, Status> {
-        let id = request.into_inner().id;
-        let mut model = self.model().await;
-        let member = model.members.iter_mut().find(|member| member.id == id);
-        let member = member.ok_or_else(|| Status::not_found("etcdserver: member not found"))?;
-        if member.name.is_empty() {
-            let words = "etcdserver: can only promote a learner member which is in sync with leader";
-            return Err(Status::failed_precondition(words));
-        }
-        member.is_learner = false;
-        let promoted = member.name.clone();
-        model.change(format!("promote {promoted}"))?;
-        Ok(Response::new(wire::MemberPromoteResponse {
-            header: Some(model.header(&self.name)),
-            members: model.members.clone(),
-        }))
-    }
-
-    async fn member_update(
-        &self,
-        _: Request<wire::MemberUpdateRequest>,
-    ) -> Result<Response<wire::MemberUpdateResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-}
-
-#[async_trait]
-impl Maintenance for One {
-    type SnapshotStream = tokio_stream::Empty<Result<wire::SnapshotResponse, Status>>;
-
-    async fn status(
-        &self,
-        _: Request<wire::StatusRequest>,
-    ) -> Result<Response<wire::StatusResponse>, Status> {
-        let model = self.model().await;
-        if model.by_name(&self.name).is_none() {
-            return Err(Status::unavailable("a removed member ends by itself"));
-        }
-        Ok(Response::new(wire::StatusResponse {
-            header: Some(model.header(&self.name)),
-            version: "3.6.16".to_owned(),
-            leader: model.leader(),
-            raft_index: 9,
-            raft_applied_index: 9,
-            is_learner: model.by_name(&self.name).is_some_and(|member| member.is_learner),
-            ..wire::StatusResponse::default()
-        }))
-    }
-
-    async fn move_leader(
-        &self,
-        _: Request<wire::MoveLeaderRequest>,
-    ) -> Result<Response<wire::MoveLeaderResponse>, Status> {
-        let mut model = self.model().await;
-        // The first voter leads; the others move up.
-        model.change("move leader".to_owned())?;
-        model.members.rotate_left(1);
-        Ok(Response::new(wire::MoveLeaderResponse { header: Some(model.header(&self.name)) }))
-    }
-
-    async fn alarm(&self, _: Request<wire::AlarmRequest>) -> Result<Response<wire::AlarmResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn defragment(
-        &self,
-        _: Request<wire::DefragmentRequest>,
-    ) -> Result<Response<wire::DefragmentResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn hash(&self, _: Request<wire::HashRequest>) -> Result<Response<wire::HashResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn hash_kv(
-        &self,
-        _: Request<wire::HashKvRequest>,
-    ) -> Result<Response<wire::HashKvResponse>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn snapshot(
-        &self,
-        _: Request<wire::SnapshotRequest>,
-    ) -> Result<Response<Self::SnapshotStream>, Status> {
-        Err(Status::unimplemented("nobody asks"))
-    }
 }

@@ -1,7 +1,10 @@
 //! The real operator over an in-memory Kubernetes, both in this process: a crash is a dropped future.
 #![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
 
+pub mod gate;
 pub mod members;
+mod serve;
+pub mod story;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +13,11 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::{Request, Response};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use kube::client::Body;
 use quorate_api::{EtcdCluster, EtcdClusterStatus};
 use quorate_localkube::LocalKube;
+use quorate_localkube::store::Uids;
 use quorate_model::{Instant, Step};
 use quorate_operator::crash::{CrashPoint, Hook, NoCrash, Side};
 use quorate_operator::{Clock, Options, RunError, run_with};
@@ -23,8 +25,14 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything takes on a busy machine, shorter than what the test runner gives a test.
-const DEADLINE: Duration = Duration::from_secs(90);
+pub use gate::{Gate, Log, Sent};
+use members::Members;
+
+/// Longer than anything takes here, save what waits for a deadline of the planner's. The clock jumps there.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// How often a test looks.
+const POLL: Duration = Duration::from_millis(250);
 
 /// An arbitrary morning.
 const EPOCH: Instant = Instant(1_800_000_000_000);
@@ -32,7 +40,10 @@ const EPOCH: Instant = Instant(1_800_000_000_000);
 pub struct World {
     pub kube: LocalKube,
     pub client: kube::Client,
-    clock: Clock,
+    pub members: Members,
+    /// What operators sent.
+    pub sent: Log,
+    pub clock: Clock,
     controllers: JoinHandle<()>,
 }
 
@@ -48,22 +59,25 @@ impl World {
         let times = clock.clone();
         let now = move || k8s_openapi::jiff::Timestamp::from_millisecond(times.now().0).unwrap_or_default();
         let kube = LocalKube::new(Arc::new(now));
+        // The same in every run.
+        kube.store().set_uids(Uids::Counted);
         let client = kube::Client::new(kube.service(), "default");
+        let members = Members::new(kube.store().clone(), clock.clone());
         let running = kube.clone();
         let controllers = tokio::spawn(async move { running.run_controllers().await });
         let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
         for definition in quorate_api::crds() {
             definitions.create(&PostParams::default(), &definition).await?;
         }
-        Ok(Self { kube, client, clock, controllers })
+        Ok(Self { kube, client, members, sent: Log::default(), clock, controllers })
     }
 
     pub fn operator(&self) -> Operator {
-        self.operator_over(self.client.clone(), |_| {})
+        self.operator_over(self.client_through(|_| Gate::Open), |_| {})
     }
 
     pub fn operator_with(&self, hook: Arc<dyn Hook>) -> Operator {
-        self.operator_over(self.client.clone(), |options| options.hook = hook)
+        self.operator_over(self.client_through(|_| Gate::Open), |options| options.hook = hook)
     }
 
     pub fn operator_over(&self, client: kube::Client, change: impl FnOnce(&mut Options)) -> Operator {
@@ -76,6 +90,7 @@ impl World {
             workers: 8,
             hook: Arc::new(NoCrash),
             clock: self.clock.clone(),
+            transport: self.members.transport(),
         };
         change(&mut options);
         let stop = CancellationToken::new();
@@ -83,34 +98,9 @@ impl World {
         Operator { stop, run }
     }
 
-    /// A client whose requests pass through this first: `Err` is the answer instead.
-    pub fn client_through(
-        &self,
-        gate: impl Fn(&Request<Body>) -> Gate + Send + Sync + 'static,
-    ) -> kube::Client {
-        let (inner, gate) = (self.client.clone(), Arc::new(gate));
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let (inner, verdict) = (inner.clone(), gate(&request));
-            async move {
-                match verdict {
-                    Gate::Open => inner.send(request).await,
-                    Gate::Never => std::future::pending().await,
-                    Gate::Refused(code, reason) => {
-                        let status = json!({
-                            "kind": "Status", "apiVersion": "v1", "status": "Failure",
-                            "code": code, "reason": reason, "message": format!("{reason} by the gate"),
-                        });
-                        let body = Body::from(serde_json::to_vec(&status).expect("plain data"));
-                        Ok(Response::builder().status(code).body(body).expect("a plain answer"))
-                    }
-                    Gate::ReplyLost => {
-                        let _ = inner.send(request).await;
-                        Err(kube::Error::ReadEvents(std::io::Error::other("the connection broke")))
-                    }
-                }
-            }
-        });
-        kube::Client::new(service, "default")
+    /// A client whose requests pass through this first, and are written down.
+    pub fn client_through(&self, gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static) -> kube::Client {
+        gate::through(self.client.clone(), self.sent.clone(), self.members.clone(), gate)
     }
 
     pub async fn create_cluster(&self, spec: Value) -> Result<EtcdCluster> {
@@ -164,13 +154,9 @@ impl World {
     }
 
     /// Runs the Pods there are.
-    pub fn kubelet(&self, members: &members::Members) -> Running {
-        let (members, client) = (members.clone(), self.client.clone());
-        Running(tokio::spawn(async move {
-            if let Err(error) = members.run(client).await {
-                eprintln!("the modelled kubelet ended: {error:#}");
-            }
-        }))
+    pub fn kubelet(&self) -> Running {
+        let (members, store) = (self.members.clone(), self.kube.store().clone());
+        Running(tokio::spawn(async move { members.run(store).await }))
     }
 
     /// How often objects were created and deleted.
@@ -196,14 +182,6 @@ impl Hook for DieAt {
         }
         futures::future::ready(()).boxed()
     }
-}
-
-/// What becomes of a request.
-pub enum Gate {
-    Open,
-    Never,
-    Refused(u16, &'static str),
-    ReplyLost,
 }
 
 impl Operator {
@@ -251,7 +229,7 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<Result<(),
         if tokio::time::Instant::now() > deadline {
             bail!("{what}: {not_yet}");
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(POLL).await;
     }
 }
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::net::Ipv6Addr;
 use std::sync::Arc;
 
 use quorate_api::keys;
@@ -271,7 +272,7 @@ impl World {
         };
         json!({
             "phase": if running.refused.is_none() { "Running" } else { "Pending" },
-            "podIP": format!("ip-of-{at}"),
+            "podIP": address_of(at).to_string(),
             "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }],
             "initContainerStatuses": [guard],
             "containerStatuses": [etcd],
@@ -357,6 +358,13 @@ fn flags(container: Option<&Value>) -> BTreeMap<String, String> {
     let args = container.map(|container| items(container, "/args")).unwrap_or_default();
     let pairs = args.iter().filter_map(|arg| arg.as_str()?.split_once('='));
     pairs.map(|(flag, value)| (flag.to_owned(), value.to_owned())).collect()
+}
+
+/// The address of a Pod, by its uid: no two Pods ever have the same.
+pub fn address_of(pod: &str) -> Ipv6Addr {
+    let mut hasher = DefaultHasher::new();
+    pod.hash(&mut hasher);
+    Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(hasher.finish()))
 }
 
 /// Deletes exactly this object; whether that changed anything.

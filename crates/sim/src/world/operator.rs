@@ -115,7 +115,7 @@ impl World {
         seen.etcd = self.look(&seen);
         match &seen.etcd.list {
             _ if std::mem::take(&mut self.operator.old_list) => {
-                seen.etcd.list = self.operator.last_list.clone();
+                seen.etcd.list.clone_from(&self.operator.last_list);
                 self.operator.troubled = true;
             }
             Some(list) => self.operator.last_list = Some(list.clone()),

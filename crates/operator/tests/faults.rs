@@ -1,0 +1,283 @@
+//! What the pure simulation can not have: requests as they are really sent, replies as they are really classed, deadlines,
+//! and leases that run out in the middle of a pass.
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use http::Method;
+use quorate_api::EtcdCluster;
+use tokio::time::Instant;
+use tonic::Code;
+use world::members::Answer;
+use world::{Gate, Sent, World, plain, scale, settled, until};
+
+/// What writing a lease may cost, and how long it holds for its holder.
+const WRITE_DEADLINE: Duration = Duration::from_secs(4);
+const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a call to etcd may last.
+const CALL_DEADLINE: Duration = Duration::from_secs(2);
+/// What follows at once.
+const SOON: Duration = Duration::from_millis(500);
+
+#[tokio::test(start_paused = true)]
+async fn every_patch_and_delete_says_which_object_it_was_seen_as_and_in_which_version() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator =
+        world.operator_over(world.client_through(|_| Gate::Open), |options| options.leader_elect = true);
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    for size in [1, 0, 1] {
+        scale(&world, size).await?;
+        settled(&world, u32::try_from(size)?).await?;
+    }
+    world.delete::<EtcdCluster>("demo").await?;
+    until("it is gone", async || {
+        let left = world.names::<EtcdCluster>().await?;
+        Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
+    })
+    .await?;
+    let (mut patched, mut deleted) = (BTreeSet::new(), BTreeSet::new());
+    for sent in world.sent.all().iter().filter(|sent| !sent.path.contains("/events")) {
+        let within = match sent.method {
+            Method::PATCH => &sent.body["metadata"],
+            Method::DELETE => &sent.body["preconditions"],
+            Method::GET | Method::POST => continue,
+            _ => anyhow::bail!("nobody sends this: {sent:?}"),
+        };
+        let says = |field: &str| within[field].as_str().is_some_and(|text| !text.is_empty());
+        ensure!(says("uid") && says("resourceVersion"), "whatever it is: {sent:?}");
+        let kinds = if sent.method == Method::PATCH { &mut patched } else { &mut deleted };
+        kinds.insert(sent.kind());
+    }
+    let all =
+        ["etcdclusters", "etcdclusters/status", "leases", "persistentvolumeclaims", "poddisruptionbudgets"];
+    ensure!(all.iter().all(|kind| patched.contains(*kind)), "{patched:?}");
+    ensure!(
+        deleted == BTreeSet::from(["persistentvolumeclaims".to_owned(), "pods".to_owned()]),
+        "{deleted:?}"
+    );
+    Ok(())
+}
+
+/// One member, then two, then one; what was made and changed on the way.
+async fn up_and_down(world: &World) -> Result<()> {
+    world.create_cluster(plain(1)).await?;
+    settled(world, 1).await?;
+    for size in [2, 1] {
+        scale(world, size).await?;
+        settled(world, u32::try_from(size)?).await?;
+    }
+    world.is_at_rest().await
+}
+
+fn words(sent: &Sent) -> String {
+    let name = sent.body["metadata"]["name"].as_str().unwrap_or_default();
+    format!("{} {} {name}", sent.method, sent.kind())
+}
+
+#[tokio::test(start_paused = true)]
+async fn h46_whatever_the_api_answers_once_to_each_write_the_end_is_the_same_and_nothing_is_made_twice()
+-> Result<()> {
+    let late = Duration::from_secs(6);
+    let answers = [
+        Gate::Open,
+        Gate::Refused(409, "AlreadyExists"),
+        Gate::Refused(409, "Conflict"),
+        Gate::Refused(404, "NotFound"),
+        Gate::Refused(403, "Forbidden"),
+        Gate::Refused(422, "Invalid"),
+        Gate::Refused(429, "TooManyRequests"),
+        Gate::Refused(500, "InternalError"),
+        Gate::Refused(503, "ServiceUnavailable"),
+        Gate::RefusedAfter(504, "Timeout"),
+        Gate::NotSent,
+        Gate::ReplyLost,
+        Gate::Never,
+        Gate::Slow(Duration::from_secs(3)),
+        Gate::Late(late),
+        Gate::Twice,
+    ];
+    let mut clean = None;
+    for answer in answers {
+        let world = World::new().await?;
+        let _kubelet = world.kubelet();
+        let met = Arc::new(Mutex::new(BTreeSet::new()));
+        let client = world.client_through(move |sent| {
+            let first = sent.writes() && met.lock().expect("nobody panics").insert(words(sent));
+            if first { answer } else { Gate::Open }
+        });
+        let _operator = world.operator_over(client, |_| {});
+        up_and_down(&world).await.with_context(|| format!("{answer:?}"))?;
+        let writes = world.writes();
+        let clean = clean.get_or_insert_with(|| writes.clone());
+        ensure!(writes == *clean, "{answer:?}: {writes:?} instead of {clean:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn whatever_etcd_answers_once_to_each_call_the_end_and_the_way_there_are_the_same() -> Result<()> {
+    let answers = [
+        Answer::Done,
+        Answer::Refused(Code::Unavailable, "etcdserver: unhealthy cluster"),
+        Answer::Refused(
+            Code::FailedPrecondition,
+            "etcdserver: re-configuration failed due to not enough started members",
+        ),
+        Answer::Refused(Code::FailedPrecondition, "etcdserver: too many learner members in cluster"),
+        Answer::Refused(Code::Unavailable, "etcdserver: no leader"),
+        Answer::Refused(Code::PermissionDenied, "etcdserver: permission denied"),
+        Answer::Refused(Code::ResourceExhausted, "etcdserver: too many requests"),
+        Answer::Refused(Code::NotFound, "etcdserver: member not found"),
+        Answer::Refused(Code::Unavailable, "etcdserver: request timed out"),
+        Answer::RefusedAfter(Code::Unavailable, "etcdserver: leader changed"),
+        Answer::NotSent,
+        Answer::ReplyLost,
+        Answer::Never,
+        Answer::Slow(Duration::from_secs(1)),
+        Answer::Twice,
+    ];
+    let mut clean = None;
+    for answer in answers {
+        let world = World::new().await?;
+        let _kubelet = world.kubelet();
+        let mut met = BTreeSet::new();
+        world.members.gate(move |asked| if met.insert(asked.call) { answer } else { Answer::Done });
+        let _operator = world.operator();
+        up_and_down(&world).await.with_context(|| format!("{answer:?}"))?;
+        let changes = world.members.changes();
+        let clean = clean.get_or_insert_with(|| changes.clone());
+        ensure!(changes == *clean, "{answer:?}: {changes:?} instead of {clean:?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_is_not_answered_costs_its_deadline_and_no_more() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (times, mut hangs) = (asked.clone(), true);
+    world.members.gate(move |asked| {
+        times.lock().expect("nobody panics").push((asked.call, Instant::now()));
+        let never = asked.call == "MemberAdd" && std::mem::take(&mut hangs);
+        if never { Answer::Never } else { Answer::Done }
+    });
+    let first = Arc::new(Mutex::new(None));
+    let at = first.clone();
+    let client = world.client_through(move |sent| {
+        let creates = sent.method == Method::POST && sent.kind() == "pods";
+        if creates && at.lock().expect("nobody panics").replace(sent.at).is_none() {
+            Gate::Never
+        } else {
+            Gate::Open
+        }
+    });
+    let _operator = world.operator_over(client, |_| {});
+    world.create_cluster(plain(1)).await?;
+    settled(&world, 1).await?;
+    let sent = world.sent.writes();
+    let hung = sent.iter().position(|sent| sent.kind() == "pods").context("a Pod was made")?;
+    let waited = sent[hung + 1].at - sent[hung].at;
+    ensure!(waited >= WRITE_DEADLINE && waited < WRITE_DEADLINE + SOON, "{waited:?}");
+    ensure!(sent[hung + 1].kind() == "etcdclusters/status", "it is told: {:?}", sent[hung + 1]);
+
+    scale(&world, 2).await?;
+    settled(&world, 2).await?;
+    let asked = asked.lock().expect("nobody panics").clone();
+    let hung = asked.iter().position(|(call, _)| *call == "MemberAdd").context("a member was added")?;
+    let waited = asked[hung + 1].1 - asked[hung].1;
+    ensure!(waited >= CALL_DEADLINE && waited < CALL_DEADLINE + SOON, "{waited:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn h17_a_lease_that_runs_out_in_the_middle_of_a_pass_ends_the_writing_before_anybody_else_can_lead()
+-> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let cut = Arc::new(Mutex::new(None::<Instant>));
+    let when = cut.clone();
+    // Every write takes its time, so that a pass lasts.
+    let client = world.client_through(move |sent| {
+        let cut = when.lock().expect("nobody panics").is_some();
+        match sent.kind().as_str() {
+            "leases" if cut => Gate::Never,
+            _ if sent.writes() => Gate::Slow(Duration::from_secs(3)),
+            _ => Gate::Open,
+        }
+    });
+    let operator = world.operator_over(client, |options| options.leader_elect = true);
+    world.create_cluster(plain(3)).await?;
+    until("it is at work", async || {
+        Ok(if world.sent.writes().len() >= 2 { Ok(()) } else { Err("nothing is written".to_owned()) })
+    })
+    .await?;
+    let now = Instant::now();
+    *cut.lock().expect("nobody panics") = Some(now);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    ensure!(operator.has_ended(), "it goes on without a lease");
+    // From when the renewal began: with the read, of which a renewal is the second half.
+    let leases = world.sent.all().into_iter().filter(|sent| sent.kind() == "leases" && sent.at <= now);
+    let renewed = leases.map(|sent| sent.at).max().context("it led")?;
+    let written = world.sent.writes();
+    ensure!(written.iter().any(|sent| sent.at > now), "it was not in the middle of anything");
+    let late: Vec<&Sent> = written.iter().filter(|sent| sent.at >= renewed + RENEW_DEADLINE).collect();
+    ensure!(late.is_empty(), "{late:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn h17_what_an_operator_sent_before_it_hung_arrives_long_after_its_heir_is_done_and_does_no_harm()
+-> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _first_sends_late = {
+        let client = world.client_through(|sent| {
+            let writes_late = sent.writes() || (sent.kind() == "leases" && sent.method == Method::PATCH);
+            if writes_late { Gate::Late(Duration::from_mins(1)) } else { Gate::Open }
+        });
+        world.operator_over(client, |options| options.leader_elect = true)
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.create_cluster(plain(3)).await?;
+    let _second =
+        world.operator_over(world.client_through(|_| Gate::Open), |options| options.leader_elect = true);
+    settled(&world, 3).await?;
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    let twice: Vec<_> = world.writes().into_iter().filter(|(_, count)| *count > 1).collect();
+    ensure!(twice.is_empty(), "{twice:?}");
+    world.is_at_rest().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn r14_a_member_that_takes_connections_and_never_answers_delays_neither_its_peers_nor_others()
+-> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    world.members.hang("demo-2");
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    world.create_cluster_named("other", plain(1)).await?;
+    let began = Instant::now();
+    until("the other serves", async || {
+        let other = world.api::<EtcdCluster>().get("other").await?.status.unwrap_or_default();
+        Ok(if other.ready_replicas == 1 { Ok(()) } else { Err(format!("{other:?}")) })
+    })
+    .await?;
+    ensure!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let unhealthy: Vec<String> = {
+        let members = world.status().await?.members;
+        members.into_iter().filter(|member| !member.healthy).map(|member| member.name).collect()
+    };
+    ensure!(unhealthy == ["demo-2"], "{unhealthy:?}");
+    ensure!(world.condition("Available", "True").await?.is_some(), "two of three answer");
+    Ok(())
+}

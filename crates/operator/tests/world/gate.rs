@@ -1,0 +1,245 @@
+//! What lies between the operator and the API server: every request passes here, is written down, and meets its fate.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::{StreamExt as _, TryStreamExt};
+use http::{Method, Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, BodyStream, Full, StreamBody};
+use kube::client::Body;
+use quorate_manifests::{Act, Kind, Write};
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::members::Members;
+
+/// What becomes of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// It arrives, and so does the reply.
+    Open,
+    /// It does not arrive, and there is no answer.
+    Never,
+    /// It arrives at a server that refuses it with this code and reason.
+    Refused(u16, &'static str),
+    /// It is done, and the server says this all the same.
+    RefusedAfter(u16, &'static str),
+    /// The connection breaks before it arrives.
+    NotSent,
+    /// The connection breaks after it was done.
+    ReplyLost,
+    /// It arrives twice; the second reply counts.
+    Twice,
+    /// It arrives after this, and so does the reply.
+    Slow(Duration),
+    /// It arrives after this, and nobody waits for the reply any more.
+    Late(Duration),
+    /// It arrives, and the reply is kept for later.
+    Keep,
+    /// The reply that was kept first for this path comes once more.
+    Replay,
+}
+
+/// A request that was sent.
+#[derive(Clone, Debug)]
+pub struct Sent {
+    pub at: Instant,
+    pub method: Method,
+    pub path: String,
+    pub query: String,
+    pub body: Value,
+}
+
+/// Everything that was sent, in order.
+#[derive(Clone, Default)]
+pub struct Log(Arc<Mutex<Kept>>);
+
+#[derive(Default)]
+struct Kept {
+    sent: Vec<Sent>,
+    /// Replies, by path.
+    replies: BTreeMap<String, Bytes>,
+    /// Ends every watch there is.
+    cut: CancellationToken,
+}
+
+type Reply = Response<UnsyncBoxBody<Bytes, tower::BoxError>>;
+
+/// A client whose requests pass through `gate`.
+pub fn through(
+    inner: kube::Client,
+    log: Log,
+    members: Members,
+    gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static,
+) -> kube::Client {
+    let gate = Arc::new(gate);
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (inner, log, members) = (inner.clone(), log.clone(), members.clone());
+        let gate = gate.clone();
+        async move {
+            let (parts, body) = request.into_parts();
+            let body = body.collect_bytes().await?;
+            let sent = Sent {
+                at: Instant::now(),
+                method: parts.method.clone(),
+                path: parts.uri.path().to_owned(),
+                query: parts.uri.query().unwrap_or_default().to_owned(),
+                body: serde_json::from_slice(&body).unwrap_or_default(),
+            };
+            log.lock().sent.push(sent.clone());
+            let verdict = gate(&sent);
+            let again = || Request::from_parts(parts.clone(), Body::from(body.to_vec()));
+            let arrive = async || {
+                if let Some(write) = sent.as_write() {
+                    members.judge(write);
+                }
+                let reply = inner.send(again()).await?;
+                Ok::<Reply, kube::Error>(reply.map(|body| log.until_cut(body)))
+            };
+            match verdict {
+                Gate::Open => arrive().await,
+                Gate::Never => std::future::pending().await,
+                Gate::Refused(code, reason) => Ok(refusal(code, reason)),
+                Gate::RefusedAfter(code, reason) => {
+                    arrive().await?;
+                    Ok(refusal(code, reason))
+                }
+                Gate::NotSent => Err(broken()),
+                Gate::Keep => {
+                    let (parts, body) = arrive().await?.into_parts();
+                    let body = body.collect().await.map_err(kube::Error::Service)?.to_bytes();
+                    log.lock().replies.entry(sent.path.clone()).or_insert_with(|| body.clone());
+                    Ok(Response::from_parts(parts, whole(body)))
+                }
+                Gate::Replay => {
+                    let kept = log.lock().replies.get(&sent.path).cloned();
+                    Ok(Response::new(whole(kept.expect("a reply was kept"))))
+                }
+                Gate::ReplyLost => {
+                    let _ = arrive().await;
+                    Err(broken())
+                }
+                Gate::Twice => {
+                    let _ = arrive().await;
+                    arrive().await
+                }
+                Gate::Slow(by) => {
+                    tokio::time::sleep(by).await;
+                    arrive().await
+                }
+                Gate::Late(by) => {
+                    let (inner, request, write) = (inner.clone(), again(), sent.as_write());
+                    tokio::spawn(async move {
+                        tokio::time::sleep(by).await;
+                        if let Some(write) = write {
+                            members.judge(write);
+                        }
+                        let _ = inner.send(request).await;
+                    });
+                    std::future::pending().await
+                }
+            }
+        }
+    });
+    kube::Client::new(service, "default")
+}
+
+fn refusal(code: u16, reason: &str) -> Reply {
+    let status = json!({
+        "kind": "Status", "apiVersion": "v1", "status": "Failure",
+        "code": code, "reason": reason, "message": format!("{reason} by the gate"),
+    });
+    Response::builder().status(code).body(whole(status.to_string().into())).expect("a plain answer")
+}
+
+fn whole(bytes: Bytes) -> UnsyncBoxBody<Bytes, tower::BoxError> {
+    Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+fn broken() -> kube::Error {
+    kube::Error::ReadEvents(std::io::Error::other("the connection broke"))
+}
+
+impl Log {
+    /// Everything so far.
+    pub fn all(&self) -> Vec<Sent> {
+        self.lock().sent.clone()
+    }
+
+    /// Every watch that is open breaks off.
+    pub fn cut_watches(&self) {
+        std::mem::take(&mut self.lock().cut).cancel();
+    }
+
+    /// Replies are kept anew.
+    pub fn forget_replies(&self) {
+        self.lock().replies.clear();
+    }
+
+    fn until_cut(&self, body: Body) -> UnsyncBoxBody<Bytes, tower::BoxError> {
+        let cut = self.lock().cut.clone().cancelled_owned();
+        let frames = TryStreamExt::map_err(BodyStream::new(body), tower::BoxError::from).take_until(cut);
+        UnsyncBoxBody::new(StreamBody::new(frames))
+    }
+
+    /// What was to change something, leases and events aside.
+    pub fn writes(&self) -> Vec<Sent> {
+        self.all().into_iter().filter(Sent::writes).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Sent {
+    /// Whether it was to change an object that matters: not a lease, not an event.
+    pub fn writes(&self) -> bool {
+        self.method != Method::GET && !self.path.contains("/events") && !self.path.contains("/leases")
+    }
+
+    /// The kind of the object, with its subresource: `etcdclusters/status`.
+    pub fn kind(&self) -> String {
+        let parts: Vec<&str> = self.path.split('/').filter(|part| !part.is_empty()).collect();
+        let at = parts.iter().position(|part| *part == "namespaces").map_or(parts.len(), |at| at + 2);
+        match parts.get(at..).unwrap_or_default() {
+            [kind, _, sub] => format!("{kind}/{sub}"),
+            [kind, ..] => (*kind).to_owned(),
+            [] => String::new(),
+        }
+    }
+
+    /// As the operator made it, if it is one of its writes to a cluster's objects.
+    fn as_write(&self) -> Option<Write> {
+        let kind = match self.kind().split('/').next()? {
+            "etcdclusters" => Kind::Cluster,
+            "pods" => Kind::Pod,
+            "persistentvolumeclaims" => Kind::Volume,
+            "services" => Kind::Service,
+            "poddisruptionbudgets" => Kind::Budget,
+            "secrets" => Kind::Secret,
+            _ => return None,
+        };
+        let parts: Vec<&str> = self.path.split('/').collect();
+        let at = parts.iter().position(|part| *part == "namespaces")?;
+        let namespace = (*parts.get(at + 1)?).to_owned();
+        let name = || parts.get(at + 3).map(|name| (*name).to_owned());
+        let text =
+            |pointer: &str| self.body.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (name, act) = match self.method.as_str() {
+            "POST" => (text("/metadata/name"), Act::Create(self.body.clone())),
+            "PATCH" if self.path.ends_with("/status") => (name()?, Act::PatchStatus(self.body.clone())),
+            "PATCH" => (name()?, Act::Patch(self.body.clone())),
+            "DELETE" => {
+                let uid = text("/preconditions/uid");
+                (name()?, Act::Delete { uid, resource_version: text("/preconditions/resourceVersion") })
+            }
+            _ => return None,
+        };
+        Some(Write { kind, namespace, name, act })
+    }
+}

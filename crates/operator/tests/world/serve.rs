@@ -1,0 +1,276 @@
+//! A modelled member as it speaks gRPC: etcd's messages, etcd's words for what it refuses, and what may happen to a call on
+//! its way.
+
+use std::time::Duration;
+
+use quorate_etcd::wire::cluster_server::Cluster;
+use quorate_etcd::wire::maintenance_server::Maintenance;
+use quorate_etcd::wire::{self, ResponseHeader};
+use quorate_model::{ClusterId, MemberId, PeerUrl};
+use quorate_sim::etcd::{Conf, Failed, Refusal};
+use quorate_sim::world::World as Nodes;
+use tokio_util::sync::CancellationToken;
+use tonic::{Code, Request, Response, Status, async_trait};
+
+use super::members::{Answer, Asked, Members, host};
+
+/// etcd's `ReqTimeout`, 5 s, and twice the election time-out.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(7);
+
+/// One member, at the far end of one connection.
+#[derive(Clone)]
+pub struct Member {
+    pub at: String,
+    pub name: String,
+    pub members: Members,
+    pub line: CancellationToken,
+}
+
+type Reply<T> = Result<Response<T>, Status>;
+
+impl Member {
+    /// A call meets its fate, and perhaps the member.
+    async fn asked<T: Send + 'static>(
+        &self,
+        call: &'static str,
+        act: impl Fn(&mut Nodes, &Self) -> Result<T, Failed> + Clone + Send + Sync + 'static,
+    ) -> Reply<T> {
+        if self.members.hangs(&self.name) {
+            return std::future::pending().await;
+        }
+        match self.members.fate(Asked { at: self.name.clone(), call }) {
+            Answer::Done => self.arrives(&act).await,
+            Answer::Never => std::future::pending().await,
+            Answer::Refused(code, words) => Err(Status::new(code, words)),
+            Answer::RefusedAfter(code, words) => {
+                self.arrives(&act).await?;
+                Err(Status::new(code, words))
+            }
+            Answer::NotSent => self.hang_up().await,
+            Answer::ReplyLost => {
+                let _ = self.arrives(&act).await;
+                self.hang_up().await
+            }
+            Answer::Twice => {
+                let _ = self.arrives(&act).await;
+                self.arrives(&act).await
+            }
+            Answer::Slow(by) => {
+                tokio::time::sleep(by).await;
+                self.arrives(&act).await
+            }
+            Answer::Late(by) => {
+                let (member, act) = (self.clone(), act.clone());
+                tokio::spawn(async move {
+                    tokio::time::sleep(by).await;
+                    let _ = member.arrives(&act).await;
+                });
+                std::future::pending().await
+            }
+        }
+    }
+
+    async fn arrives<T>(&self, act: &(impl Fn(&mut Nodes, &Self) -> Result<T, Failed> + Sync)) -> Reply<T> {
+        let reply = {
+            let mut nodes = self.members.nodes();
+            nodes.now = self.members.now();
+            act(&mut nodes, self)
+        };
+        match reply {
+            Ok(reply) => Ok(Response::new(reply)),
+            Err(Failed::Refused(refusal)) => Err(refused(refusal)),
+            Err(Failed::Unknown) => {
+                tokio::time::sleep(REQUEST_TIMEOUT).await;
+                Err(Status::unavailable("etcdserver: request timed out"))
+            }
+            // It takes connections before it serves, and one that is cut off is silent.
+            Err(Failed::Unreachable) => std::future::pending().await,
+        }
+    }
+
+    async fn hang_up<T>(&self) -> Reply<T> {
+        self.line.cancel();
+        std::future::pending().await
+    }
+
+    fn changed(&self, nodes: &mut Nodes, what: String) {
+        let now = nodes.now;
+        nodes.etcd.settle(now);
+        self.members.changed(what);
+    }
+
+    fn header(&self, nodes: &Nodes) -> ResponseHeader {
+        let dir = nodes.etcd.process(&self.at).and_then(|process| nodes.etcd.dir_of(process));
+        let (cluster_id, member_id) = dir.map_or((0, 0), |dir| (dir.cluster.0, dir.member.0));
+        ResponseHeader { cluster_id, member_id, revision: 0, raft_term: 2 }
+    }
+
+    /// The list as this member has it now.
+    fn list(&self, nodes: &Nodes) -> Vec<wire::Member> {
+        nodes.etcd.member_list(&self.at).map(|(_, conf)| members(&conf)).unwrap_or_default()
+    }
+}
+
+fn members(conf: &Conf) -> Vec<wire::Member> {
+    let one = |(id, peer): (&MemberId, &quorate_sim::etcd::Peer)| wire::Member {
+        id: id.0,
+        name: peer.name.clone(),
+        peer_urls: vec![peer.url.as_str().to_owned()],
+        client_urls: if peer.started { vec![format!("http://{}:2379", peer.name)] } else { Vec::new() },
+        is_learner: peer.is_learner,
+    };
+    conf.members.iter().map(one).collect()
+}
+
+fn name_of(nodes: &Nodes, id: MemberId) -> String {
+    let peers = nodes.etcd.groups().filter_map(|group| group.conf().members.get(&id));
+    peers.map(|peer| host(peer.url.as_str())).next().unwrap_or_default()
+}
+
+/// In etcd's own words and codes (`rpctypes/error.go`).
+fn refused(refusal: Refusal) -> Status {
+    let (code, words) = match refusal {
+        Refusal::UnhealthyCluster => (Code::Unavailable, "etcdserver: unhealthy cluster"),
+        Refusal::NotEnoughStartedMembers => (
+            Code::FailedPrecondition,
+            "etcdserver: re-configuration failed due to not enough started members",
+        ),
+        Refusal::TooManyLearners => {
+            (Code::FailedPrecondition, "etcdserver: too many learner members in cluster")
+        }
+        Refusal::LearnerNotReady => (
+            Code::FailedPrecondition,
+            "etcdserver: can only promote a learner member which is in sync with leader",
+        ),
+        Refusal::PeerUrlExists => (Code::FailedPrecondition, "etcdserver: Peer URLs already exists"),
+        Refusal::MemberNotFound => (Code::NotFound, "etcdserver: member not found"),
+        Refusal::MemberNotLearner => {
+            (Code::FailedPrecondition, "etcdserver: can only promote a learner member")
+        }
+        Refusal::NotLeader => (Code::FailedPrecondition, "etcdserver: not leader"),
+        Refusal::BadLeaderTransferee => (Code::FailedPrecondition, "etcdserver: bad leader transferee"),
+        Refusal::NotSupportedForLearner => (Code::Unavailable, "etcdserver: rpc not supported for learner"),
+    };
+    Status::new(code, words)
+}
+
+#[async_trait]
+impl Cluster for Member {
+    async fn member_list(&self, _: Request<wire::MemberListRequest>) -> Reply<wire::MemberListResponse> {
+        self.asked("MemberList", |nodes, own| {
+            let (_, conf): (ClusterId, Conf) = nodes.etcd.member_list(&own.at)?;
+            Ok(wire::MemberListResponse { header: Some(own.header(nodes)), members: members(&conf) })
+        })
+        .await
+    }
+
+    async fn member_add(&self, request: Request<wire::MemberAddRequest>) -> Reply<wire::MemberAddResponse> {
+        let request = request.into_inner();
+        let url = PeerUrl::new(request.peer_urls.first().cloned().unwrap_or_default());
+        if !request.is_learner {
+            return Err(Status::unimplemented("nobody is to add voters"));
+        }
+        self.asked("MemberAdd", move |nodes, own| {
+            let now = nodes.now;
+            let id = nodes.etcd.add_learner(&own.at, &url, now)?;
+            own.changed(nodes, format!("add {}", host(url.as_str())));
+            let all = own.list(nodes);
+            let member = all.iter().find(|member| member.id == id.0).cloned();
+            Ok(wire::MemberAddResponse { header: Some(own.header(nodes)), member, members: all })
+        })
+        .await
+    }
+
+    async fn member_remove(
+        &self,
+        request: Request<wire::MemberRemoveRequest>,
+    ) -> Reply<wire::MemberRemoveResponse> {
+        let id = MemberId(request.into_inner().id);
+        self.asked("MemberRemove", move |nodes, own| {
+            let (now, gone) = (nodes.now, name_of(nodes, id));
+            nodes.etcd.remove(&own.at, id, now)?;
+            let header = own.header(nodes);
+            own.changed(nodes, format!("remove {gone}"));
+            Ok(wire::MemberRemoveResponse { header: Some(header), members: own.list(nodes) })
+        })
+        .await
+    }
+
+    async fn member_promote(
+        &self,
+        request: Request<wire::MemberPromoteRequest>,
+    ) -> Reply<wire::MemberPromoteResponse> {
+        let id = MemberId(request.into_inner().id);
+        self.asked("MemberPromote", move |nodes, own| {
+            nodes.etcd.promote(&own.at, id)?;
+            let promoted = name_of(nodes, id);
+            own.changed(nodes, format!("promote {promoted}"));
+            Ok(wire::MemberPromoteResponse { header: Some(own.header(nodes)), members: own.list(nodes) })
+        })
+        .await
+    }
+
+    async fn member_update(
+        &self,
+        _: Request<wire::MemberUpdateRequest>,
+    ) -> Reply<wire::MemberUpdateResponse> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+}
+
+#[async_trait]
+impl Maintenance for Member {
+    type SnapshotStream = tokio_stream::Empty<Result<wire::SnapshotResponse, Status>>;
+
+    async fn status(&self, _: Request<wire::StatusRequest>) -> Reply<wire::StatusResponse> {
+        self.asked("Status", |nodes, own| {
+            let said = nodes.etcd.status(&own.at)?;
+            let header = ResponseHeader { revision: said.revision.0, ..own.header(nodes) };
+            Ok(wire::StatusResponse {
+                header: Some(header),
+                version: said.version.to_string(),
+                leader: said.leader.map_or(0, |leader| leader.0),
+                raft_index: said.applied,
+                raft_applied_index: said.applied,
+                is_learner: said.is_learner,
+                errors: said.errors,
+                ..wire::StatusResponse::default()
+            })
+        })
+        .await
+    }
+
+    async fn move_leader(
+        &self,
+        request: Request<wire::MoveLeaderRequest>,
+    ) -> Reply<wire::MoveLeaderResponse> {
+        let to = MemberId(request.into_inner().target_id);
+        self.asked("MoveLeader", move |nodes, own| {
+            nodes.etcd.move_leader(&own.at, to)?;
+            let next = name_of(nodes, to);
+            own.changed(nodes, format!("lead {next}"));
+            Ok(wire::MoveLeaderResponse { header: Some(own.header(nodes)) })
+        })
+        .await
+    }
+
+    async fn alarm(&self, _: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn defragment(&self, _: Request<wire::DefragmentRequest>) -> Reply<wire::DefragmentResponse> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn hash(&self, _: Request<wire::HashRequest>) -> Reply<wire::HashResponse> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn hash_kv(&self, _: Request<wire::HashKvRequest>) -> Reply<wire::HashKvResponse> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+
+    async fn snapshot(&self, _: Request<wire::SnapshotRequest>) -> Reply<Self::SnapshotStream> {
+        Err(Status::unimplemented("nobody asks"))
+    }
+}

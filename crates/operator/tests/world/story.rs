@@ -1,0 +1,407 @@
+//! Stories of a cluster, scene by scene, each told with one mishap: the operator dies at a step, or a reply is lost.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use kube::api::{Patch, PatchParams, PostParams};
+use quorate_api::{EtcdCluster, keys};
+use quorate_model::effect::LEARNER_DEADLINE;
+use quorate_model::{Effect, Step};
+use quorate_operator::crash::{Hook, Side};
+use quorate_sim::world::faults::Fault;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::gate::{Gate, Sent};
+use super::members::Answer;
+use super::{World, plain, scale, settled, until};
+
+/// What happens, and what it comes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// Three members, whose volumes go with the cluster.
+    Create,
+    /// One member in this version, whose volume stays.
+    CreateOne(&'static str),
+    /// Three members that keep their data in memory.
+    CreateInMemory,
+    /// Another number of members.
+    Scale(u32),
+    /// This many, and the one that leaves first becomes the leader just before it is removed.
+    ScaleWhileTheNextToLeaveLeads(u32),
+    /// A Pod is gone.
+    LosePod(&'static str, u32),
+    /// Another version.
+    Upgrade(&'static str),
+    /// Three members, of which the second does not start before its deadline.
+    GrowBySomebodyWhoDoesNotStart,
+    /// Three members whose Pods do not start, and then one is enough.
+    CreateAndThinkBetterOfIt,
+    /// The Pod of a member that never was.
+    MeetAStrayPod,
+    /// The cluster goes.
+    Delete,
+    /// The cluster comes back, and takes its old data.
+    Adopt,
+}
+
+/// What goes wrong, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// The operator dies on this side of the first such step of this scene.
+    Crash(usize, Side, Step),
+    /// The reply to the first such request of this scene is lost.
+    ReplyLost(usize, &'static str),
+}
+
+/// What came of it.
+pub struct Told {
+    /// How often objects were created and deleted, at the end of each scene.
+    pub writes: Vec<BTreeMap<String, u64>>,
+    /// Changes of membership and leadership.
+    pub changes: Vec<String>,
+    /// Steps that were passed.
+    pub steps: BTreeSet<(usize, Step)>,
+    /// Effects that were sent.
+    pub effects: BTreeSet<(usize, &'static str)>,
+    /// Whether the mishap came about.
+    pub struck: bool,
+}
+
+/// Watches over the scenes, and lets the mishap come about.
+#[derive(Default)]
+struct Director {
+    scene: AtomicUsize,
+    mishap: Option<Mishap>,
+    struck: CancellationToken,
+    steps: Mutex<BTreeSet<(usize, Step)>>,
+    effects: Mutex<BTreeSet<(usize, &'static str)>>,
+}
+
+/// The kinds of effects, as requests tell them apart; and the write of status, which is none.
+pub const EFFECTS: [&str; 17] = [
+    "AddFinalizer",
+    "RemoveFinalizer",
+    "ApplyPeerService",
+    "IssueCertificates",
+    "CreateVolume",
+    "StampVolume",
+    "MarkJoined",
+    "ExpandVolume",
+    "CreatePod",
+    "DeletePod",
+    "DeleteVolume",
+    "AddLearner",
+    "Promote",
+    "RemoveMember",
+    "MoveLeadership",
+    "ApplyClientService",
+    "ApplyBudget",
+];
+
+/// The name of an effect in [`EFFECTS`]; whoever adds one has to decide here.
+pub fn name_of(effect: &Effect) -> &'static str {
+    match effect {
+        Effect::AddFinalizer => "AddFinalizer",
+        Effect::RemoveFinalizer => "RemoveFinalizer",
+        Effect::ApplyPeerService => "ApplyPeerService",
+        Effect::IssueCertificates => "IssueCertificates",
+        Effect::CreateVolume { .. } => "CreateVolume",
+        Effect::StampVolume { .. } => "StampVolume",
+        Effect::MarkJoined { .. } => "MarkJoined",
+        Effect::ExpandVolume { .. } => "ExpandVolume",
+        Effect::CreatePod { .. } => "CreatePod",
+        Effect::DeletePod { .. } => "DeletePod",
+        Effect::DeleteVolume { .. } => "DeleteVolume",
+        Effect::AddLearner { .. } => "AddLearner",
+        Effect::Promote { .. } => "Promote",
+        Effect::RemoveMember { .. } => "RemoveMember",
+        Effect::MoveLeadership { .. } => "MoveLeadership",
+        Effect::ApplyClientService => "ApplyClientService",
+        Effect::ApplyBudget { .. } => "ApplyBudget",
+    }
+}
+
+/// Which effect a request to the Kubernetes API is.
+fn of_request(sent: &Sent) -> Option<&'static str> {
+    let named =
+        |wanted: &str| sent.body["metadata"]["name"].as_str().is_some_and(|name| name.ends_with(wanted));
+    let finalizers = &sent.body["metadata"]["finalizers"];
+    Some(match (sent.method.as_str(), sent.kind().as_str()) {
+        ("PATCH", "etcdclusters") if finalizers.as_array().is_some_and(|all| !all.is_empty()) => {
+            "AddFinalizer"
+        }
+        ("PATCH", "etcdclusters") => "RemoveFinalizer",
+        ("PATCH", "etcdclusters/status") => "status",
+        ("POST", "services") if named("-client") => "ApplyClientService",
+        ("POST", "services") => "ApplyPeerService",
+        ("POST", "secrets") => "IssueCertificates",
+        ("POST", "persistentvolumeclaims") => "CreateVolume",
+        ("PATCH", "persistentvolumeclaims") if sent.body["spec"].is_object() => "ExpandVolume",
+        ("PATCH", "persistentvolumeclaims") => "StampVolume",
+        ("DELETE", "persistentvolumeclaims") => "DeleteVolume",
+        ("POST", "pods") => "CreatePod",
+        ("PATCH", "pods") => "MarkJoined",
+        ("DELETE", "pods") => "DeletePod",
+        ("POST" | "PATCH", "poddisruptionbudgets") => "ApplyBudget",
+        _ => return None,
+    })
+}
+
+/// Which effect a call to etcd is.
+fn of_call(call: &str) -> Option<&'static str> {
+    Some(match call {
+        "MemberAdd" => "AddLearner",
+        "MemberPromote" => "Promote",
+        "MemberRemove" => "RemoveMember",
+        "MoveLeader" => "MoveLeadership",
+        _ => return None,
+    })
+}
+
+impl Director {
+    /// Notes an effect; whether its reply is to be lost.
+    fn sends(&self, effect: &'static str) -> bool {
+        let scene = self.scene.load(Ordering::SeqCst);
+        self.effects.lock().unwrap_or_else(PoisonError::into_inner).insert((scene, effect));
+        let lost = self.mishap == Some(Mishap::ReplyLost(scene, effect)) && !self.struck.is_cancelled();
+        if lost {
+            self.struck.cancel();
+        }
+        lost
+    }
+}
+
+/// The operator's end of the director.
+struct Stage(Arc<Director>);
+
+impl Hook for Stage {
+    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
+        let Self(director) = self;
+        let scene = director.scene.load(Ordering::SeqCst);
+        director.steps.lock().unwrap_or_else(PoisonError::into_inner).insert((scene, step));
+        if director.mishap == Some(Mishap::Crash(scene, side, step)) {
+            director.struck.cancel();
+        }
+        let dead = matches!(director.mishap, Some(Mishap::Crash(..))) && director.struck.is_cancelled();
+        // After the end of the process nothing goes on, whatever else was under way.
+        if dead { futures::future::pending().boxed() } else { futures::future::ready(()).boxed() }
+    }
+}
+
+/// Tells a story with this mishap, if with any, and judges its end.
+pub async fn tell(story: &[Scene], mishap: Option<Mishap>) -> Result<Told> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let director = Arc::new(Director { mishap, ..Director::default() });
+    let (calls, members, mut leads) = (director.clone(), world.members.clone(), false);
+    let story_of = story.to_vec();
+    world.members.gate(move |asked| {
+        let scene = story_of[calls.scene.load(Ordering::SeqCst)];
+        let turns = matches!(scene, Scene::ScaleWhileTheNextToLeaveLeads(_)) && asked.call == "MemberRemove";
+        if turns && !std::mem::replace(&mut leads, true) {
+            members.lead_by_the_last();
+            return Answer::Refused(tonic::Code::Unavailable, "etcdserver: unhealthy cluster");
+        }
+        let lost = of_call(asked.call).is_some_and(|effect| calls.sends(effect));
+        if lost { Answer::ReplyLost } else { Answer::Done }
+    });
+    let requests = director.clone();
+    let client = world.client_through(move |sent| {
+        let lost = of_request(sent).is_some_and(|effect| requests.sends(effect));
+        if lost { Gate::ReplyLost } else { Gate::Open }
+    });
+    let first =
+        world.operator_over(client.clone(), |options| options.hook = Arc::new(Stage(director.clone())));
+    let restarts = async {
+        director.struck.cancelled().await;
+        if !matches!(mishap, Some(Mishap::Crash(..))) {
+            std::future::pending::<()>().await;
+        }
+        drop(first);
+        let _second = world.operator_over(client.clone(), |_| {});
+        std::future::pending::<()>().await;
+    };
+    let told = async {
+        let mut writes = Vec::new();
+        for (number, scene) in story.iter().enumerate() {
+            director.scene.store(number, Ordering::SeqCst);
+            scene.play(&world).await.with_context(|| format!("{scene:?}"))?;
+            writes.push(world.writes());
+        }
+        world.is_at_rest().await?;
+        Ok::<_, anyhow::Error>(writes)
+    };
+    let writes = tokio::select! {
+        told = told => told?,
+        () = restarts => unreachable!("it only ends with the story"),
+    };
+    let steps = director.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let effects = director.effects.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let (changes, struck) = (world.members.changes(), director.struck.is_cancelled());
+    Ok(Told { writes, changes, steps, effects, struck })
+}
+
+impl Scene {
+    async fn play(self, world: &World) -> Result<()> {
+        match self {
+            Self::Create => {
+                let mut spec = plain(3);
+                spec["storageSpec"]["retention"] = json!({"whenDeleted": "Delete"});
+                world.create_cluster(spec).await?;
+                settled(world, 3).await
+            }
+            Self::CreateOne(version) => {
+                let mut spec = plain(1);
+                spec["version"] = json!(version);
+                world.create_cluster(spec).await?;
+                settled(world, 1).await
+            }
+            Self::CreateInMemory => {
+                let mut spec = plain(3);
+                spec["storageSpec"] = json!({"medium": "Memory"});
+                world.create_cluster(spec).await?;
+                settled(world, 3).await
+            }
+            Self::Scale(size) | Self::ScaleWhileTheNextToLeaveLeads(size) => scaled(world, size).await,
+            Self::LosePod(member, size) => {
+                let before = world.api::<Pod>().get(member).await?.metadata.uid;
+                ensure!(world.members.strike(&Fault::KillPod(member.to_owned())), "{member} has no Pod");
+                until("somebody is missed", async || {
+                    let there = world.api::<Pod>().get_opt(member).await?;
+                    let same = there.is_some_and(|pod| pod.metadata.uid == before);
+                    Ok(if same { Err(format!("{member} is still there")) } else { Ok(()) })
+                })
+                .await?;
+                until("all is well again", async || {
+                    let missing = world.members.goal();
+                    Ok(missing)
+                })
+                .await?;
+                settled(world, size).await
+            }
+            Self::Upgrade(version) => {
+                edit(world, json!({"version": version})).await?;
+                until("the goal is reached", async || Ok(world.members.goal_in(version))).await
+            }
+            Self::GrowBySomebodyWhoDoesNotStart => {
+                world.members.nodes().faults.slow.insert("demo-1".to_owned());
+                scale(world, 3).await?;
+                tokio::time::sleep(Duration::from_millis(LEARNER_DEADLINE.0) + Duration::from_mins(1)).await;
+                world.members.end_standing_faults();
+                settled(world, 3).await
+            }
+            Self::CreateAndThinkBetterOfIt => {
+                for member in ["demo-0", "demo-1", "demo-2"] {
+                    world.members.nodes().faults.slow.insert(member.to_owned());
+                }
+                world.create_cluster(plain(3)).await?;
+                super::until_pods(world, &["demo-0", "demo-1", "demo-2"]).await?;
+                scale(world, 1).await?;
+                settled_pods(world, 1).await?;
+                world.members.end_standing_faults();
+                settled(world, 1).await
+            }
+            Self::MeetAStrayPod => {
+                let mut stray = world.api::<Pod>().get("demo-0").await?;
+                stray.metadata.name = Some("demo-9".to_owned());
+                stray.metadata.uid = None;
+                stray.metadata.resource_version = None;
+                stray.spec.iter_mut().for_each(|spec| spec.node_name = None);
+                stray.status = None;
+                world.api::<Pod>().create(&PostParams::default(), &stray).await?;
+                super::until_pods(world, &["demo-0"]).await
+            }
+            Self::Delete => {
+                world.delete::<EtcdCluster>("demo").await?;
+                until("nothing is left", async || {
+                    let left = [
+                        world.names::<EtcdCluster>().await?,
+                        world.names::<Pod>().await?,
+                        world.names::<Service>().await?,
+                        world.names::<Secret>().await?,
+                    ];
+                    Ok(if left.iter().all(Vec::is_empty) { Ok(()) } else { Err(format!("{left:?}")) })
+                })
+                .await
+            }
+            Self::Adopt => {
+                let id = world.members.cluster_ids().pop().context("there was a cluster")?;
+                let object = json!({
+                    "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+                    "metadata": {"name": "demo", "annotations": {keys::ADOPT: id}}, "spec": plain(1),
+                });
+                let object = serde_json::from_value(object)?;
+                world.api::<EtcdCluster>().create(&PostParams::default(), &object).await?;
+                settled(world, 1).await
+            }
+        }
+    }
+}
+
+async fn scaled(world: &World, size: u32) -> Result<()> {
+    scale(world, usize::try_from(size)?).await?;
+    settled(world, size).await
+}
+
+async fn settled_pods(world: &World, count: usize) -> Result<()> {
+    until("there are as many Pods", async || {
+        let pods = world.names::<Pod>().await?;
+        Ok(if pods.len() == count { Ok(()) } else { Err(format!("{pods:?}")) })
+    })
+    .await
+}
+
+/// A user's edit of the spec.
+pub async fn edit(world: &World, spec: Value) -> Result<()> {
+    let patch = Patch::Merge(json!({"spec": spec}));
+    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+impl World {
+    /// The end of every story: the goal of the simulation is reached, nothing forbidden was ever seen, there was one
+    /// cluster id, and a minute passes in which nothing is written.
+    pub async fn is_at_rest(&self) -> Result<()> {
+        // What follows from the last change: readiness, stamps, the budget, and a look at what an answer was doubtful about.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+        let goal = self.members.goal();
+        ensure!(goal.is_ok(), "the goal is not reached: {goal:?}");
+        let violation = self.members.nodes().oracle.violation().cloned();
+        ensure!(violation.is_none(), "{}", violation.map(|one| one.to_string()).unwrap_or_default());
+        let ids = self.members.cluster_ids();
+        ensure!(ids.len() <= 1, "there were several clusters: {ids:?}");
+        if let Some(cluster) = self.api::<EtcdCluster>().get_opt("demo").await? {
+            let status = cluster.status.unwrap_or_default();
+            ensure!(
+                status.cluster_id.as_ref() == ids.first(),
+                "{:?} in status, {ids:?} in truth",
+                status.cluster_id
+            );
+        }
+        let (before, sent) = (self.versions(), self.sent.writes().len());
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        let late: Vec<_> = self.sent.writes().split_off(sent);
+        ensure!(late.is_empty(), "written although nothing was left to do: {late:#?}");
+        ensure!(self.versions() == before, "something else moved");
+        let volumes = self.names::<PersistentVolumeClaim>().await?;
+        ensure!(volumes.len() < 10, "{volumes:?}");
+        Ok(())
+    }
+
+    /// Every object but leases, which move while anybody leads.
+    fn versions(&self) -> Vec<(String, String)> {
+        let all = self.kube.store().everything().into_iter().filter(|(kind, _)| kind.plural != "leases");
+        all.map(|(_, object)| {
+            let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+            (of("uid"), of("resourceVersion"))
+        })
+        .collect()
+    }
+}
