@@ -44,7 +44,7 @@ fn replay(trace: &str) -> ExitCode {
 
 fn soak(hours: &str, from: &str) -> ExitCode {
     let (Ok(hours), Ok(from)) = (hours.parse::<f64>(), from.parse::<u64>()) else {
-        return wrong("hours and seed are numbers: soak --hours 0.5 --from 20000");
+        return wrong("hours and seed are numbers: soak --hours 0.5 --from 1200");
     };
     let begun = Instant::now();
     let length = Duration::try_from_secs_f64(hours * 3600.0).unwrap_or(Duration::MAX);
