@@ -8,8 +8,8 @@
 //!
 //! `crates/scenarios/tests/etcd_model.rs` does the same to this model and to real etcd processes, and compares.
 //!
-//! - [`conf`]: configurations; - `raft`: leaders, replication, commits; - [`start`]: what a process does when it starts;
-//! - [`calls`]: what clients may ask for, and the refusals
+//! - [`conf`]: configurations; `raft`: leaders, replication, commits; `start`: what a process does when it starts
+//! - `calls`: what clients may ask for, and the refusals
 
 mod calls;
 pub mod conf;
