@@ -1,4 +1,5 @@
-//! L1: every history of small scopes with up to two faults and one edit. From every state that can be reached, with faults
+//! L1: every history of small scopes with one fault of any kind, two of the operator's own (where it is small, two of any
+//! kind), or a fault and an edit. From every state that can be reached, with faults
 //! off, the goal is reached and then nothing more is written.
 
 use std::collections::BTreeSet;
@@ -58,8 +59,13 @@ fn bootstrap_of_one_with_a_fault_and_an_edit() {
 }
 
 #[test]
-fn bootstrap_of_three_with_two_faults() {
-    explored(&scope("bootstrap 3", &[3]));
+fn bootstrap_of_three_with_two_faults_of_the_operator() {
+    explored(&Scope { strikes: of_the_operator, ..scope("bootstrap 3", &[3]) });
+}
+
+#[test]
+fn bootstrap_of_three_with_any_one_fault() {
+    explored(&Scope { faults: 1, ..scope("bootstrap 3", &[3]) });
 }
 
 #[test]
@@ -83,18 +89,33 @@ fn growth_from_three_to_four_with_a_fault_and_an_edit() {
 }
 
 #[test]
-fn shrinking_from_three_to_two_with_two_faults() {
-    explored(&scope("3 to 2", &[3, 2]));
+fn shrinking_from_three_to_two_with_two_faults_of_the_operator() {
+    explored(&Scope { strikes: of_the_operator, ..scope("3 to 2", &[3, 2]) });
 }
 
 #[test]
-fn sleep_with_two_faults() {
-    explored(&scope("3 to 0", &[3, 0]));
+fn shrinking_from_three_to_two_with_any_one_fault() {
+    explored(&Scope { faults: 1, ..scope("3 to 2", &[3, 2]) });
 }
 
 #[test]
-fn waking_with_two_faults() {
-    explored(&scope("0 to 3", &[3, 0, 3]));
+fn sleep_with_two_faults_of_the_operator() {
+    explored(&Scope { strikes: of_the_operator, ..scope("3 to 0", &[3, 0]) });
+}
+
+#[test]
+fn sleep_with_any_one_fault() {
+    explored(&Scope { faults: 1, ..scope("3 to 0", &[3, 0]) });
+}
+
+#[test]
+fn waking_with_two_faults_of_the_operator() {
+    explored(&Scope { strikes: of_the_operator, ..scope("0 to 3", &[3, 0, 3]) });
+}
+
+#[test]
+fn waking_with_any_one_fault() {
+    explored(&Scope { faults: 1, ..scope("0 to 3", &[3, 0, 3]) });
 }
 
 #[test]
