@@ -49,8 +49,6 @@ pub enum Property {
     NothingForeignTouched,
     /// S9: Available only with a quorum that was seen.
     AvailableMeansQuorum,
-    /// S10: legal version steps.
-    LegalVersionSteps,
     /// R2: a name, its URL and its volume are used once.
     NamesAreUsedOnce,
     /// R3: what was intended stands in status before anything is done.
@@ -523,7 +521,6 @@ impl fmt::Display for Property {
             Self::DestroysOnlyWhatWasSeen => "S6: only what was seen is destroyed",
             Self::NothingForeignTouched => "S7: nothing foreign is touched",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
-            Self::LegalVersionSteps => "S10: legal version steps",
             Self::NamesAreUsedOnce => "R2: names are used once",
             Self::IntentBeforeEffect => "R3: intent before effect",
             Self::RemoveBeforeAdd => "R6: remove before add",
