@@ -89,7 +89,6 @@ pub struct Oracle {
     /// Which clusters acknowledged writes, by the incarnation they served for.
     served: BTreeMap<String, BTreeSet<ClusterId>>,
     volumes_used: BTreeMap<String, String>,
-    urls_added: BTreeSet<String>,
 }
 
 impl Oracle {
@@ -105,7 +104,7 @@ impl Oracle {
 
     /// What of it decides on what follows.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
-        (&self.violations, &self.served, &self.volumes_used, &self.urls_added).hash(hasher);
+        (&self.violations, &self.served, &self.volumes_used).hash(hasher);
     }
 
     /// A Pod uses the volume of this name.
@@ -123,7 +122,7 @@ impl Oracle {
     }
 
     /// A cluster acknowledged a client's write.
-    pub fn acknowledged(&mut self, _write: u64, cluster: ClusterId, incarnation: &str) {
+    pub fn acknowledged(&mut self, cluster: ClusterId, incarnation: &str) {
         let served = self.served.entry(incarnation.to_owned()).or_default();
         served.insert(cluster);
         if served.len() > 1 {
@@ -262,25 +261,19 @@ impl Oracle {
             Effect::DeletePod { member, pod, .. } => {
                 let id = truth.members.get(pod.as_str());
                 let stays = seen.deleting || plan.record.hibernating || plan.record.cluster_id.is_none();
-                if let (Some(id), Some(conf), false) = (id, &truth.conf, stays)
-                    && truth.healthy.contains(id)
-                    && conf.is_voter(*id)
-                    && let Some(sick) = conf.voters().find(|voter| !truth.healthy.contains(voter))
-                {
+                let (Some(id), Some(conf), false) = (id, &truth.conf, stays) else { return };
+                if !truth.healthy.contains(id) || !conf.is_voter(*id) {
+                    return;
+                }
+                if let Some(sick) = conf.voters().find(|voter| !truth.healthy.contains(voter)) {
                     let how = format!("healthy voter {member} is disrupted while {sick} is not healthy");
                     self.object_to(Property::QuorumStays, how);
                 }
-                let in_memory = plan.record.is_in_memory();
-                if let (Some(id), Some(conf), false) = (id, &truth.conf, stays)
-                    && truth.healthy.contains(id)
-                    && conf.is_voter(*id)
-                {
-                    let left =
-                        truth.healthy.iter().filter(|other| *other != id && conf.is_voter(**other)).count();
-                    if left < conf.quorum() && (in_memory || conf.voters().count() > 2) {
-                        let how = format!("without {member} only {left} voters are healthy");
-                        self.object_to(Property::QuorumStays, how);
-                    }
+                let others = conf.voters().filter(|other| other != id);
+                let left = others.filter(|other| truth.healthy.contains(other)).count();
+                if left < conf.quorum() && (plan.record.is_in_memory() || conf.voters().count() > 2) {
+                    let how = format!("without {member} only {left} voters are healthy");
+                    self.object_to(Property::QuorumStays, how);
                 }
             }
             Effect::RemoveMember { member, id, .. } => {
@@ -363,14 +356,7 @@ impl World {
     pub(crate) fn oracle_on_arrival(&mut self, call: &Call) {
         match call {
             Call::Kube(write) => self.judge_write(write),
-            Call::Add { url, .. } => {
-                if !self.oracle.urls_added.insert(url.as_str().to_owned())
-                    && self.etcd.groups().any(|group| group.conf().removed.len() > 1_000)
-                {
-                    self.oracle.object_to(Property::NamesAreUsedOnce, format!("{url} is added again"));
-                }
-            }
-            Call::Promote { .. } | Call::Remove { .. } | Call::Lead { .. } => {}
+            Call::Add { .. } | Call::Promote { .. } | Call::Remove { .. } | Call::Lead { .. } => {}
         }
     }
 

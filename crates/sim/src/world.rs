@@ -397,7 +397,7 @@ impl World {
                 .group(cluster)
                 .is_some_and(|group| !matches!(group.log().last(), Some(Entry::Write(_))));
             if news && self.etcd.write(cluster, self.writes) {
-                self.oracle.acknowledged(self.writes, cluster, &self.cluster_uid());
+                self.oracle.acknowledged(cluster, &self.cluster_uid());
                 self.writes += 1;
                 any = true;
             }
