@@ -5,6 +5,7 @@ mod correlate;
 mod lists;
 mod prune;
 mod range;
+mod reads;
 mod rule;
 mod rules;
 mod validate;

@@ -101,6 +101,12 @@ impl Store {
         self.lock().get(key).cloned()
     }
 
+    /// One object as it is, shared.
+    pub fn shared(&self, key: &ObjectKey) -> Option<Arc<Value>> {
+        let inner = self.lock();
+        inner.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone())).cloned()
+    }
+
     /// All objects of a kind, of one namespace or of all, and the version of this state.
     pub fn list(&self, resource: &ResourceKey, namespace: Option<&str>) -> (Vec<Value>, u64) {
         let inner = self.lock();

@@ -33,7 +33,11 @@ fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
         // A Pod may stay while its memory goes, when its node restarts. Before it is marked its guard takes that for a first
         // start, and etcd refuses.
         let forgot = draft.pod(voter).is_some_and(|pod| pod.already_bootstrapped && !pod.ready);
-        return draft.pod(voter).is_none() || guard_misses_data(draft, voter) || forgot;
+        // What was never marked and does not come up is not the Pod in which the member voted, or contradicts the others.
+        let never_joined = draft
+            .pod(voter)
+            .is_some_and(|pod| pod.has_run && !pod.joined && !pod.ready && pod.trouble.is_some());
+        return draft.pod(voter).is_none() || guard_misses_data(draft, voter) || forgot || never_joined;
     }
     let never_started = draft.listed(voter).is_some_and(|listed| !listed.started);
     never_started && (guard_misses_data(draft, voter) || draft.lost_its_volume(voter))

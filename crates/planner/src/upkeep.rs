@@ -3,7 +3,7 @@
 
 use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
-use quorate_model::snapshot::Volume;
+use quorate_model::snapshot::{Pod, Volume};
 use quorate_model::target::Medium;
 use quorate_model::{Effect, MemberName, Step, Waiting};
 
@@ -34,7 +34,12 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     let taken = foreign(format!("Service {}/{}-client", at.namespace, at.name));
     let budget_taken = foreign(format!("PodDisruptionBudget {}/{}", at.namespace, at.name));
     // Nothing is acknowledged before it would be missed: a volume that is emptied before its Pod is marked passes for new.
-    let unmarked = draft.record.voters().any(|voter| is_to_be_marked(draft, voter));
+    let in_memory = draft.record.is_in_memory();
+    let passes_for_new = |voter| {
+        let pod = draft.pod(voter).filter(|pod| pod.boots_new || !in_memory);
+        pod.is_some_and(is_unmarked)
+    };
+    let unmarked = draft.record.voters().any(passes_for_new);
     if !draft.seen.client_service && !taken && !unmarked {
         draft.propose(Effect::ApplyClientService);
     }
@@ -81,8 +86,9 @@ fn min_available(draft: &Draft<'_>) -> usize {
 fn mark(draft: &mut Draft<'_>, member: &MemberName) {
     let is_voter = draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
     if is_voter
-        && is_to_be_marked(draft, member)
         && let Some(pod) = draft.pod(member)
+        && is_unmarked(pod)
+        && is_the_one_that_joined(draft, member, pod)
     {
         draft.propose(Effect::MarkJoined { member: member.clone(), pod: pod.uid.clone() });
     }
@@ -90,8 +96,23 @@ fn mark(draft: &mut Draft<'_>, member: &MemberName) {
 
 /// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
 /// volume is that of a first start.
-fn is_to_be_marked(draft: &Draft<'_>, member: &MemberName) -> bool {
-    draft.pod(member).is_some_and(|pod| pod.has_run && !pod.joined && !pod.terminating)
+fn is_unmarked(pod: &Pod) -> bool {
+    pod.has_run && !pod.joined && !pod.terminating
+}
+
+/// On a disk data outlive their Pod. In memory a Pod may be another than the one in which its member voted: made by a late
+/// call, or made again before the cluster was seen, while a founder out of sight remembers what the others have forgotten.
+fn is_the_one_that_joined(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> bool {
+    let answers = |voter: &MemberName| {
+        let id = draft.record.members.get(voter).and_then(|member| member.id);
+        draft.seen.said(voter, draft.now).is_some_and(|said| Some(said.member_id) == id)
+    };
+    let has_run = |voter: &&MemberName| draft.pod(voter).is_some_and(|pod| pod.has_run);
+    match (draft.record.is_in_memory(), pod.boots_new) {
+        (false, _) => true,
+        (true, false) => answers(member),
+        (true, true) => draft.record.voters().filter(has_run).all(answers),
+    }
 }
 
 fn stamp(draft: &mut Draft<'_>, member: &MemberName) {

@@ -251,6 +251,15 @@ impl Group {
         })
     }
 
+    /// Whether anything in it would be missed: a client's write, or a change of membership. Before that nobody has seen
+    /// anything of it, and a voter that forgets has nothing to forget.
+    pub fn matters(&self) -> bool {
+        let conf = self.conf();
+        self.writes().next().is_some()
+            || !conf.removed.is_empty()
+            || conf.members.len() != self.founders.members.len()
+    }
+
     /// A new leader knows nothing of what others hold.
     fn lead(&mut self, leader: Option<MemberId>) {
         if self.leader != leader {

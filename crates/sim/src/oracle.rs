@@ -89,6 +89,10 @@ pub struct Oracle {
     /// Which clusters acknowledged writes, by the incarnation they served for.
     served: BTreeMap<String, BTreeSet<ClusterId>>,
     volumes_used: BTreeMap<String, String>,
+    /// The uids that the cluster had.
+    incarnations: BTreeSet<String>,
+    /// It was last said that data go with the cluster.
+    forgoes_data: bool,
 }
 
 impl Oracle {
@@ -360,8 +364,21 @@ impl World {
         }
     }
 
+    /// Whether the status that stands promises what is about to be done.
+    pub(crate) fn judge_intent(&mut self, plan: &Plan, effect: &Effect) {
+        if self.faults.forgotten || self.object(Kind::Cluster, &self.at.name).is_none() {
+            return;
+        }
+        let (stands, intended) = (without_versions(self.record()), without_versions(plan.record.clone()));
+        if stands != intended {
+            let how = format!("{effect}, but status says {stands:?} instead of {intended:?}");
+            self.oracle.object_to(Property::IntentBeforeEffect, how);
+        }
+    }
+
     fn judge_write(&mut self, write: &Write) {
         let there = self.object(write.kind, &write.name);
+        let there = there.as_deref();
         match &write.act {
             Act::Create(_) => {}
             Act::Patch(wish) | Act::PatchStatus(wish) => {
@@ -369,14 +386,14 @@ impl World {
                     let how = format!("{} is changed whatever it is", write.object());
                     self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
                 }
-                self.judge_owner(write, there.as_ref());
+                self.judge_owner(write, there);
             }
             Act::Delete { uid: wanted, resource_version } => {
                 if wanted.is_empty() || resource_version.is_empty() {
                     let how = format!("{} is deleted whatever it is", write.object());
                     self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
                 }
-                let same = there.as_ref().filter(|there| {
+                let same = there.filter(|there| {
                     uid(there) == wanted && text(there, "/metadata/resourceVersion") == resource_version
                 });
                 self.judge_owner(write, same);
@@ -390,16 +407,22 @@ impl World {
     fn judge_owner(&mut self, write: &Write, there: Option<&Value>) {
         let Some(there) = there else { return };
         let cluster = self.object(Kind::Cluster, &self.at.name.clone());
-        let own = cluster.as_ref().map(|cluster| uid(cluster).to_owned()).unwrap_or_default();
+        if let Some(cluster) = &cluster {
+            self.oracle.incarnations.insert(uid(cluster).to_owned());
+            let policy = text(cluster, "/spec/storageSpec/retention/whenDeleted");
+            self.oracle.forgoes_data = policy == "Delete";
+        }
+        // A late request may be of an incarnation that is gone.
+        let is_own = |uid: &str| self.oracle.incarnations.contains(uid);
         let ours = match write.kind {
-            Kind::Cluster => uid(there) == own,
+            Kind::Cluster => is_own(uid(there)),
             Kind::Volume => {
                 let adopts =
                     cluster.is_some_and(|cluster| annotation(&cluster, quorate_api::keys::ADOPT).is_some());
-                adopts || annotation(there, quorate_api::keys::CLUSTER_UID) == Some(&own)
+                adopts || annotation(there, quorate_api::keys::CLUSTER_UID).is_some_and(is_own)
             }
             Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
-                items(there, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/uid") == own)
+                items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
             }
         };
         if !ours {
@@ -411,28 +434,26 @@ impl World {
     fn judge_loss_of(&mut self, volume: &Value, member: &str) {
         let Some(dir) = self.etcd.dir(uid(volume)).cloned() else { return };
         let cluster = self.object(Kind::Cluster, &self.at.name.clone());
-        let leaves = cluster.as_ref().is_none_or(deleting);
-        let keeps = cluster.as_ref().is_some_and(|cluster| {
-            let policy = text(cluster, "/spec/storageSpec/retention/whenDeleted");
-            policy != "Delete"
-        });
+        let leaves = cluster.as_deref().is_none_or(deleting);
+        let keeps = !self.oracle.forgoes_data;
         let group = self.etcd.group(dir.cluster);
         let served = group.is_some_and(|group| group.writes().next().is_some());
+        let listed = group.is_some_and(|group| group.conf().members.contains_key(&dir.member));
         if leaves {
-            if keeps && served {
+            // What belonged to a member that was removed before goes as it would have gone.
+            if keeps && served && listed {
                 self.oracle
                     .object_to(Property::DataOutliveMembers, format!("the data of {member} were to be kept"));
             }
             return;
         }
-        let listed = group.is_some_and(|group| group.conf().members.contains_key(&dir.member));
         let latched = self.record().cluster_id == Some(dir.cluster);
         if listed && (served || latched) {
             let how = format!("the data of {member} are deleted while it is a member");
             self.oracle.object_to(Property::DataOutliveMembers, how);
         }
         let used = self.etcd.processes().any(|(_, process)| process.launch.dir == uid(volume));
-        if used && listed && (served || latched) {
+        if used && (served || latched) {
             let how = format!("the data of {member} are deleted while its Pod runs");
             self.oracle.object_to(Property::DataOutliveMembers, how);
         }
@@ -453,10 +474,9 @@ impl World {
         for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
             let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.len == 0) else { continue };
             let group = self.etcd.group(dir.cluster);
-            // Before it was latched nobody was served from it, and it may be given up as a whole.
-            let counts = self.record().cluster_id == Some(dir.cluster);
-            let votes =
-                |group: &Group| counts && group.conf().is_voter(dir.member) && group.has_stored(dir.member);
+            let votes = |group: &Group| {
+                group.matters() && group.conf().is_voter(dir.member) && group.has_stored(dir.member)
+            };
             if group.is_some_and(votes) {
                 let how = format!("voter {} had data once and runs on none ({at})", process.launch.name);
                 found.push((Property::AcknowledgedWritesStay, how));

@@ -14,16 +14,18 @@ pub mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
+use quorate_api::status::EtcdClusterStatus;
 use quorate_localkube::fields::{deleting, name, text, uid};
 use quorate_localkube::store::{Change, Clock, Part, Uids};
 use quorate_localkube::{ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
 use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::etcd::{Entry, Etcd};
@@ -41,6 +43,22 @@ const PATIENCE: [Span; 4] = [Span::seconds(6), Span::seconds(60), Span::seconds(
 
 /// How many of these are waited for at the goal, too: what time alone changes is told by then.
 const CALM: usize = 2;
+
+/// The Kubernetes that every world begins with: it knows EtcdClusters, and a storage class whose volumes may grow.
+static BEGINNING: LazyLock<Store> = LazyLock::new(|| {
+    let store = Store::new(reads(&Arc::new(AtomicI64::new(NEW_YEAR.0))));
+    store.set_uids(Uids::Counted);
+    for definition in quorate_api::crd::crds() {
+        let definition = serde_json::to_value(definition).expect("a definition is plain data");
+        let crds = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
+        store.create(&crds, "", definition, false).expect("our own definition is served");
+    }
+    quorate_localkube::controllers::found(&store, "/volumes").expect("an empty store takes it");
+    store
+});
+
+/// When every world begins.
+const NEW_YEAR: Instant = Instant(1_767_225_600_000);
 
 /// The world.
 pub struct World {
@@ -79,17 +97,9 @@ pub struct World {
 impl World {
     /// A Kubernetes that knows EtcdClusters, and one of them with this spec.
     pub fn new(spec: &Value) -> Self {
-        let now = Instant(1_767_225_600_000);
+        let now = NEW_YEAR;
         let clock = Arc::new(AtomicI64::new(now.0));
-        let store = Store::new(reads(&clock));
-        store.set_uids(Uids::Counted);
-        for definition in quorate_api::crd::crds() {
-            let definition = serde_json::to_value(definition).expect("a definition is plain data");
-            let crds = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
-            store.create(&crds, "", definition, false).expect("our own definition is served");
-        }
-        // With its storage class, whose volumes may grow.
-        quorate_localkube::controllers::found(&store, "/volumes").expect("an empty store takes it");
+        let store = BEGINNING.fork(reads(&clock));
         let world = Self {
             store,
             at: ClusterRef::new("default", "demo"),
@@ -174,7 +184,7 @@ impl World {
     /// Creates the cluster, or changes what its spec has of this.
     pub fn apply(&self, spec: &Value) -> Result<(), String> {
         let key = key(Kind::Cluster, &self.at, &self.at.name);
-        let done = if self.store.get(&key).is_none() {
+        let done = if self.store.shared(&key).is_none() {
             let object =
                 json!({ "metadata": { "name": self.at.name, "namespace": self.at.namespace }, "spec": spec });
             self.store.create(&key.resource, &key.namespace, object, false)
@@ -240,15 +250,15 @@ impl World {
 
     /// What the cluster's status says was latched.
     pub fn record(&self) -> Record {
-        let cluster = self.cluster();
-        let status = cluster.and_then(|cluster| cluster.status);
+        let cluster = self.object(Kind::Cluster, &self.at.name);
+        let status = cluster.and_then(|cluster| EtcdClusterStatus::deserialize(&cluster["status"]).ok());
         status.as_ref().map(quorate_manifests::record::from_status).unwrap_or_default()
     }
 
     /// The cluster as it stands.
     pub fn cluster(&self) -> Option<EtcdCluster> {
-        let object = self.store.get(&key(Kind::Cluster, &self.at, &self.at.name))?;
-        serde_json::from_value(object).ok()
+        let object = self.object(Kind::Cluster, &self.at.name)?;
+        EtcdCluster::deserialize(object.as_ref()).ok()
     }
 
     /// The names of the objects of a kind, in order.
@@ -257,8 +267,8 @@ impl World {
     }
 
     /// One object of the cluster's namespace.
-    pub fn object(&self, kind: Kind, name: &str) -> Option<Value> {
-        self.store.get(&key(kind, &self.at, name))
+    pub fn object(&self, kind: Kind, name: &str) -> Option<Arc<Value>> {
+        self.store.shared(&key(kind, &self.at, name))
     }
 
     /// The objects of a kind.
@@ -380,7 +390,7 @@ impl World {
     /// A client writes through the client Service after every change in etcd; what is acknowledged must stay.
     fn serve_clients(&mut self) -> bool {
         let service = format!("{}-client", self.at.name);
-        if self.store.get(&key(Kind::Service, &self.at, &service)).is_none() {
+        if self.store.shared(&key(Kind::Service, &self.at, &service)).is_none() {
             return false;
         }
         let serving: BTreeSet<_> = self
@@ -406,7 +416,7 @@ impl World {
     }
 
     fn cluster_uid(&self) -> String {
-        let object = self.store.get(&key(Kind::Cluster, &self.at, &self.at.name));
+        let object = self.store.shared(&key(Kind::Cluster, &self.at, &self.at.name));
         object.map(|object| uid(&object).to_owned()).unwrap_or_default()
     }
 }

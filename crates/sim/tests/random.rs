@@ -58,12 +58,19 @@ const KINDS: [&str; 21] = [
     "old list",
 ];
 
+/// How many broken histories a lane tells of before it gives up.
+const TOLD: usize = 3;
+
 fn run(from: u64, step: u64, to: u64) -> Campaign {
     let mut campaign = Campaign::default();
+    let mut broken = 0;
     for seed in (from..to).step_by(usize::try_from(step).expect("few lanes")) {
-        if let Err(broken) = campaign.run(seed, Weather::default()) {
-            panic!("seed {seed}: {}", broken.told());
+        if let Err(bad) = campaign.run(seed, Weather::default()) {
+            println!("seed {seed}: {}\n", bad.told());
+            broken += 1;
+            assert!(broken < TOLD, "{TOLD} histories are broken up to seed {seed}");
         }
     }
+    assert_eq!(broken, 0, "histories are broken");
     campaign
 }

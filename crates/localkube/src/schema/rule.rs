@@ -1,7 +1,6 @@
 //! One CEL rule: what it asks, and how its refusal reads.
 
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use kube_cel::KubeCelExt as _;
@@ -9,6 +8,7 @@ use kube_cel::cel::objects::{OptionalValue, Value as Cel};
 use kube_cel::cel::{Context, Program};
 use serde_json::Value;
 
+use super::reads::Reads;
 use super::values::to_cel;
 use crate::errors::Cause;
 
@@ -22,8 +22,9 @@ pub(super) struct Rule {
     reason: Option<String>,
     about_change: bool,
     also_on_create: bool,
-    /// Values that may stay as they are, as was found out before: a status is written often, and the spec stays.
-    steady: Mutex<HashSet<u64>>,
+    reads: Reads,
+    /// What it was content with before: a status is written often, and what most rules read stays.
+    content: Mutex<HashSet<u64>>,
 }
 
 /// How many of them are remembered.
@@ -39,6 +40,7 @@ impl Rule {
         let program = compile(&text)?;
         let message_program = validation["messageExpression"].as_str().map(compile).transpose()?;
         let optional = |key: &str| validation[key].as_str().map(str::to_owned);
+        let reads = Reads::of(program.expression());
         let about_change = program.references().variables().contains(&"oldSelf");
         Ok(Self {
             program,
@@ -49,12 +51,13 @@ impl Rule {
             reason: optional("reason"),
             about_change,
             also_on_create: validation["optionalOldSelf"] == true,
-            steady: Mutex::default(),
+            reads,
+            content: Mutex::default(),
         })
     }
 
-    fn steady(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.steady.lock().unwrap_or_else(PoisonError::into_inner)
+    fn content(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn check(
@@ -72,16 +75,16 @@ impl Rule {
         if !self.about_change && old == Some(value) {
             return;
         }
-        let stays = (old == Some(value)).then(|| fingerprint_of(value));
-        if stays.is_some_and(|value| self.steady().contains(&value)) {
+        let read = self.reads.fingerprint(value, old);
+        if self.content().contains(&read) {
             return;
         }
         let context = self.context(schema, value, old);
         let why = match self.program.execute(&context) {
             Ok(Cel::Bool(true)) => {
-                let mut steady = self.steady();
-                if steady.len() < REMEMBERED {
-                    steady.extend(stays);
+                let mut content = self.content();
+                if content.len() < REMEMBERED {
+                    content.insert(read);
                 }
                 return;
             }
@@ -125,10 +128,4 @@ impl Rule {
         let given = || self.message.as_deref().map(|message| message.trim().to_owned());
         computed.or_else(given).unwrap_or_else(|| format!("failed rule: {}", self.text.trim()))
     }
-}
-
-fn fingerprint_of(value: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
 }

@@ -27,12 +27,20 @@ pub const CHECKS: [&str; 15] = [
     "SplitBrain",
 ];
 
-/// Runs something without one of the checks.
+/// Rules that are no refusals: R4 and R8 in the simulation, R13 and R14 in the operator.
+pub const RULES: [&str; 4] = ["R4", "R8", "R13", "R14"];
+
+/// Runs something without one of the checks or rules.
 pub fn without<T>(check: &'static str, run: impl FnOnce() -> T) -> T {
     let before = OFF.replace(Some(check));
     let done = run();
     OFF.set(before);
     done
+}
+
+/// Whether a rule of [`RULES`] does not hold now.
+pub fn is_broken(rule: &'static str) -> bool {
+    OFF.get() == Some(rule)
 }
 
 pub(super) fn is_off(why: &Unsafe) -> bool {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::sync::Arc;
 
 use quorate_localkube::fields::{deleting, name, uid};
 use quorate_localkube::store::{DeleteOptions, Part};
@@ -220,12 +221,12 @@ impl World {
             Fault::Touch(kind, named) => self.touch(kind, named),
             Fault::Remove(kind, named) => {
                 let Some(kind) = kind_called(kind) else { return false };
-                let object = self.store.get(&key(kind, &self.at, named));
+                let object = self.store.shared(&key(kind, &self.at, named));
                 object.is_some_and(|object| delete(&self.store, kind, &object, Some(0)))
             }
             Fault::LoseStatus => {
                 let key = key(Kind::Cluster, &self.at, &self.at.name);
-                let had = self.store.get(&key).is_some_and(|cluster| cluster["status"].is_object());
+                let had = self.store.shared(&key).is_some_and(|cluster| cluster["status"].is_object());
                 let lost = self.store.modify(&key, Part::Status, false, |old| {
                     let mut new = old.clone();
                     if let Some(fields) = new.as_object_mut() {
@@ -309,8 +310,8 @@ impl World {
         Some((kind, changes.get(place)?.version - 1))
     }
 
-    fn pod(&self, member: &str) -> Option<Value> {
-        self.store.get(&key(Kind::Pod, &self.at, member))
+    fn pod(&self, member: &str) -> Option<Arc<Value>> {
+        self.store.shared(&key(Kind::Pod, &self.at, member))
     }
 
     fn process_of(&self, member: &str) -> Option<String> {
@@ -350,7 +351,7 @@ impl World {
     }
 
     fn lose_volume(&mut self, member: &str) -> bool {
-        let Some(volume) = self.store.get(&key(Kind::Volume, &self.at, member)) else { return false };
+        let Some(volume) = self.store.shared(&key(Kind::Volume, &self.at, member)) else { return false };
         if self.faults.stuck.contains(member) {
             return false;
         }
@@ -398,7 +399,7 @@ impl World {
             Ok(new)
         });
         touched.is_ok()
-            && !self.store.get(&key(kind, &self.at, named)).is_some_and(|object| deleting(&object))
+            && !self.store.shared(&key(kind, &self.at, named)).is_some_and(|object| deleting(&object))
     }
 }
 

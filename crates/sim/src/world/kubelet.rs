@@ -287,7 +287,7 @@ impl World {
             return Some(format!("memory of {}", uid(pod)));
         }
         let key = ObjectKey::new(resource(Kind::Volume), text(pod, "/metadata/namespace"), claim);
-        let volume = self.store.get(&key).filter(|volume| !deleting(volume))?;
+        let volume = self.store.shared(&key).filter(|volume| !deleting(volume))?;
         Some(uid(&volume).to_owned())
     }
 

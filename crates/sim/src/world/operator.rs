@@ -15,6 +15,7 @@ use quorate_manifests::{
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, Said};
 use quorate_model::{Effect, MemberName, Plan, Snapshot, Step};
 use quorate_planner::plan;
+use quorate_planner::safety::mutants;
 use serde_json::Value;
 
 use super::World;
@@ -172,11 +173,8 @@ impl World {
                 self.read_again(Kind::Cluster, &self.at.name.clone());
                 None
             }
-            Outcome::Done(None)
-            | Outcome::Exists
-            | Outcome::Missing
-            | Outcome::Refused(_)
-            | Outcome::Unknown => None,
+            Outcome::Unknown => believed().then(|| cluster.clone()),
+            Outcome::Done(None) | Outcome::Exists | Outcome::Missing | Outcome::Refused(_) => None,
         }
     }
 
@@ -184,6 +182,7 @@ impl World {
         let effect = pass.plan.effects[pass.next].clone();
         self.covered.insert((effect.step(), self.fate.as_str()));
         self.oracle.effect(&pass.snapshot, &pass.plan, &effect, &pass.truth);
+        self.judge_intent(&pass.plan, &effect);
         let done = self.carry_out(&mut pass, &effect);
         let told = format!("{}: {effect}{}", effect.step(), if done { "" } else { " - not done" });
         pass.next += 1;
@@ -249,9 +248,9 @@ impl World {
                 true
             }
             // By us, if an earlier reply was lost or the view is old; else by somebody.
-            Outcome::Exists if creates => match self.store.get(&key(kind, &self.at, &named)) {
+            Outcome::Exists if creates => match self.store.shared(&key(kind, &self.at, &named)) {
                 Some(there) if self.is_ours(kind, &there, seen) => {
-                    self.note(kind, Own::Stands(Arc::new(there)), named);
+                    self.note(kind, Own::Stands(there), named);
                     true
                 }
                 Some(_) => {
@@ -264,7 +263,8 @@ impl World {
                 self.read_again(kind, &named);
                 false
             }
-            Outcome::Exists | Outcome::Missing | Outcome::Refused(_) | Outcome::Unknown => false,
+            Outcome::Unknown => believed(),
+            Outcome::Exists | Outcome::Missing | Outcome::Refused(_) => false,
         }
     }
 
@@ -292,7 +292,11 @@ impl World {
             | Effect::ApplyBudget { .. } => None,
         };
         let Some(call) = call else { return false };
-        matches!(self.send(call), Outcome::Done(_))
+        match self.send(call) {
+            Outcome::Done(_) => true,
+            Outcome::Unknown => believed(),
+            Outcome::Exists | Outcome::Changed | Outcome::Missing | Outcome::Refused(_) => false,
+        }
     }
 
     /// Keys are no matter here: a Secret that is there counts.
@@ -333,7 +337,7 @@ impl World {
         let uid = self.cluster_uid();
         for object in names {
             let Some((kind, named)) = parse_object(&object) else { continue };
-            let there = self.store.get(&key(kind, &self.at, &named));
+            let there = self.store.shared(&key(kind, &self.at, &named));
             let foreign = there.is_some_and(|there| {
                 let mut owners =
                     items(&there, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
@@ -351,8 +355,8 @@ impl World {
     }
 
     fn read_again(&mut self, kind: Kind, named: &str) {
-        if let Some(object) = self.store.get(&key(kind, &self.at, named)) {
-            self.note(kind, Own::Stands(Arc::new(object)), named.to_owned());
+        if let Some(object) = self.store.shared(&key(kind, &self.at, named)) {
+            self.note(kind, Own::Stands(object), named.to_owned());
         }
     }
 
@@ -402,6 +406,11 @@ impl World {
         });
         Ok(List { at: self.now, cluster_id, via: via.clone(), members: members.collect() })
     }
+}
+
+/// R8: what did not come back is not taken for done.
+fn believed() -> bool {
+    mutants::is_broken("R8")
 }
 
 fn words(failed: Failed) -> String {

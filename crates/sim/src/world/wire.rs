@@ -187,8 +187,8 @@ impl World {
     fn race(&mut self, call: &Call) {
         let Call::Kube(write) = call else { return };
         let key = ObjectKey::new(resource(write.kind), write.namespace.clone(), write.name.clone());
-        if let Some(object) = self.store.get(&key).filter(|object| !deleting(object)) {
-            let mut changed = object.clone();
+        if let Some(object) = self.store.shared(&key).filter(|object| !deleting(object)) {
+            let mut changed = Value::clone(&object);
             changed["metadata"]["annotations"]["example.org/touched"] = json!(format!("{:?}", write.kind));
             let touched = annotation_of(&object) + 1;
             changed["metadata"]["annotations"]["example.org/times"] = json!(touched.to_string());

@@ -1,0 +1,178 @@
+//! Which fields a CEL rule reads: what it said of them once it says again, whatever else has changed.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, SelectExpr};
+use serde_json::Value;
+
+/// Paths below `self` and `oldSelf`, taken together. The empty path is all of it.
+#[derive(Debug, Default)]
+pub(super) struct Reads {
+    /// Whose values are read.
+    values: BTreeSet<Vec<String>>,
+    /// Of which `has()` is asked.
+    presences: BTreeSet<Vec<String>>,
+}
+
+impl Reads {
+    /// What an expression reads, or more than that.
+    pub(super) fn of(expression: &IdedExpr) -> Self {
+        let mut reads = Self::default();
+        reads.take_in(&expression.expr);
+        reads
+    }
+
+    /// A number that is the same for values in which all these fields are the same.
+    pub(super) fn fingerprint(&self, value: &Value, old: Option<&Value>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for path in &self.values {
+            found(value, path).hash(&mut hasher);
+            old.map(|old| found(old, path)).hash(&mut hasher);
+        }
+        for path in &self.presences {
+            found(value, path).0.hash(&mut hasher);
+            old.map(|old| found(old, path).0).hash(&mut hasher);
+        }
+        hasher.finish()
+    }
+
+    fn take_in(&mut self, expression: &Expr) {
+        if let Some(path) = path_of(expression) {
+            let asked = matches!(expression, Expr::Select(SelectExpr { test: true, .. }));
+            if asked {
+                self.presences.insert(path)
+            } else {
+                self.values.insert(path)
+            };
+            return;
+        }
+        match expression {
+            Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => {}
+            Expr::Call(CallExpr { target, args, .. }) => {
+                self.all(target.as_deref());
+                self.all(args);
+            }
+            Expr::Comprehension(comprehension) => {
+                let parts = [
+                    &comprehension.iter_range,
+                    &comprehension.accu_init,
+                    &comprehension.loop_cond,
+                    &comprehension.loop_step,
+                    &comprehension.result,
+                ];
+                self.all(parts);
+            }
+            Expr::List(list) => self.all(&list.elements),
+            Expr::Map(map) => self.entries(&map.entries),
+            Expr::Select(SelectExpr { operand, .. }) => self.take_in(&operand.expr),
+            Expr::Struct(of) => self.entries(&of.entries),
+        }
+    }
+
+    fn all<'a>(&mut self, expressions: impl IntoIterator<Item = &'a IdedExpr>) {
+        for expression in expressions {
+            self.take_in(&expression.expr);
+        }
+    }
+
+    fn entries(&mut self, entries: &[IdedEntryExpr]) {
+        for entry in entries {
+            match &entry.expr {
+                EntryExpr::StructField(field) => self.take_in(&field.value.expr),
+                EntryExpr::MapEntry(entry) => self.all([&entry.key, &entry.value]),
+            }
+        }
+    }
+}
+
+/// `self.spec.size` as a path; `None` if it is something else.
+fn path_of(expression: &Expr) -> Option<Vec<String>> {
+    match expression {
+        Expr::Ident(name) => (name == "self" || name == "oldSelf").then(Vec::new),
+        Expr::Select(SelectExpr { operand, field, .. }) => {
+            let mut path = path_of(&operand.expr)?;
+            // Names that had to be escaped are not followed: all of what they are in is taken.
+            if field.contains("__") {
+                return None;
+            }
+            path.push(field.clone());
+            Some(path)
+        }
+        Expr::Unspecified
+        | Expr::Call(_)
+        | Expr::Comprehension(_)
+        | Expr::List(_)
+        | Expr::Literal(_)
+        | Expr::Map(_)
+        | Expr::Struct(_) => None,
+    }
+}
+
+/// What stands at a path, and how far the path goes.
+fn found<'a>(value: &'a Value, path: &[String]) -> (usize, &'a Value) {
+    let mut place = value;
+    for (depth, key) in path.iter().enumerate() {
+        match place.get(key) {
+            Some(below) => place = below,
+            None => return (depth, &Value::Null),
+        }
+    }
+    (path.len(), place)
+}
+
+#[cfg(test)]
+mod tests {
+    use kube_cel::cel::Program;
+    use serde_json::json;
+
+    use super::*;
+
+    fn reads(rule: &str) -> Reads {
+        Reads::of(Program::compile(rule).expect("a rule").expression())
+    }
+
+    #[test]
+    fn fields_of_self_and_old_self_are_found_wherever_a_rule_has_them() {
+        let Reads { values, presences } = reads(
+            "!has(self.spec.a) || self.spec.b.all(x, x in oldSelf.spec.c) ? self.d[0] == 1 : size(self.e.f) > 0",
+        );
+        let words =
+            |paths: BTreeSet<Vec<String>>| paths.iter().map(|path| path.join(".")).collect::<Vec<_>>();
+        assert_eq!(
+            (words(values), words(presences)),
+            (
+                ["d", "e.f", "spec.b", "spec.c"].map(str::to_owned).to_vec(),
+                ["spec.a"].map(str::to_owned).to_vec(),
+            )
+        );
+    }
+
+    #[test]
+    fn a_rule_that_takes_all_of_self_reads_all_of_it() {
+        for rule in ["self == oldSelf", "size(self) > 1", "self.x__dash__y == 1"] {
+            assert_eq!(reads(rule).values, BTreeSet::from([Vec::new()]), "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_a_rule_does_not_read_makes_no_difference_and_what_it_reads_does() {
+        let rule = reads("has(self.status) && self.spec.a == oldSelf.spec.b");
+        let of = |value: Value, old: Value| rule.fingerprint(&value, Some(&old));
+        let (value, old) = (json!({ "spec": { "a": 1 }, "status": 1 }), json!({ "spec": { "b": 1 } }));
+        let same = of(value.clone(), old.clone());
+        assert_eq!(same, of(json!({ "spec": { "a": 1, "c": 3 }, "status": 2 }), old.clone()));
+        let others = [
+            json!({ "spec": { "a": 2 }, "status": 1 }),
+            json!({ "spec": { "a": null }, "status": 1 }),
+            json!({ "spec": {}, "status": 1 }),
+            json!({ "spec": { "a": 1 } }),
+            json!({ "status": 1 }),
+        ];
+        for other in others {
+            assert_ne!(same, of(other.clone(), old.clone()), "{other}");
+        }
+        assert_ne!(same, of(value.clone(), json!({ "spec": { "b": 2 } })));
+        assert_ne!(same, rule.fingerprint(&value, None));
+    }
+}
