@@ -42,8 +42,8 @@ enum Task {
         #[arg(value_enum)]
         tier: Option<test::Tier>,
         /// What a whole run does beside the tiers that mostly wait
-        #[arg(long, hide = true, conflicts_with = "tier")]
-        beside: bool,
+        #[arg(long, hide = true, value_enum, value_name = "LANE", conflicts_with = "tier")]
+        beside: Option<test::Lane>,
     },
     /// Tell a history of the simulation again, step by step: the trace that a failure printed, or a file with it
     Replay {
@@ -102,8 +102,8 @@ fn run(task: Option<Task>) -> Result<()> {
     match task {
         None => Ok(Xtask::command().print_help()?),
         Some(Task::Playground { args }) => playground::run(&args),
-        Some(Task::Test { beside: true, .. }) => test::run_beside(),
-        Some(Task::Test { tier, beside: false }) => test::run(tier),
+        Some(Task::Test { beside: Some(lane), .. }) => test::run_beside(lane),
+        Some(Task::Test { tier, beside: None }) => test::run(tier),
         Some(Task::Replay { trace }) => sim::call(&["replay", &trace]),
         Some(Task::Soak { hours, from }) => sim::call(&["soak", "--hours", &hours, "--from", &from]),
         Some(Task::Tools { set }) => tools::run(set),

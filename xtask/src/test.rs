@@ -12,6 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 
+use beside::Beside;
+pub use beside::Lane;
+
 /// For all tiers together, so that a run ends by itself and cleans up before whoever started it loses patience. A test
 /// that hangs is ended long before, by its profile.
 const BUDGET: Duration = Duration::from_mins(84);
@@ -63,16 +66,22 @@ pub fn run(tier: Option<Tier>) -> Result<()> {
     report.end()
 }
 
-/// What a whole run does beside the tiers that mostly wait: the tiers that only compute, and building for Kubernetes.
-pub fn run_beside() -> Result<()> {
+/// What a whole run does beside the tiers that mostly wait.
+pub fn run_beside(lane: Lane) -> Result<()> {
     let until = Instant::now() + BUDGET;
     let mut report = Report::default();
-    // What can not be built here is said by the tier that needs it.
-    if let Err(error) = kube::prepare() {
-        eprintln!("not prepared: {error:#}");
-    }
-    for tier in beside::TIERS {
-        report.run(tier, until, false);
+    match lane {
+        // What can not be built here is said by the tier that needs it.
+        Lane::Prepare => {
+            if let Err(error) = kube::prepare() {
+                eprintln!("not prepared: {error:#}");
+            }
+        }
+        Lane::Compute => {
+            for tier in lane.tiers() {
+                report.run(*tier, until, false);
+            }
+        }
     }
     report.end()
 }
@@ -82,14 +91,16 @@ fn whole(report: &mut Report, until: Instant) -> Result<()> {
     for tier in [Tier::Lint, Tier::Unit] {
         report.run(tier, until, false);
     }
-    let beside = beside::Beside::start()?;
+    let prepare = Beside::start(Lane::Prepare)?;
+    let compute = Beside::start(Lane::Compute)?;
     for tier in [Tier::Docs, Tier::Shell, Tier::Etcd] {
         report.run(tier, until, false);
     }
-    let (lines, ok) = beside.join(until)?;
+    prepare.join(until)?;
+    report.run(Tier::Kube, until, true);
+    let (lines, ok) = compute.join(until)?;
     report.ok &= ok;
     report.lines.extend(lines);
-    report.run(Tier::Kube, until, true);
     Ok(())
 }
 

@@ -30,6 +30,12 @@ pub fn selector(at: &ClusterRef) -> BTreeMap<String, String> {
     BTreeMap::from([(keys::CLUSTER.to_owned(), at.name.clone())])
 }
 
+/// What the Pods of a cluster that serve clients are selected by: their members have joined.
+pub fn of_joined(at: &ClusterRef) -> BTreeMap<String, String> {
+    let joined = (keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
+    selector(at).into_iter().chain([joined]).collect()
+}
+
 /// Metadata of an object that goes with the cluster: it carries an owner reference. Never for volumes (R10).
 pub fn owned(cluster: &EtcdCluster, at: &ClusterRef, name: String) -> ObjectMeta {
     ObjectMeta {

@@ -98,6 +98,7 @@ fn metadata(member: &Member<'_>) -> Value {
     // From the start where the member has joined before: there is nothing to mark later.
     if *boot == Boot::Resume {
         annotations.insert(keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
+        all.insert(keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
     }
     let mut metadata = labels::owned(cluster, at, name.as_str().to_owned());
     metadata.labels = Some(all);

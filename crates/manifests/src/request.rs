@@ -133,6 +133,7 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
                 "uid": pod.as_str(),
                 "resourceVersion": seen.map(|seen| &seen.resource_version),
                 "annotations": { keys::JOINED: keys::JOINED_VALUE },
+                "labels": { keys::JOINED: keys::JOINED_VALUE },
             } });
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
         }
@@ -154,14 +155,24 @@ pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option
     let plain = |status: &EtcdClusterStatus| serde_json::to_value(status).expect("a status is plain data");
     let before = cluster.status.as_ref().map_or_else(|| json!({}), plain);
     let change = difference(&before, &plain(status))?;
+    Some(patch_status(cluster, json!({ "metadata": precondition(&cluster.metadata), "status": change })))
+}
+
+/// The write that comes before the effects of a plan (R3). Where status says already what they rest on, this changes nothing
+/// and is refused if somebody else has changed it meanwhile: what was seen may be old. `None` if nothing is to be done.
+pub fn latch(cluster: &EtcdCluster, status: &EtcdClusterStatus, effects: &[Effect]) -> Option<Write> {
+    let confirm = || patch_status(cluster, json!({ "metadata": precondition(&cluster.metadata) }));
+    write_status(cluster, status).or_else(|| (!effects.is_empty()).then(confirm))
+}
+
+fn patch_status(cluster: &EtcdCluster, patch: Value) -> Write {
     let meta = &cluster.metadata;
-    let patch = json!({ "metadata": precondition(meta), "status": change });
-    Some(Write {
+    Write {
         kind: Kind::Cluster,
         namespace: meta.namespace.clone().unwrap_or_default(),
         name: meta.name.clone().unwrap_or_default(),
         act: Act::PatchStatus(patch),
-    })
+    }
 }
 
 impl Write {

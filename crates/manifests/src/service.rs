@@ -41,7 +41,8 @@ pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     })
 }
 
-/// The Service for clients. A Pod is ready only while its member is a started voter, so nobody else is behind it.
+/// The Service for clients. A Pod is ready only while its member is a started voter, and marked only once that member was seen
+/// in this cluster, so nobody else is behind it.
 pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     json!({
         "apiVersion": "v1",
@@ -49,7 +50,7 @@ pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
         "metadata": labels::owned(cluster, at, client_name(at)),
         "spec": {
             "type": "ClusterIP",
-            "selector": labels::selector(at),
+            "selector": labels::of_joined(at),
             "ports": [port("client", CLIENT_PORT)],
         },
     })

@@ -2,8 +2,10 @@
 
 mod world;
 
-use quorate_manifests::request::write_status;
+use quorate_api::status::EtcdClusterStatus;
+use quorate_manifests::request::{latch, write_status};
 use quorate_manifests::{Act, Kind, Write};
+use quorate_model::Effect;
 use serde_json::{Value, json};
 use world::World;
 
@@ -60,4 +62,21 @@ fn status_is_written_as_its_change_and_only_onto_what_was_read() {
         }))
     );
     assert_eq!(write.object(), "EtcdCluster default/demo");
+}
+
+#[test]
+fn before_anything_is_done_the_status_that_it_rests_on_is_confirmed() {
+    let world = World::running(1);
+    let (cluster, status) = (world.cluster(), world.status());
+    assert_eq!(latch(&cluster, &status, &[]), None, "at rest nothing is sent");
+    let write = latch(&cluster, &status, &[Effect::ApplyPeerService]).unwrap();
+    let meta = &cluster.metadata;
+    assert_eq!(
+        write.act,
+        Act::PatchStatus(
+            json!({ "metadata": { "uid": meta.uid, "resourceVersion": meta.resource_version } })
+        )
+    );
+    let changed = EtcdClusterStatus { leader_id: None, ..status };
+    assert_eq!(latch(&cluster, &changed, &[]), write_status(&cluster, &changed));
 }

@@ -196,6 +196,13 @@ impl Snapshot {
             .and_then(|answer| answer.said.as_ref().ok())
     }
 
+    /// Whether any volume of this incarnation says that a cluster served from it: true also where status was lost.
+    pub fn is_stamped(&self) -> bool {
+        self.volumes
+            .values()
+            .any(|volume| volume.cluster_uid.as_ref() == Some(&self.uid) && volume.cluster_id.is_some())
+    }
+
     /// Whether a member answered recently, follows a leader and reports no error.
     pub fn is_healthy(&self, member: &MemberName, now: Instant) -> bool {
         self.said(member, now).is_some_and(|said| said.leader.is_some() && said.errors.is_empty())

@@ -89,6 +89,8 @@ pub(crate) async fn work(fleet: Fleet, shared: Shared, cluster: ClusterRef, bell
 
 /// One pass, counted. `None` if it panicked: what it held in memory is not to be trusted any more.
 async fn guarded(worker: &mut Worker, shared: &Shared) -> Option<Passed> {
+    #[cfg(feature = "mutants")]
+    let _turn = one_after_the_other().await;
     let began = Instant::now();
     let passed = AssertUnwindSafe(worker.pass()).catch_unwind().await;
     let outcome = match &passed {
@@ -102,6 +104,13 @@ async fn guarded(worker: &mut Worker, shared: &Shared) -> Option<Passed> {
             tracing::error!(panic = said(panic.as_ref()), "a pass panicked; it is tried again");
         })
         .ok()
+}
+
+/// What R14 forbids: clusters that wait for each other.
+#[cfg(feature = "mutants")]
+async fn one_after_the_other() -> Option<tokio::sync::MutexGuard<'static, ()>> {
+    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    if quorate_planner::safety::mutants::is_broken("R14") { Some(TURN.lock().await) } else { None }
 }
 
 /// Waits until something has happened that the pass has not seen. The echo of its own writes is no news.

@@ -21,7 +21,7 @@ use crate::report::Trouble;
 use etcd::Call;
 use send::SendError;
 
-pub(crate) use kubernetes::write_status;
+pub(crate) use kubernetes::{latch, write_status};
 
 /// What effects are carried out upon.
 pub(crate) struct Scene<'a> {

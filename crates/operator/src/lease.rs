@@ -76,6 +76,15 @@ enum TryError {
     Api(#[from] kube::Error),
 }
 
+/// How long a renewal lets us act.
+fn for_us() -> Duration {
+    #[cfg(feature = "mutants")]
+    if quorate_planner::safety::mutants::is_broken("R13") {
+        return DURATION * 100;
+    }
+    RENEW_DEADLINE
+}
+
 impl Leadership {
     /// There is no election: we lead as long as we run.
     pub fn endless() -> Self {
@@ -118,7 +127,7 @@ impl Elector {
             let asked = Instant::now();
             match self.attempt().await {
                 // From before the request: nobody can have seen the renewal earlier.
-                Ok(()) => self.lead(asked + RENEW_DEADLINE),
+                Ok(()) => self.lead(asked + for_us()),
                 Err(error) => tracing::debug!(%error, "lease not taken"),
             }
             if self.is_over() {

@@ -8,8 +8,9 @@ use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
 use quorate_api::EtcdCluster;
 use quorate_operator::Options;
+use quorate_planner::safety::mutants::Broken;
 use tokio::time::Instant;
-use world::{Gate, World, three_members, until, until_pods};
+use world::{Gate, Operator, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 
@@ -68,15 +69,32 @@ async fn a_leader_that_is_asked_to_end_lets_go_at_once() -> Result<()> {
 #[tokio::test(start_paused = true)]
 async fn h17_a_leader_that_can_not_renew_stops_writing_before_its_lease_runs_out_and_ends() -> Result<()> {
     let world = World::new().await?;
+    let (operator, written) = one_that_can_not_renew(&world).await?;
+    assert_eq!(written, 0, "nothing but the cluster itself was written");
+    assert!(world.api::<EtcdCluster>().get("demo").await?.status.is_none());
+    until("it has ended", async || Ok(if operator.has_ended() { Ok(()) } else { Err("it runs".to_owned()) }))
+        .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_r13_a_leader_that_can_not_renew_writes_when_another_may_lead() -> Result<()> {
+    let _broken = Broken::rule("R13");
+    let world = World::new().await?;
+    let (_operator, written) = one_that_can_not_renew(&world).await?;
+    assert!(written > 0, "nothing notices that R13 is broken");
+    Ok(())
+}
+
+/// A leader that does not reach its lease any more, and everything else: what is written once its time to act is over.
+async fn one_that_can_not_renew(world: &World) -> Result<(Operator, u64)> {
     let cut = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let seen = cut.clone();
-    // The lease can not be reached any more; everything else can.
     let client = world.client_through(move |request| {
         let renews = request.path.contains("/leases");
         if renews && seen.load(std::sync::atomic::Ordering::SeqCst) { Gate::Never } else { Gate::Open }
     });
     let operator = world.operator_over(client, elected);
-    until_held(&world, "").await?;
+    until_held(world, "").await?;
     tokio::time::sleep(Duration::from_secs(5)).await;
     cut.store(true, std::sync::atomic::Ordering::SeqCst);
     // Longer than the renew deadline, shorter than the lease.
@@ -84,8 +102,5 @@ async fn h17_a_leader_that_can_not_renew_stops_writing_before_its_lease_runs_out
     let version = world.kube.store().version();
     world.create_cluster(three_members()).await?;
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(world.kube.store().version(), version + 1, "nothing but the cluster itself was written");
-    assert!(world.api::<EtcdCluster>().get("demo").await?.status.is_none());
-    until("it has ended", async || Ok(if operator.has_ended() { Ok(()) } else { Err("it runs".to_owned()) }))
-        .await
+    Ok((operator, world.kube.store().version() - version - 1))
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use quorate_planner::safety::mutants::Broken;
 use tokio::time::Instant;
 use world::{Gate, World, plain, scale, settled, until};
 
@@ -99,6 +100,24 @@ async fn a_hung_member_is_told_within_15_seconds_although_no_pod_changed() -> Re
 
 #[tokio::test(start_paused = true)]
 async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()> {
+    let (undisturbed, beside) = ten_beside_one_that_hangs().await?;
+    assert!(beside < undisturbed * 2 + Duration::from_secs(1), "{beside:?} instead of {undisturbed:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_r14_a_cluster_whose_members_hang_delays_the_others() -> Result<()> {
+    let _broken = Broken::rule("R14");
+    let (undisturbed, beside) = ten_beside_one_that_hangs().await?;
+    assert!(
+        beside > undisturbed * 2 + Duration::from_secs(1),
+        "nothing notices that R14 is broken: {beside:?}"
+    );
+    Ok(())
+}
+
+/// How long ten new clusters take to get their Pods, before the members of another hang and while they do.
+async fn ten_beside_one_that_hangs() -> Result<(Duration, Duration)> {
     let world = World::new().await?;
     let kubelet = world.kubelet();
     let _operator = world.operator();
@@ -115,9 +134,7 @@ async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()>
     })
     .await?;
     // Each pass over the hung one now waits two seconds for nothing; whoever waited for it would be later by that.
-    let beside = ten_more(&world, "after").await?;
-    assert!(beside < undisturbed * 2 + Duration::from_secs(1), "{beside:?} instead of {undisturbed:?}");
-    Ok(())
+    Ok((undisturbed, ten_more(&world, "after").await?))
 }
 
 /// How long ten new clusters take to get their Pods.

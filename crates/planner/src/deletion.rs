@@ -25,11 +25,11 @@ fn stop_all_pods(draft: &mut Draft<'_>) -> bool {
     for_all(&pods, |member| draft.clear_pod(Step::D1, member))
 }
 
-/// A cluster that never had an id never served anybody: there is nothing to retain. A stamp says that one served from the
-/// volume, also where status does not know it any more.
+/// A cluster that never had an id never served anybody: there is nothing to retain. A stamp on any of its volumes says that it
+/// did, also where status does not know it any more.
 fn clear_volumes(draft: &mut Draft<'_>) -> bool {
     let retain = draft.seen.wanted.storage.when_deleted == Retention::Retain;
-    let served = draft.record.is_bootstrapped();
+    let served = draft.record.is_bootstrapped() || draft.seen.is_stamped();
     let goes = |volume: &Volume| !(retain && (served || volume.cluster_id.is_some()));
     let volumes = draft.seen.volumes.iter().filter(|(_, volume)| goes(volume));
     let volumes: Vec<MemberName> = volumes.map(|(name, _)| name.clone()).collect();

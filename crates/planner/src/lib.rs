@@ -53,6 +53,7 @@ fn protocols(draft: &mut Draft<'_>) -> Flow {
     upkeep::services_and_volumes(draft);
     shrink::finish(draft)?;
     grow::finish(draft)?;
+    upkeep::missed_when_lost(draft)?;
     replace::lost_members(draft)?;
     scale::to_size(draft)?;
     rollout::next(draft)

@@ -28,7 +28,7 @@ pub(crate) fn lost_voter(draft: &Draft<'_>) -> Option<MemberName> {
     draft.record.voters().find(|voter| is_lost(draft, voter)).cloned()
 }
 
-fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
+pub(crate) fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
     if draft.record.is_in_memory() {
         // A Pod may stay while its memory goes, when its node restarts. Before it is marked its guard takes that for a first
         // start, and etcd refuses.

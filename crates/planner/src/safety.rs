@@ -291,7 +291,7 @@ fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, versi
         forbid(Unsafe::PodNotGone(member.clone()))?;
     }
     // An attempt that never got a cluster id never served anybody.
-    let never_served = scene.record.cluster_id.is_none() && seen.cluster_id.is_none();
+    let never_served = scene.record.cluster_id.is_none() && !scene.seen.is_stamped();
     if scene.seen.deleting {
         let kept = scene.seen.wanted.storage.when_deleted == Retention::Retain && !never_served;
         return if kept { forbid(Unsafe::DataKept(member.clone())) } else { Ok(()) };

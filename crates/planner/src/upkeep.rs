@@ -8,7 +8,7 @@ use quorate_model::target::Medium;
 use quorate_model::{Effect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::safety;
+use crate::{replace, safety};
 
 /// B2. Members find each other by the peer Service's names, and trust each other by the certificates.
 pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Flow {
@@ -56,6 +56,15 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
         stamp(draft, &member);
         expand(draft, &member);
     }
+}
+
+/// Membership and Pods change only once the loss of any voter's data would be noticed: one that is emptied before that starts
+/// as new, and may not know of a change that it has voted for.
+pub(crate) fn missed_when_lost(draft: &mut Draft<'_>) -> Flow {
+    let unmarked = |voter: &&MemberName| draft.pod(voter).is_some_and(is_unmarked);
+    let mut voters = draft.record.voters().filter(unmarked);
+    // What is lost has nothing left to be missed. Why another is not marked yet is told of whoever does not answer.
+    if voters.any(|voter| !replace::is_lost(draft, voter)) { DONE } else { ON }
 }
 
 /// A creation whose reply was lost may land when the member is long given up. Nothing was ever on such a volume: what served
@@ -107,11 +116,13 @@ fn is_the_one_that_joined(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> 
         let id = draft.record.members.get(voter).and_then(|member| member.id);
         draft.seen.said(voter, draft.now).is_some_and(|said| Some(said.member_id) == id)
     };
-    let has_run = |voter: &&MemberName| draft.pod(voter).is_some_and(|pod| pod.has_run);
+    let may_know = |voter: &&MemberName| {
+        draft.pod(voter).is_some_and(|pod| pod.has_run) && !replace::is_lost(draft, voter)
+    };
     match (draft.record.is_in_memory(), pod.boots_new) {
         (false, _) => true,
         (true, false) => answers(member),
-        (true, true) => draft.record.voters().filter(has_run).all(answers),
+        (true, true) => draft.record.voters().filter(may_know).all(answers),
     }
 }
 

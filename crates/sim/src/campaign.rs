@@ -47,7 +47,7 @@ impl Default for Weather {
 impl Campaign {
     /// Runs the history of a seed.
     pub fn run(&mut self, seed: u64, weather: Weather) -> Result<(), Box<Broken>> {
-        let mut dice = Dice(ChaCha8Rng::seed_from_u64(seed));
+        let mut dice = Dice::of(seed);
         let mut history = History { spec: edits::first(&mut dice), ..History::default() };
         let mut world = history.start();
         world.reckless = weather.reckless;
@@ -134,6 +134,11 @@ impl Campaign {
 pub struct Dice(ChaCha8Rng);
 
 impl Dice {
+    /// Those of a seed.
+    pub fn of(seed: u64) -> Self {
+        Self(ChaCha8Rng::seed_from_u64(seed))
+    }
+
     /// Less than a bound.
     pub fn below(&mut self, bound: u32) -> u32 {
         self.0.next_u32() % bound.max(1)

@@ -50,6 +50,18 @@ pub fn next(dice: &mut Dice, world: &World) -> Option<Value> {
     }
 }
 
+/// An edit of anything that can be taken back: not of size and version, which change what members there are and what their
+/// data are of.
+pub fn to_be_taken_back(dice: &mut Dice) -> Value {
+    loop {
+        let mut edit = field(dice, &SCHEMA);
+        edit.retain(|field, _| !["size", "version", "paused"].contains(&field.as_str()));
+        if !edit.is_empty() {
+            return Value::Object(edit);
+        }
+    }
+}
+
 /// One field, or one below it, with some value.
 fn field(dice: &mut Dice, schema: &Value) -> Map<String, Value> {
     let properties = schema["properties"].as_object();

@@ -12,6 +12,7 @@ use std::collections::{BTreeSet, HashMap};
 use quorate_model::Step;
 use serde_json::Value;
 
+use crate::ending::Ending;
 use crate::history::{Broken, Departure, History, What};
 use crate::oracle::Property;
 use crate::world::World;
@@ -33,6 +34,8 @@ pub struct Scope {
     pub faults: u32,
     /// Which faults.
     pub strikes: fn(&Fault) -> bool,
+    /// None of them destroys anything, so every history ends as the one without faults, and has made and deleted no more.
+    pub harmless: bool,
     /// Where to stop in any case.
     pub max_states: usize,
 }
@@ -58,14 +61,18 @@ pub struct Explored {
 pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
     let mut explored = Explored::default();
     // By which run each state was met.
-    let mut known: HashMap<(u64, u32, usize), usize> = HashMap::new();
+    let mut known = HashMap::new();
     let mut run = 0;
+    // How the history ended in which nothing went wrong: it is the first.
+    let mut clean: Option<Ending> = None;
     // What is due is followed at once; what else may happen there is kept for later, with the way to it.
     let mut open = vec![(scope.start(), scope.faults, 0, Vec::new(), 0)];
     while let Some((mut world, faults, edits, departures, mut depth)) = open.pop() {
         run += 1;
         loop {
-            match known.entry((world.fingerprint(), faults, edits)) {
+            // Where it is asked how much was made, that is part of the state.
+            let made = scope.harmless.then(|| world.store.write_counts());
+            match known.entry(((world.fingerprint(), made), faults, edits)) {
                 Entry::Vacant(free) => drop(free.insert(run)),
                 Entry::Occupied(met) if *met.get() < run => break,
                 Entry::Occupied(_) => {
@@ -105,6 +112,13 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
                     break;
                 }
                 world.judge_rest();
+                if scope.harmless && world.oracle.violation().is_none() {
+                    let ending = Ending::of(&world);
+                    let clean = clean.get_or_insert_with(|| ending.clone());
+                    if let Some(how) = ending.differs_from(clean) {
+                        world.oracle.object_to(Property::EndsAsWithoutFaults, how);
+                    }
+                }
                 accuse(scope, &world, &departures)?;
                 explored.ends += 1;
                 break;

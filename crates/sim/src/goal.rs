@@ -68,6 +68,11 @@ impl World {
         Ok(())
     }
 
+    /// Whether the goal is reached and nothing is amiss: what is past help may still be told in other words later.
+    pub(crate) fn is_well(&self) -> bool {
+        self.goal().is_ok() && !self.is_past_help(&self.record())
+    }
+
     /// What no rule of ours can make good: that nothing else is lost is all that is asked.
     fn is_past_help(&self, record: &Record) -> bool {
         let Some(target) = &record.target else { return self.faults.forgotten };

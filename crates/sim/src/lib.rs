@@ -3,7 +3,7 @@
 //!
 //! - [`world`]: Kubernetes, nodes, the operator's process; [`world::faults`]: what may go wrong
 //! - [`etcd`]: membership and data, as etcd has them
-//! - [`oracle`]: what must never happen; `goal`: where everything must end
+//! - [`oracle`]: what must never happen; `goal`: where everything must end; [`ending`]: whether two ends are the same
 //! - [`explore`]: every history of a small scope; [`campaign`]: histories by lot
 //! - [`history`]: one history, as it can be kept, told again and shortened; [`edits`]: what people may write into a spec
 //!
@@ -11,6 +11,7 @@
 
 pub mod campaign;
 pub mod edits;
+pub mod ending;
 pub mod etcd;
 pub mod explore;
 mod fingerprint;

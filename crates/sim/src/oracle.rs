@@ -12,7 +12,7 @@ use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
-use quorate_model::{ClusterId, Effect, Instant, MemberId, Plan, Record, Snapshot};
+use quorate_model::{ClusterId, Effect, Instant, MemberId, Plan, Record, Snapshot, Version};
 use serde_json::Value;
 
 use crate::etcd::{Conf, Group, State};
@@ -49,6 +49,8 @@ pub enum Property {
     NothingForeignTouched,
     /// S9: Available only with a quorum that was seen.
     AvailableMeansQuorum,
+    /// S10: data go forward one minor version at a time, and never back.
+    VersionsGoForward,
     /// R2: a name, its URL and its volume are used once.
     NamesAreUsedOnce,
     /// R3: what was intended stands in status before anything is done.
@@ -65,6 +67,9 @@ pub enum Property {
     GoalIsReached,
     /// E2: at the goal nothing is written.
     RestIsQuiet,
+    /// E3, and the account: where nothing is destroyed, things end as they do when nothing goes wrong, and nothing is made or
+    /// deleted more often.
+    EndsAsWithoutFaults,
 }
 
 /// What was true when the operator looked.
@@ -89,6 +94,8 @@ pub struct Oracle {
     /// Which clusters acknowledged writes, by the incarnation they served for.
     served: BTreeMap<String, BTreeSet<ClusterId>>,
     volumes_used: BTreeMap<String, String>,
+    /// Which version ran last on which data.
+    versions: BTreeMap<String, Version>,
     /// The uids that the cluster had.
     incarnations: BTreeSet<String>,
     /// It was last said that data go with the cluster.
@@ -108,7 +115,7 @@ impl Oracle {
 
     /// What of it decides on what follows.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
-        (&self.violations, &self.served, &self.volumes_used).hash(hasher);
+        (&self.violations, &self.served, &self.volumes_used, &self.versions).hash(hasher);
     }
 
     /// A Pod uses the volume of this name.
@@ -120,9 +127,25 @@ impl Oracle {
         }
     }
 
+    /// etcd of this version starts on these data.
+    pub fn runs(&mut self, dir: &str, version: Version) {
+        let before = self.versions.insert(dir.to_owned(), version);
+        let goes = |from: Version| {
+            let minors = from.major == version.major && version.minor.wrapping_sub(from.minor) <= 1;
+            version >= from && minors
+        };
+        if let Some(from) = before.filter(|from| !goes(*from)) {
+            self.object_to(
+                Property::VersionsGoForward,
+                format!("{version} runs on the data of {from} ({dir})"),
+            );
+        }
+    }
+
     /// With status everything that remembers a name may be gone.
     pub fn forget_names(&mut self) {
         self.volumes_used.clear();
+        self.versions.clear();
     }
 
     /// A cluster acknowledged a client's write.
@@ -201,7 +224,10 @@ impl Oracle {
             self.object_to(Property::QuorumStays, format!("{effect} while the cluster is put to rest"));
         }
         if let (Effect::RemoveMember { member, id, .. }, Some(conf)) = (effect, &truth.conf)
-            && conf.members.get(id).is_some_and(|peer| peer.url != seen.peer_url(member))
+            && conf
+                .members
+                .get(id)
+                .is_some_and(|peer| !peer.url.as_str().contains(&seen.cluster.dns_name(member)))
         {
             self.object_to(Property::MembersAreIdAndUrl, format!("{effect}, but that is not {member}"));
         }
@@ -303,6 +329,14 @@ impl Oracle {
                     self.object_to(Property::OneChangeAtATime, format!("{member} is added beside a learner"));
                 }
             }
+            Effect::DeleteVolume { member, .. } => {
+                if seen.pods.contains_key(member) {
+                    self.object_to(
+                        Property::DataOutliveMembers,
+                        format!("{effect} under a Pod that was seen"),
+                    );
+                }
+            }
             Effect::AddFinalizer
             | Effect::RemoveFinalizer
             | Effect::ApplyPeerService
@@ -312,7 +346,6 @@ impl Oracle {
             | Effect::MarkJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
-            | Effect::DeleteVolume { .. }
             | Effect::Promote { .. }
             | Effect::MoveLeadership { .. }
             | Effect::ApplyClientService
@@ -453,7 +486,7 @@ impl World {
             self.oracle.object_to(Property::DataOutliveMembers, how);
         }
         let used = self.etcd.processes().any(|(_, process)| process.launch.dir == uid(volume));
-        if used && (served || latched) {
+        if used && listed && (served || latched) {
             let how = format!("the data of {member} are deleted while its Pod runs");
             self.oracle.object_to(Property::DataOutliveMembers, how);
         }
@@ -527,6 +560,7 @@ impl fmt::Display for Property {
             Self::DestroysOnlyWhatWasSeen => "S6: only what was seen is destroyed",
             Self::NothingForeignTouched => "S7: nothing foreign is touched",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
+            Self::VersionsGoForward => "S10: versions go forward, one minor at a time",
             Self::NamesAreUsedOnce => "R2: names are used once",
             Self::IntentBeforeEffect => "R3: intent before effect",
             Self::RemoveBeforeAdd => "R6: remove before add",
@@ -535,6 +569,7 @@ impl fmt::Display for Property {
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",
+            Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",
         })
     }
 }

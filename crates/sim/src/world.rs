@@ -20,7 +20,7 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_localkube::fields::{deleting, name, text, uid};
+use quorate_localkube::fields::{deleting, label, name, text, uid};
 use quorate_localkube::store::{Change, Clock, Part, Uids};
 use quorate_localkube::{ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
@@ -209,6 +209,19 @@ impl World {
         }
     }
 
+    /// Puts another spec in the place of the one that is there, if the API server lets it.
+    pub fn replace_spec(&mut self, spec: &Value) -> Result<(), String> {
+        self.waited = 0;
+        self.operator.rested_on = None;
+        let key = key(Kind::Cluster, &self.at, &self.at.name);
+        let done = self.store.modify(&key, Part::Main, false, |old| {
+            let mut new = old.clone();
+            new["spec"] = spec.clone();
+            Ok(new)
+        });
+        done.map(drop).map_err(|error| error.message)
+    }
+
     /// Deletes the cluster, as a user does; `false` if it is not there, or going already.
     pub fn delete(&mut self) -> bool {
         let cluster = self.object(Kind::Cluster, &self.at.name).filter(|cluster| !deleting(cluster));
@@ -359,7 +372,7 @@ impl World {
             return Some(told);
         }
         // Where the goal is reached, the first of them must change nothing.
-        if self.waited == PATIENCE.len() || (self.waited >= CALM && self.goal().is_ok()) {
+        if self.waited == PATIENCE.len() || (self.waited >= CALM && self.is_well()) {
             return None;
         }
         let span = PATIENCE[self.waited];
@@ -390,13 +403,14 @@ impl World {
     /// A client writes through the client Service after every change in etcd; what is acknowledged must stay.
     fn serve_clients(&mut self) -> bool {
         let service = format!("{}-client", self.at.name);
-        if self.store.shared(&key(Kind::Service, &self.at, &service)).is_none() {
-            return false;
-        }
+        let Some(service) = self.object(Kind::Service, &service) else { return false };
+        let pods = self.objects(Kind::Pod);
+        let behind: BTreeSet<&str> =
+            pods.iter().filter(|pod| selects(&service, pod)).map(|pod| uid(pod)).collect();
         let serving: BTreeSet<_> = self
             .etcd
             .processes()
-            .filter(|(at, _)| self.pods.contains_key(*at) && self.etcd.status(at).is_ok())
+            .filter(|(at, _)| behind.contains(at) && self.etcd.status(at).is_ok())
             .filter_map(|(_, process)| Some(self.etcd.dir_of(process)?.cluster))
             .filter(|cluster| !self.faults.foreign.contains(cluster))
             .collect();
@@ -419,6 +433,12 @@ impl World {
         let object = self.store.shared(&key(Kind::Cluster, &self.at, &self.at.name));
         object.map(|object| uid(&object).to_owned()).unwrap_or_default()
     }
+}
+
+/// Whether a Pod carries every label that a Service selects by.
+fn selects(service: &Value, pod: &Value) -> bool {
+    let wanted = service["spec"]["selector"].as_object();
+    wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| label(pod, key) == value.as_str()))
 }
 
 fn reads(clock: &Arc<AtomicI64>) -> Clock {

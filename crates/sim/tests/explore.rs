@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use quorate_model::Step;
 use quorate_sim::explore::{Explored, Scope, explore};
 use quorate_sim::world::faults::Fault;
+use quorate_sim::world::wire::Fate;
 use serde_json::{Value, json};
 
 fn size(size: u32) -> Value {
@@ -20,7 +21,16 @@ fn size(size: u32) -> Value {
 fn scope(name: &'static str, sizes: &[u32]) -> Scope {
     let mut specs: Vec<Value> = sizes.iter().map(|wanted| size(*wanted)).collect();
     let spec = specs.pop().expect("a size");
-    Scope { name, before: specs, spec, edits: Vec::new(), faults: 2, strikes: any, max_states: 3_000_000 }
+    Scope {
+        name,
+        before: specs,
+        spec,
+        edits: Vec::new(),
+        faults: 2,
+        strikes: any,
+        harmless: false,
+        max_states: 3_000_000,
+    }
 }
 
 fn any(_: &Fault) -> bool {
@@ -30,6 +40,17 @@ fn any(_: &Fault) -> bool {
 /// What the operator itself suffers: it dies, its requests and replies are lost, late or doubled, its views are old.
 fn of_the_operator(fault: &Fault) -> bool {
     matches!(fault, Fault::Crash | Fault::Fate(_) | Fault::Stale(..) | Fault::TimeTravel(..) | Fault::OldList)
+}
+
+/// Those of them after which nothing is made anew: what arrives late may be made when it is long gone, and a learner whose
+/// volume or, long after it was seen, whose Pod is out of sight may be given up.
+fn harmless(fault: &Fault) -> bool {
+    match fault {
+        Fault::Crash | Fault::OldList => true,
+        Fault::Fate(fate) => *fate != Fate::Late,
+        Fault::Stale(kind, _) => kind != "PersistentVolumeClaim",
+        _ => false,
+    }
 }
 
 /// Explores it to its end, and prints the figures.
@@ -59,13 +80,8 @@ fn bootstrap_of_one_with_a_fault_and_an_edit() {
 }
 
 #[test]
-fn bootstrap_of_three_with_two_faults_of_the_operator() {
-    explored(&Scope { strikes: of_the_operator, ..scope("bootstrap 3", &[3]) });
-}
-
-#[test]
-fn bootstrap_of_three_with_any_one_fault() {
-    explored(&Scope { faults: 1, ..scope("bootstrap 3", &[3]) });
+fn bootstrap_of_three_with_two_faults() {
+    explored(&scope("bootstrap 3", &[3]));
 }
 
 #[test]
@@ -79,8 +95,8 @@ fn growth_from_one_to_two_with_two_faults() {
 }
 
 #[test]
-fn growth_from_three_to_four_with_two_faults_of_the_operator() {
-    explored(&Scope { strikes: of_the_operator, ..scope("3 to 4", &[3, 4]) });
+fn growth_from_three_to_four_with_two_faults() {
+    explored(&scope("3 to 4", &[3, 4]));
 }
 
 #[test]
@@ -89,33 +105,27 @@ fn growth_from_three_to_four_with_a_fault_and_an_edit() {
 }
 
 #[test]
-fn shrinking_from_three_to_two_with_two_faults_of_the_operator() {
-    explored(&Scope { strikes: of_the_operator, ..scope("3 to 2", &[3, 2]) });
+fn shrinking_from_three_to_two_with_two_faults() {
+    explored(&scope("3 to 2", &[3, 2]));
 }
 
 #[test]
-fn shrinking_from_three_to_two_with_any_one_fault() {
-    explored(&Scope { faults: 1, ..scope("3 to 2", &[3, 2]) });
+fn sleep_with_two_faults() {
+    explored(&scope("3 to 0", &[3, 0]));
 }
 
 #[test]
-fn sleep_with_two_faults_of_the_operator() {
-    explored(&Scope { strikes: of_the_operator, ..scope("3 to 0", &[3, 0]) });
+fn waking_with_two_faults() {
+    explored(&scope("0 to 3", &[3, 0, 3]));
 }
 
+/// Founding is left out: an attempt is given up where a volume seems gone, and a founder whose Pod was not made before the
+/// others formed a quorum is replaced; both are right.
 #[test]
-fn sleep_with_any_one_fault() {
-    explored(&Scope { faults: 1, ..scope("3 to 0", &[3, 0]) });
-}
-
-#[test]
-fn waking_with_two_faults_of_the_operator() {
-    explored(&Scope { strikes: of_the_operator, ..scope("0 to 3", &[3, 0, 3]) });
-}
-
-#[test]
-fn waking_with_any_one_fault() {
-    explored(&Scope { faults: 1, ..scope("0 to 3", &[3, 0, 3]) });
+fn what_the_operator_suffers_changes_nothing_about_the_end_and_makes_and_deletes_nothing_more() {
+    for sizes in [&[1, 2][..], &[3, 4], &[3, 2], &[3, 0], &[3, 0, 3]] {
+        explored(&Scope { strikes: harmless, harmless: true, ..scope("to the same end", sizes) });
+    }
 }
 
 #[test]

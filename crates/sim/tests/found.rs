@@ -18,6 +18,12 @@ fn size(size: u32) -> Value {
     })
 }
 
+fn memory(size: u32) -> Value {
+    json!({
+        "size": size, "version": "3.6.16", "tls": { "provider": "disabled" }, "storageSpec": { "medium": "Memory" },
+    })
+}
+
 #[test]
 fn h10_a_promotion_that_was_done_and_not_seen_leaves_no_cluster_without_its_quorum() {
     for fault in ["kill-pod", "kill-process"] {
@@ -32,11 +38,8 @@ fn h10_a_promotion_that_was_done_and_not_seen_leaves_no_cluster_without_its_quor
 
 #[test]
 fn h01_a_member_in_memory_that_forgot_everything_before_it_was_marked_is_replaced() {
-    let spec = json!({
-        "size": 5, "version": "3.6.16", "tls": { "provider": "disabled" }, "storageSpec": { "medium": "Memory" },
-    });
     ends_well(&json!({
-        "spec": spec,
+        "spec": memory(5),
         "departures": [{ "after": 10, "what": { "fault": { "wipe": "demo-1" } } }],
     }));
 }
@@ -78,12 +81,6 @@ fn h01_nothing_is_acknowledged_before_the_loss_of_a_volume_would_be_noticed() {
 
 #[test]
 fn h07_a_learner_makes_way_where_a_voter_in_memory_is_lost_beside_it() {
-    let memory = |size: u32| {
-        json!({
-            "size": size, "version": "3.6.16", "tls": { "provider": "disabled" },
-            "storageSpec": { "medium": "Memory" },
-        })
-    };
     for after in 4..16 {
         ends_well(&json!({
             "before": [memory(3)], "spec": memory(4),
@@ -101,6 +98,89 @@ fn h01_a_founding_member_that_was_emptied_does_not_start_anew_once_its_peers_are
                 { "after": 8, "what": { "fault": { "touch": ["Service", "demo"] } } },
                 { "after": after, "what": { "fault": { "wipe": "demo-0" } } },
                 { "after": 30, "what": { "edit": { "size": 0 } } },
+            ],
+        }));
+    }
+}
+
+#[test]
+fn h01_no_client_meets_the_late_pod_of_an_attempt_given_up() {
+    let label = json!({ "podTemplate": { "metadata": { "labels": { "a": "b" } } } });
+    ends_well(&json!({
+        "spec": memory(1),
+        "departures": [
+            { "after": 5, "what": { "fault": { "fate": "Late" } } },
+            { "after": 5, "what": { "edit": label } },
+        ],
+    }));
+}
+
+#[test]
+fn h01_membership_waits_until_the_loss_of_every_voter_would_be_noticed() {
+    ends_well(&json!({
+        "spec": memory(4),
+        "departures": [
+            { "after": 3, "what": { "edit": { "size": 3 } } },
+            { "after": 5, "what": { "fault": { "fate": "Late" } } },
+            { "after": 9, "what": { "fault": { "cut": "demo-6" } } },
+            { "after": 10, "what": { "fault": { "fate": "Lost" } } },
+            { "after": 13, "what": { "fault": { "wipe": "demo-4" } } },
+        ],
+    }));
+}
+
+#[test]
+fn h01_a_founder_in_memory_that_was_made_again_serves_nobody_while_another_may_remember_more() {
+    for after in 8..14 {
+        ends_well(&json!({
+            "spec": memory(3),
+            "departures": [
+                { "after": 5, "what": { "fault": { "slow": "demo-0" } } },
+                { "after": 8, "what": { "fault": { "kill-pod": "demo-2" } } },
+                { "after": after, "what": { "fault": { "lose-node": "demo-1" } } },
+            ],
+        }));
+    }
+}
+
+#[test]
+fn h17_a_pod_in_memory_that_a_late_call_makes_again_is_replaced_and_not_waited_for() {
+    ends_well(&json!({
+        "spec": memory(3),
+        "departures": [
+            { "after": 26, "what": { "edit": { "size": 4 } } },
+            { "after": 36, "what": { "edit": { "image": "revision" } } },
+            { "after": 37, "what": { "fault": { "wipe": "demo-3" } } },
+            { "after": 47, "what": { "fault": { "fate": "Late" } } },
+            { "after": 59, "what": { "fault": { "alarm": "demo-0" } } },
+            { "after": 63, "what": { "fault": { "kill-pod": "demo-4" } } },
+        ],
+    }));
+}
+
+#[test]
+fn h20_where_status_is_lost_the_stamp_of_one_volume_keeps_the_data_of_all() {
+    for after in 30..44 {
+        ends_well(&json!({
+            "spec": size(3),
+            "departures": [
+                { "after": 12, "what": { "edit": { "size": 5 } } },
+                { "after": after, "what": "delete" },
+                { "after": after, "what": { "fault": "lose-status" } },
+            ],
+        }));
+    }
+}
+
+#[test]
+fn h15_nothing_is_done_on_a_status_that_no_longer_stands() {
+    for (after, back) in [(21, 3), (54, 3), (12, 2), (30, 5)] {
+        ends_well(&json!({
+            "spec": size(3),
+            "departures": [
+                { "after": 5, "what": { "edit": { "size": 0 } } },
+                { "after": 9, "what": { "fault": { "remove": ["Service", "demo"] } } },
+                { "after": after, "what": { "fault": { "time-travel": ["EtcdCluster", back] } } },
             ],
         }));
     }

@@ -5,7 +5,7 @@ use std::thread;
 use quorate_sim::campaign::{Campaign, Weather};
 
 /// Histories a run: `QUORATE_TEST_HISTORIES` says otherwise, `QUORATE_TEST_SEED` where they begin.
-const HISTORIES: u64 = 1200;
+const HISTORIES: u64 = 20_000;
 
 #[test]
 fn no_history_by_lot_loses_a_write_breaks_a_rule_or_ends_away_from_its_goal() {

@@ -11,7 +11,7 @@ use super::Shared;
 use super::pace::Ended;
 use crate::crash::Side;
 use crate::execute::send::{self, SendError};
-use crate::execute::{Scene, Stopped, carry_out, write_status};
+use crate::execute::{self, Scene, Stopped, carry_out, write_status};
 use crate::look::{Credentials, Lines, Speech, look};
 use crate::observe::{Foreigners, Own, Versions, View};
 use crate::report::{self, Said, Trouble};
@@ -137,7 +137,7 @@ impl Worker {
             hook.reached(Side::Before, *step).await;
         }
         let status = report::with_trouble(status.clone(), self.trouble.as_ref());
-        let written = write_status(&self.shared, cluster, &status, &mut self.own).await;
+        let written = execute::latch(&self.shared, cluster, &status, &plan.effects, &mut self.own).await;
         for step in &plan.latches {
             let outcome = written.as_ref().map_or_else(SendError::as_label, |_| "ok");
             self.shared.metrics.effect(&step.to_string(), outcome);

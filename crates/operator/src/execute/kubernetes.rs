@@ -61,7 +61,26 @@ pub(crate) async fn write_status(
     status: &EtcdClusterStatus,
     own: &mut Own,
 ) -> Result<Option<EtcdCluster>, SendError> {
-    let Some(write) = request::write_status(cluster, status) else { return Ok(None) };
+    send_status(shared, request::write_status(cluster, status), own).await
+}
+
+/// As [`write_status`], and makes sure that it stands so now where something is going to be done (R3).
+pub(crate) async fn latch(
+    shared: &Shared,
+    cluster: &EtcdCluster,
+    status: &EtcdClusterStatus,
+    effects: &[Effect],
+    own: &mut Own,
+) -> Result<Option<EtcdCluster>, SendError> {
+    send_status(shared, request::latch(cluster, status, effects), own).await
+}
+
+async fn send_status(
+    shared: &Shared,
+    write: Option<Write>,
+    own: &mut Own,
+) -> Result<Option<EtcdCluster>, SendError> {
+    let Some(write) = write else { return Ok(None) };
     match send::write(shared, &write).await {
         Ok(object) => {
             let written = serde_json::from_value(object.clone())

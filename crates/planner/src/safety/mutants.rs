@@ -32,10 +32,25 @@ pub const RULES: [&str; 4] = ["R4", "R8", "R13", "R14"];
 
 /// Runs something without one of the checks or rules.
 pub fn without<T>(check: &'static str, run: impl FnOnce() -> T) -> T {
-    let before = OFF.replace(Some(check));
-    let done = run();
-    OFF.set(before);
-    done
+    let _broken = Broken::rule(check);
+    run()
+}
+
+/// Breaks a rule on this thread until it is dropped, for what is not a call that returns.
+#[must_use]
+pub struct Broken(Option<&'static str>);
+
+impl Broken {
+    /// From now on.
+    pub fn rule(rule: &'static str) -> Self {
+        Self(OFF.replace(Some(rule)))
+    }
+}
+
+impl Drop for Broken {
+    fn drop(&mut self) {
+        OFF.set(self.0);
+    }
 }
 
 /// Whether a rule of [`RULES`] does not hold now.

@@ -6,6 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
+use quorate_api::cluster::DEFAULT_IMAGE_REGISTRY;
 use quorate_api::keys;
 use quorate_localkube::fields::{annotation, deleting, items, name, text, uid};
 use quorate_localkube::store::{DeleteOptions, Part, Propagation};
@@ -173,7 +174,11 @@ impl World {
             };
             self.pods.insert(uid(&pod).to_owned(), running);
             if refused.is_none() {
-                self.etcd.launch(uid(&pod), launch(&pod, &dir), self.now);
+                let launch = launch(&pod, &dir);
+                if says_its_version(&pod) && !self.faults.forgotten {
+                    self.oracle.runs(&dir, launch.version);
+                }
+                self.etcd.launch(uid(&pod), launch, self.now);
             }
             any = true;
         }
@@ -331,6 +336,13 @@ impl World {
         self.stamps.insert(dir.to_owned(), Stamp { data_seen, ..own });
         Ok(())
     }
+}
+
+/// What is in an image that people name themselves is their word.
+fn says_its_version(pod: &Value) -> bool {
+    let containers = items(pod, "/spec/containers");
+    let etcd = containers.iter().find(|container| container["name"] == ETCD);
+    etcd.is_some_and(|etcd| text(etcd, "/image").starts_with(DEFAULT_IMAGE_REGISTRY))
 }
 
 /// etcd's flags in a Pod's manifest.

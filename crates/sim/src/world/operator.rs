@@ -108,7 +108,8 @@ impl World {
             Ok(sight) => sight,
             Err(invalid) => {
                 let status = quorate_manifests::invalid_status(&cluster, &invalid, self.now);
-                self.write_status(&cluster, &status, &[]);
+                let write = quorate_manifests::request::write_status(&cluster, &status);
+                self.write_status(&cluster, write, &[]);
                 self.operator.rested_on = Some(self.sight());
                 return format!("the spec can not be honoured: {invalid}");
             }
@@ -139,7 +140,8 @@ impl World {
         let truth = Truth::of(self);
         let mut told = told(&plan);
         self.oracle.plan(&seen, &plan, &status, &truth);
-        let Some(cluster) = self.write_status(&cluster, &status, &plan.latches) else {
+        let write = quorate_manifests::request::latch(&cluster, &status, &plan.effects);
+        let Some(cluster) = self.write_status(&cluster, write, &plan.latches) else {
             return format!("{told}; status was not written");
         };
         if plan.effects.is_empty() {
@@ -157,12 +159,10 @@ impl World {
     fn write_status(
         &mut self,
         cluster: &Arc<EtcdCluster>,
-        status: &quorate_api::status::EtcdClusterStatus,
+        write: Option<Write>,
         latches: &[Step],
     ) -> Option<Arc<EtcdCluster>> {
-        let Some(write) = quorate_manifests::request::write_status(cluster, status) else {
-            return Some(cluster.clone());
-        };
+        let Some(write) = write else { return Some(cluster.clone()) };
         self.covered.extend(latches.iter().map(|step| (*step, self.fate.as_str())));
         match self.send(Call::Kube(write)) {
             Outcome::Done(Some(object)) => {
