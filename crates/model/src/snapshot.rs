@@ -76,6 +76,8 @@ pub struct Pod {
     pub boots_new: bool,
     /// Marked as one whose member has joined: its guard takes an empty volume for a loss from now on.
     pub joined: bool,
+    /// Labelled so, too: the client Service selects it.
+    pub labelled: bool,
     /// etcd was started in it at least once.
     pub has_run: bool,
     /// How often etcd was restarted in it.

@@ -1,6 +1,7 @@
 //! A member whose data are lost for certain is removed, and growth brings another in its place (P1, then the steps of
-//! shrink and grow): remove first, then add. Lost are the data of a Pod that held them in memory, and whatever volume
-//! etcd's list says its member never started on: a founding member that came too late, when a quorum had formed
+//! shrink and grow): remove first, then add. Lost are the data of a Pod that held them in memory (it is gone, the
+//! guard or etcd refuses to start it, or it never joined and does not come up), and whatever volume etcd's list says its
+//! member never started on: a founding member that came too late, when a quorum had formed
 //! without it. Nothing of `new` may start any more (R1), and there is nothing that it could continue from.
 
 use quorate_model::record::{Leaving, Stage};
@@ -33,10 +34,12 @@ pub(crate) fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
         // A Pod may stay while its memory goes, when its node restarts. Before it is marked its guard takes that for a first
         // start, and etcd refuses.
         let forgot = draft.pod(voter).is_some_and(|pod| pod.already_bootstrapped && !pod.ready);
-        // What was never marked and does not come up is not the Pod in which the member voted, or contradicts the others.
-        let never_joined = draft
-            .pod(voter)
-            .is_some_and(|pod| pod.has_run && !pod.joined && !pod.ready && pod.trouble.is_some());
+        // What was never marked, does not answer and ended again when it was restarted is not the Pod in which the member
+        // voted, or contradicts the others. (What ails a Pod that answers is its probe.)
+        let never_joined = draft.said(voter).is_none()
+            && draft.pod(voter).is_some_and(|pod| {
+                pod.has_run && !pod.joined && !pod.ready && pod.trouble.is_some() && pod.restarts > 1
+            });
         return draft.pod(voter).is_none() || guard_misses_data(draft, voter) || forgot || never_joined;
     }
     let never_started = draft.listed(voter).is_some_and(|listed| !listed.started);

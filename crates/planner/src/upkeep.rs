@@ -40,7 +40,9 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
         pod.is_some_and(is_unmarked)
     };
     let unmarked = draft.record.voters().any(passes_for_new);
-    if !draft.seen.client_service && !taken && !unmarked {
+    // It selects by the mark: an older one stands until somebody would be behind the new one.
+    let somebody = draft.record.voters().any(|voter| draft.pod(voter).is_some_and(|pod| pod.labelled));
+    if !draft.seen.client_service && !taken && !unmarked && somebody {
         draft.propose(Effect::ApplyClientService);
     }
     let min_available = min_available(draft);
@@ -94,36 +96,39 @@ fn min_available(draft: &Draft<'_>) -> usize {
 
 fn mark(draft: &mut Draft<'_>, member: &MemberName) {
     let is_voter = draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
-    if is_voter
-        && let Some(pod) = draft.pod(member)
-        && is_unmarked(pod)
-        && is_the_one_that_joined(draft, member, pod)
-    {
-        draft.propose(Effect::MarkJoined { member: member.clone(), pod: pod.uid.clone() });
+    let Some(pod) = draft.pod(member).filter(|pod| is_voter && is_unmarked(pod)) else { return };
+    if draft.record.is_in_memory() {
+        if replace::is_lost(draft, member) {
+            return;
+        }
+        if let Some(silent) = who_must_answer_first(draft, member, pod) {
+            let why = "it does not answer. Until it does, or its Pod is gone, no Pod that may contradict it is marked as \
+                       joined, and clients are served by marked Pods only";
+            draft.wait(Waiting::Sick(silent, why.to_owned()));
+            return;
+        }
     }
+    draft.propose(Effect::MarkJoined { member: member.clone(), pod: pod.uid.clone() });
 }
 
 /// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
 /// volume is that of a first start.
 fn is_unmarked(pod: &Pod) -> bool {
-    pod.has_run && !pod.joined && !pod.terminating
+    pod.has_run && !(pod.joined && pod.labelled) && !pod.terminating
 }
 
 /// On a disk data outlive their Pod. In memory a Pod may be another than the one in which its member voted: made by a late
 /// call, or made again before the cluster was seen, while a founder out of sight remembers what the others have forgotten.
-fn is_the_one_that_joined(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> bool {
-    let answers = |voter: &MemberName| {
+fn who_must_answer_first(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> Option<MemberName> {
+    let is_silent = |voter: &MemberName| {
         let id = draft.record.members.get(voter).and_then(|member| member.id);
-        draft.seen.said(voter, draft.now).is_some_and(|said| Some(said.member_id) == id)
+        draft.said(voter).is_none_or(|said| Some(said.member_id) != id)
     };
-    let may_know = |voter: &&MemberName| {
+    let may_know = |voter: &MemberName| {
         draft.pod(voter).is_some_and(|pod| pod.has_run) && !replace::is_lost(draft, voter)
     };
-    match (draft.record.is_in_memory(), pod.boots_new) {
-        (false, _) => true,
-        (true, false) => answers(member),
-        (true, true) => draft.record.voters().filter(may_know).all(answers),
-    }
+    let founders = || draft.record.voters().find(|voter| may_know(voter) && is_silent(voter)).cloned();
+    if pod.boots_new { founders() } else { is_silent(member).then(|| member.clone()) }
 }
 
 fn stamp(draft: &mut Draft<'_>, member: &MemberName) {

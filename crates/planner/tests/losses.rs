@@ -62,6 +62,43 @@ fn a_founding_member_whose_pod_is_late_is_not_marked_and_so_makes_its_first_star
 }
 
 #[test]
+fn a_founder_in_memory_that_never_comes_up_is_not_marked_but_replaced() {
+    let mut world = in_memory(3);
+    world.silence("demo-2");
+    let broken = world.seen.pods.get_mut(&name("demo-2")).unwrap();
+    (broken.joined, broken.labelled, broken.ready, broken.restarts) = (false, false, false, 2);
+    broken.trouble = Some("CrashLoopBackOff: etcd ended with exit code 1".to_owned());
+    let plan = world.plan();
+    assert!(
+        !plan.effects.iter().any(|effect| matches!(effect, Effect::MarkJoined { .. })),
+        "{:?}",
+        plan.effects
+    );
+    assert_eq!(
+        plan.record.members[&name("demo-2")].stage,
+        Stage::Leaving(Leaving::Lost),
+        "it is replaced: {:?}",
+        plan.effects
+    );
+}
+
+#[test]
+fn founders_in_memory_are_marked_together_once_all_that_have_run_answer() {
+    let mut world = in_memory(3);
+    for pod in world.seen.pods.values_mut() {
+        (pod.joined, pod.labelled) = (false, false);
+    }
+    world.silence("demo-2");
+    let plan = world.plan();
+    assert!(plan.effects.is_empty(), "{:?}", plan.effects);
+    let told = plan
+        .waiting
+        .iter()
+        .any(|waiting| matches!(waiting, Waiting::Sick(member, _) if *member == name("demo-2")));
+    assert!(told, "{:?}", plan.waiting);
+}
+
+#[test]
 fn a_learner_is_not_marked_before_it_votes() {
     let mut world = World::running(3);
     world.wish(4);

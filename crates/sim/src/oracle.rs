@@ -116,6 +116,7 @@ impl Oracle {
     /// What of it decides on what follows.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
         (&self.violations, &self.served, &self.volumes_used, &self.versions).hash(hasher);
+        (&self.incarnations, self.forgoes_data).hash(hasher);
     }
 
     /// A Pod uses the volume of this name.
@@ -445,13 +446,17 @@ impl World {
             let policy = text(cluster, "/spec/storageSpec/retention/whenDeleted");
             self.oracle.forgoes_data = policy == "Delete";
         }
-        // A late request may be of an incarnation that is gone.
-        let is_own = |uid: &str| self.oracle.incarnations.contains(uid);
+        // Where it is gone, a late request may be of it yet.
+        let is_own = |owner: &str| match &cluster {
+            Some(cluster) => uid(cluster) == owner,
+            None => self.oracle.incarnations.contains(owner),
+        };
         let ours = match write.kind {
             Kind::Cluster => is_own(uid(there)),
             Kind::Volume => {
-                let adopts =
-                    cluster.is_some_and(|cluster| annotation(&cluster, quorate_api::keys::ADOPT).is_some());
+                let adopts = cluster
+                    .as_ref()
+                    .is_some_and(|cluster| annotation(cluster, quorate_api::keys::ADOPT).is_some());
                 adopts || annotation(there, quorate_api::keys::CLUSTER_UID).is_some_and(is_own)
             }
             Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {

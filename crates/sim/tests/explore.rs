@@ -1,6 +1,5 @@
-//! L1: every history of small scopes with one fault of any kind, two of the operator's own (where it is small, two of any
-//! kind), or a fault and an edit. From every state that can be reached, with faults
-//! off, the goal is reached and then nothing more is written.
+//! L1: every history of small scopes with two faults of any kind, or a fault and an edit. From every state that can be
+//! reached, with faults off, the goal is reached and then nothing more is written.
 
 use std::collections::BTreeSet;
 

@@ -38,6 +38,14 @@ impl Lane {
         }
     }
 
+    /// What a tier waits for goes first.
+    fn niceness(self) -> &'static str {
+        match self {
+            Self::Prepare => "10",
+            Self::Compute => "19",
+        }
+    }
+
     fn name(self) -> String {
         self.to_possible_value().expect("no lane is skipped").get_name().to_owned()
     }
@@ -50,7 +58,7 @@ impl Beside {
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let this = std::env::current_exe().context("this program has no path")?;
         let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(this).args(["test", "--beside", &lane.name()]);
+        command.args(["-n", lane.niceness()]).arg(this).args(["test", "--beside", &lane.name()]);
         command.stderr(file.try_clone()?).stdout(file);
         let child = command.spawn().context("cannot run nice")?;
         eprintln!("beside the next tiers: {}; see {}", lane.name(), log.display());

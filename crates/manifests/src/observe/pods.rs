@@ -55,9 +55,8 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         zone: meta.labels.as_ref().and_then(|labels| labels.get(ZONE)).cloned(),
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         boots_new: starts_new(pod),
-        joined: [annotation(keys::JOINED), label(keys::JOINED)]
-            .iter()
-            .all(|mark| mark.is_some_and(|value| value == keys::JOINED_VALUE)),
+        joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
+        labelled: label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         has_run: etcd.is_some_and(has_run),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| {

@@ -271,7 +271,7 @@ impl World {
             Effect::MarkJoined { member, pod } => {
                 let marked = self.seen.pods.get_mut(member).expect("marked Pod exists");
                 assert_eq!(marked.uid, *pod);
-                marked.joined = true;
+                (marked.joined, marked.labelled) = (true, true);
             }
             Effect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
             Effect::DeletePod { member, pod, .. } => {
@@ -341,6 +341,7 @@ impl World {
                 .unwrap_or_default(),
             boots_new: boot == Boot::New,
             joined: boot == Boot::Resume,
+            labelled: boot == Boot::Resume,
             has_run: true,
             restarts: 0,
             already_bootstrapped: false,
