@@ -8,6 +8,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
+use crate::upgrade;
 
 pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     stray_pods(draft);
@@ -76,6 +77,10 @@ fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, Peer
     let volume = draft.volume(member).filter(|volume| Some(&volume.uid) == latched.as_ref());
     if draft.record.is_in_memory() || volume.is_none_or(|volume| volume.terminating) {
         draft.wait(Waiting::VolumeLost(member.clone()));
+        return;
+    }
+    if let Some(refused) = upgrade::goes_back(draft, member) {
+        draft.wait(refused);
         return;
     }
     let effect = Effect::CreatePod { member: member.clone(), boot: Boot::Resume, peers: peers.to_vec() };

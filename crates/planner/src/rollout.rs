@@ -5,7 +5,7 @@
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{restart, shrink};
+use crate::{restart, shrink, upgrade};
 
 /// Raft entries that a voter in sync may be behind by: what writes add while members are asked one after the other. etcd
 /// keeps 5000 of them at hand for a follower (`SnapshotCatchUpEntries`).
@@ -17,6 +17,10 @@ pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
         (draft.seen.is_healthy(voter, draft.now), draft.is_leader(voter), draft.seen.cluster.ordinal(voter))
     });
     let Some(next) = next.cloned() else { return ON };
+    if let Some(refused) = upgrade::goes_back(draft, &next) {
+        draft.wait(refused);
+        return DONE;
+    }
     if let Some(other) = not_ready(draft, &next) {
         draft.wait(Waiting::PodStarting(other));
         return DONE;

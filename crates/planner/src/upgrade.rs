@@ -1,7 +1,9 @@
 //! Which version may follow which. etcd upgrades one minor at a time and never silently goes back.
 
 use quorate_model::record::Stage;
-use quorate_model::{Instant, Minor, Record, Snapshot, Version};
+use quorate_model::{Instant, MemberName, Minor, Record, Snapshot, Version, Waiting};
+
+use crate::draft::Draft;
 
 /// 3.6 may only follow 3.5.26 or later: older ones bring back members that were removed (etcd-io/etcd#20967).
 const FLOOR_FOR_3_6: Version = Version::new(3, 5, 26);
@@ -22,6 +24,20 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, wanted: Version) 
     with_data.try_for_each(|(name, member)| {
         let said = seen.said(name, now).map(|said| said.version);
         step(said.or(member.version).unwrap_or(committed), wanted)
+    })
+}
+
+/// A wish that was taken back too late: a Pod of the newer version was under way, and has run on the member's data since.
+/// Of an image that people name themselves nothing is known.
+pub(crate) fn goes_back(draft: &Draft<'_>, member: &MemberName) -> Option<Waiting> {
+    let target = draft.record.target.as_ref()?;
+    let (wanted, image) = (target.version, &target.pod.image);
+    let said = draft.said(member).map(|said| said.version);
+    let ran = said.or(draft.record.members.get(member)?.version)?;
+    (wanted < ran && image.ends_with(&format!(":v{wanted}"))).then(|| {
+        Waiting::VersionRefused(format!(
+            "{member} has run {ran}, and its data do not go back to {wanted}: set spec.version to {ran} or later"
+        ))
     })
 }
 

@@ -79,6 +79,11 @@ impl World {
         if !self.faults.foreign.is_empty() {
             return true;
         }
+        // A newer version has run before the wish for it was taken back: to go on, somebody has to wish for it again.
+        let goes_back = record.voters().any(|voter| record.members[voter].version > Some(target.version));
+        if goes_back {
+            return true;
+        }
         let mut destroyed = self.faults.destroyed.iter();
         let of_ours = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
         match target.storage.medium {

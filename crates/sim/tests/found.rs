@@ -185,3 +185,29 @@ fn h15_nothing_is_done_on_a_status_that_no_longer_stands() {
         }));
     }
 }
+
+#[test]
+fn h36_a_version_that_ran_before_the_wish_for_it_was_taken_back_is_not_gone_back_from() {
+    let version = |size: u32, version: &str| json!({ "size": size, "version": version, "tls": { "provider": "disabled" } });
+    for (edited, back) in [(2, 3), (2, 4), (2, 5), (2, 6)] {
+        ends_well(&json!({
+            "before": [version(2, "3.5.35")], "spec": version(2, "3.5.35"),
+            "departures": [
+                { "after": 0, "what": { "edit": { "version": "3.6.5" } } },
+                { "after": edited, "what": { "fault": { "slow": "demo-1" } } },
+                { "after": back, "what": { "edit": { "version": "3.5.35" } } },
+                { "after": back + 1, "what": { "fault": { "slow": "demo-1" } } },
+            ],
+        }));
+    }
+    ends_well(&json!({
+        "spec": { "size": 1, "version": "3.5.35" },
+        "departures": [
+            { "after": 4, "what": { "edit": { "size": 2 } } },
+            { "after": 51, "what": { "edit": { "version": "3.6.5" } } },
+            { "after": 52, "what": { "fault": { "fate": "Raced" } } },
+            { "after": 57, "what": { "edit": { "version": "3.5.35" } } },
+            { "after": 58, "what": { "fault": { "slow": "demo-2" } } },
+        ],
+    }));
+}
