@@ -14,6 +14,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::repo;
+
+/// What is not built by default, and has tests: the program of `cargo xtask kube`.
+pub const TEST_FEATURES: &str = "xtask/kube";
+
 const MARK: &str = "QUORATE_XTASK_RUN";
 
 /// How long what a child started may take to end after it.
@@ -45,6 +50,15 @@ pub fn cargo() -> Command {
         }
     }
     cargo
+}
+
+/// Builds one of the workspace's programs, silent unless it takes long. Named with the packages and features that the tests
+/// are built with, since Cargo gives a dependency the features that all of them ask for: so it is built once for all.
+pub fn build(program: &str) -> Result<()> {
+    let mut build = cargo();
+    build.args(["build", "--quiet", "--package", "quorate", "--package", "xtask"]);
+    build.args(["--features", TEST_FEATURES, "--bin", program]);
+    run(build.current_dir(repo::root()))
 }
 
 /// Runs it with our own output; fails if it fails.

@@ -47,8 +47,7 @@ fn command(up: bool) -> Result<Command> {
         tools::build(tools::Set::Etcd)?;
         tools::build(tools::Set::Kubernetes)?;
     }
-    let features = ["--package", "xtask", "--features", "kube", "--bin", "kube"];
-    children::run(children::cargo().args(["build", "--quiet"]).args(features).current_dir(repo::root()))?;
+    children::build("kube")?;
     let mut kube = Command::new(program());
     kube.env("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()).env("QUORATE_TARGET_DIR", repo::target());
     Ok(kube)

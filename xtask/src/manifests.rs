@@ -205,8 +205,7 @@ fn plain(rendered: &str) -> String {
 
 /// The help of `quorate operator`.
 fn flags_of_the_operator() -> Result<String> {
-    let mut build = children::cargo();
-    children::run(build.args(["build", "--quiet", "--package", "quorate"]).current_dir(repo::root()))?;
+    children::build("quorate")?;
     children::output(Command::new(repo::quorate()).args(["operator", "--help"]))
 }
 

@@ -25,7 +25,8 @@ pub fn run() -> Verdict {
 
 fn rustdoc() -> Result<Vec<String>> {
     let mut doc = children::cargo();
-    doc.args(["doc", "--quiet", "--workspace", "--no-deps", "--document-private-items"]);
+    // All features, as clippy has: what it checked of the dependencies serves here as well.
+    doc.args(["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--document-private-items"]);
     children::run(doc.env("RUSTDOCFLAGS", "-D warnings").current_dir(repo::root()))?;
     Ok(Vec::new())
 }

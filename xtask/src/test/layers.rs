@@ -60,7 +60,7 @@ pub fn etcd(until: Instant) -> Result<Verdict> {
 /// The binaries the tests start.
 fn set_up() -> Result<()> {
     tools::build_missing()?;
-    children::run(children::cargo().args(["build", "--package", "quorate"]).current_dir(repo::root()))
+    children::build("quorate")
 }
 
 /// Runs the tests of one profile, with these variables in their environment. What they left running, which is a failure even where they all passed.
@@ -72,8 +72,7 @@ pub fn nextest(
     until: Instant,
 ) -> Result<Vec<String>> {
     let mut nextest = programs::nextest()?;
-    // The program of `cargo xtask kube` is not built by default, and has tests.
-    nextest.args(["run", "--workspace", "--features", "xtask/kube", "--profile", profile]);
+    nextest.args(["run", "--workspace", "--features", children::TEST_FEATURES, "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
     nextest.envs(variables.iter().map(|(name, value)| (name, value)));
     nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
