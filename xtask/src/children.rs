@@ -36,9 +36,13 @@ pub struct End {
 
 /// Cargo itself.
 pub fn cargo() -> Command {
-    let mut cargo = Command::new(std::env::var_os("CARGO").as_deref().unwrap_or_else(|| OsStr::new("cargo")));
-    // What `cargo run` says of our own package. Build scripts watch such variables (ring's does), and all that builds on
-    // them was built anew whenever a command here and a plain cargo came in turns.
+    let cargo = std::env::var_os("CARGO");
+    outside(Command::new(cargo.as_deref().unwrap_or_else(|| OsStr::new("cargo"))))
+}
+
+/// What runs Cargo, without what `cargo run` told us of our own package. Build scripts watch such variables (ring's does), and
+/// all that builds on them is built anew when a Cargo that has them and one that has not come in turns.
+pub fn outside(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
         let told = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_")
@@ -46,10 +50,10 @@ pub fn cargo() -> Command {
                 || name == "CARGO_CRATE_NAME"
         });
         if told {
-            cargo.env_remove(name);
+            command.env_remove(name);
         }
     }
-    cargo
+    command
 }
 
 /// Builds one of the workspace's programs, silent unless it takes long. Named with the packages and features that the tests

@@ -21,6 +21,7 @@ use jiff::Timestamp;
 pub use action::Action;
 pub use founding::found;
 pub use plane::{ControlPlane, admit_eviction, run};
+pub use selectors::map_selects;
 pub use view::{Kind, View, kinds};
 
 /// A controller of the control plane.

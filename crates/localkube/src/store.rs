@@ -103,8 +103,7 @@ impl Store {
 
     /// One object as it is, shared.
     pub fn shared(&self, key: &ObjectKey) -> Option<Arc<Value>> {
-        let inner = self.lock();
-        inner.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone())).cloned()
+        self.lock().shared(key).cloned()
     }
 
     /// All objects of a kind, of one namespace or of all, and the version of this state.
@@ -188,7 +187,11 @@ impl Store {
 
 impl Inner {
     fn get(&self, key: &ObjectKey) -> Option<&Value> {
-        self.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone())).map(Arc::as_ref)
+        self.shared(key).map(Arc::as_ref)
+    }
+
+    fn shared(&self, key: &ObjectKey) -> Option<&Arc<Value>> {
+        self.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone()))
     }
 
     /// Writes an object as it is, as the next version.

@@ -155,18 +155,20 @@ pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option
     let plain = |status: &EtcdClusterStatus| serde_json::to_value(status).expect("a status is plain data");
     let before = cluster.status.as_ref().map_or_else(|| json!({}), plain);
     let change = difference(&before, &plain(status))?;
-    Some(patch_status(cluster, json!({ "metadata": precondition(&cluster.metadata), "status": change })))
+    Some(patch_status(cluster, json!({ "status": change })))
 }
 
 /// The write that comes before the effects of a plan (R3). Where status says already what they rest on, this changes nothing
 /// and is refused if somebody else has changed it meanwhile: what was seen may be old. `None` if nothing is to be done.
 pub fn latch(cluster: &EtcdCluster, status: &EtcdClusterStatus, effects: &[Effect]) -> Option<Write> {
-    let confirm = || patch_status(cluster, json!({ "metadata": precondition(&cluster.metadata) }));
+    let confirm = || patch_status(cluster, json!({}));
     write_status(cluster, status).or_else(|| (!effects.is_empty()).then(confirm))
 }
 
-fn patch_status(cluster: &EtcdCluster, patch: Value) -> Write {
+/// Refused if the cluster is another one, or has changed.
+fn patch_status(cluster: &EtcdCluster, mut patch: Value) -> Write {
     let meta = &cluster.metadata;
+    patch["metadata"] = precondition(meta);
     Write {
         kind: Kind::Cluster,
         namespace: meta.namespace.clone().unwrap_or_default(),

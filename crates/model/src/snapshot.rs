@@ -183,10 +183,29 @@ pub struct Said {
     pub errors: Vec<String>,
 }
 
+impl Pod {
+    /// Both marks are on it: from now on its member's data must be there, and clients may be sent to it.
+    pub fn is_marked(&self) -> bool {
+        self.joined && self.labelled
+    }
+}
+
 impl Snapshot {
     /// The linearizable list, if it is fresh.
     pub fn list(&self, now: Instant) -> Option<&List> {
         self.etcd.list.as_ref().filter(|list| now - list.at <= FRESH)
+    }
+
+    /// The Pods in which a member may answer. A stray one is not asked: what it would speak for is no part of the cluster.
+    pub fn can_answer(&self) -> impl Iterator<Item = (&MemberName, &Pod)> {
+        self.pods.iter().filter(|(member, pod)| pod.ip.is_some() && !pod.finished && !self.is_stray(member))
+    }
+
+    /// Whether a Pod was made by a call that came late, for an attempt to found the cluster that was given up: its name is not
+    /// recorded, and it was never marked. What it founds has no client; it can only be in the way.
+    pub fn is_stray(&self, member: &MemberName) -> bool {
+        let unmarked = self.pods.get(member).is_some_and(|pod| !pod.joined && !pod.labelled);
+        unmarked && self.record.attempt > 0 && !self.record.members.contains_key(member)
     }
 
     /// What a member says of itself, if it answered recently.

@@ -8,24 +8,19 @@ use std::collections::BTreeMap;
 use futures::future::join_all;
 use quorate_etcd::{Alarm, CallError, MemberClient, MemberList, MemberStatus};
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, Said};
-use quorate_model::{ClusterRef, MemberName, PeerUrl};
+use quorate_model::{ClusterRef, MemberName, PeerUrl, Snapshot};
 
 use crate::clock::Clock;
 use crate::metrics::Metrics;
 
 pub use lines::{Credentials, Lines, NoLine, Speech};
 
-/// Looks at the members behind these Pods.
-pub async fn look(
-    cluster: &ClusterRef,
-    pods: &BTreeMap<MemberName, Pod>,
-    lines: &mut Lines,
-    clock: &Clock,
-    metrics: &Metrics,
-) -> Etcd {
+/// Looks at the members behind the Pods that were seen.
+pub async fn look(seen: &Snapshot, lines: &mut Lines, clock: &Clock, metrics: &Metrics) -> Etcd {
+    let Snapshot { cluster, pods, .. } = seen;
     lines.keep(pods);
-    let can_answer = pods.iter().filter(|(_, pod)| pod.ip.is_some() && !pod.finished);
-    let asked: Vec<_> = can_answer.map(|(member, pod)| (member, lines.to(cluster, member, pod))).collect();
+    let asked: Vec<_> =
+        seen.can_answer().map(|(member, pod)| (member, lines.to(cluster, member, pod))).collect();
     let answers = join_all(asked.into_iter().map(async |(member, client)| {
         let said = match client {
             Ok(client) => count(metrics, "status", client.status().await)

@@ -1,5 +1,5 @@
 //! Growth by one. G1 latch the name; G2 volume; G3 MemberAdd as learner; G4 Pod, `existing`, with the list as its
-//! initial cluster; G5 wait until it is started and in sync; G6 promote. Every step looks at what is there, so a crash
+//! initial cluster; G5 wait until it is started and in sync, and mark its Pod; G6 promote. Every step looks at what is there, so a crash
 //! after any of them is taken up where it was left. A learner without progress is rolled back.
 
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
@@ -27,7 +27,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     }
     match draft.listed(&name) {
         None => add(draft, &name),
-        Some(_) if draft.pod(&name).is_none() => start(draft, &name),
+        Some(listed) if listed.is_learner && draft.pod(&name).is_none() => start(draft, &name),
         Some(listed) if listed.is_learner => promote(draft, &name, listed.id),
         Some(_) => draft.wait(Waiting::InSync(name)),
     }
@@ -111,9 +111,12 @@ fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId
     }
     draft.wait(Waiting::InSync(name.clone()));
     let started = draft.said(name).is_some_and(|said| said.leader.is_some() && said.member_id == id);
-    if let Some(via) = draft.via().cloned()
-        && started
-    {
+    let Some(pod) = draft.pod(name).filter(|_| started) else { return };
+    // A voter must not start on nothing, and once it votes there may be no time to mark it.
+    if !pod.is_marked() {
+        let pod = pod.uid.clone();
+        draft.propose(Effect::MarkJoined { member: name.clone(), pod });
+    } else if let Some(via) = draft.via().cloned() {
         draft.propose(Effect::Promote { member: name.clone(), id, via });
     }
 }

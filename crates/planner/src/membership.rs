@@ -6,6 +6,7 @@ use quorate_model::snapshot::Listed;
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::Draft;
+use crate::replace;
 
 pub(crate) fn settle(draft: &mut Draft<'_>) {
     let Some(list) = draft.seen.list(draft.now) else { return };
@@ -44,7 +45,9 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
         find_volume(draft, name, listed);
     }
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
-    let promoted = !listed.is_learner && draft.said(name).is_some_and(|said| !said.is_learner);
+    // One in memory whose data went before it was heard can say nothing any more: it is replaced as the voter it may be.
+    let unheard = draft.record.is_in_memory() && replace::is_lost(draft, name);
+    let promoted = !listed.is_learner && (unheard || draft.said(name).is_some_and(|said| !said.is_learner));
     if member.stage == Stage::Joining && promoted {
         draft.enter(Step::G6, name, Stage::Voter);
     }

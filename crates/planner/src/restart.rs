@@ -63,9 +63,10 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
         Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none() || draft.listed(member).is_some(),
         // Its Pod is its own protocol's business (G4). But its promotion may have been done and not been seen, and then it
         // takes this very member to have a quorum again.
-        Some(Stage::Joining | Stage::Leaving(Leaving::RolledBack)) => {
+        Some(stage @ (Stage::Joining | Stage::Leaving(Leaving::RolledBack))) => {
             let known = draft.record.members.get(member).is_some_and(|member| member.id.is_some());
-            known && draft.via().is_none()
+            let promoted = draft.listed(member).is_some_and(|listed| !listed.is_learner);
+            known && (draft.via().is_none() || (promoted && stage == Stage::Joining))
         }
         // A seed's Pod is bootstrap's business.
         Some(Stage::Leaving(Leaving::Lost | Leaving::Stray | Leaving::Removed) | Stage::Seed) | None => false,

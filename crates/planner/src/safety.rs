@@ -164,7 +164,12 @@ fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Ju
 
 /// Only of a voter: the mark is for ever, and makes an empty volume a loss.
 fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
-    if recorded(scene, member)?.stage != Stage::Voter {
+    let has_data = match recorded(scene, member)?.stage {
+        Stage::Voter => true,
+        Stage::Joining => scene.seen.said(member, scene.now).is_some(),
+        Stage::Seed | Stage::Leaving(_) => false,
+    };
+    if !has_data {
         forbid(Unsafe::NotRecorded(member.clone()))?;
     }
     match scene.seen.pods.get(member) {
@@ -191,18 +196,26 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
         }
         (Boot::Join, Stage::Joining) => {
             fresh_list(scene.seen, scene.now)?;
-            if scene.seen.listed(scene.record, member, scene.now).is_none() {
+            // One that votes has data, and does not start without them.
+            let listed = scene.seen.listed(scene.record, member, scene.now);
+            if !listed.is_some_and(|listed| listed.is_learner) {
                 forbid(Unsafe::NotThatMember(member.clone()))?;
             }
         }
         (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
-        // Only where it may be what the quorum lacks.
-        (Boot::Resume, Stage::Joining) if recorded.id.is_some() && scene.seen.list(scene.now).is_none() => {}
+        // Only where it may be what the quorum lacks, or votes already.
+        (Boot::Resume, Stage::Joining) if recorded.id.is_some() && may_vote(scene, member) => {}
         (Boot::Join | Boot::Resume, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotRecorded(member.clone()))?;
         }
     }
     its_volume(scene, member, recorded.volume.as_ref())
+}
+
+/// Whether the list, if there is one, has it as a voter.
+fn may_vote(scene: &Scene<'_>, member: &MemberName) -> bool {
+    let listed = scene.seen.listed(scene.record, member, scene.now);
+    scene.seen.list(scene.now).is_none() || listed.is_some_and(|listed| !listed.is_learner)
 }
 
 /// A Pod that serves is deleted only where the others carry on; one that cannot serve, always.

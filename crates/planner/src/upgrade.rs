@@ -27,14 +27,15 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, wanted: Version) 
     })
 }
 
-/// A wish that was taken back too late: a Pod of the newer version was under way, and has run on the member's data since.
-/// Of an image that people name themselves nothing is known.
+/// A wish that was taken back too late: a Pod of the newer minor was under way, and has run on the member's data since.
+/// Within a minor data do go back, and an image may well hold another patch than its tag says. Of one that people name
+/// themselves nothing is known.
 pub(crate) fn goes_back(draft: &Draft<'_>, member: &MemberName) -> Option<Waiting> {
     let target = draft.record.target.as_ref()?;
     let (wanted, image) = (target.version, &target.pod.image);
     let said = draft.said(member).map(|said| said.version);
     let ran = said.or(draft.record.members.get(member)?.version)?;
-    (wanted < ran && image.ends_with(&format!(":v{wanted}"))).then(|| {
+    (wanted.line() < ran.line() && image.ends_with(&format!(":v{wanted}"))).then(|| {
         Waiting::VersionRefused(format!(
             "{member} has run {ran}, and its data do not go back to {wanted}: set spec.version to {ran} or later"
         ))

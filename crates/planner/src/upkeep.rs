@@ -114,7 +114,7 @@ fn mark(draft: &mut Draft<'_>, member: &MemberName) {
 /// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
 /// volume is that of a first start.
 fn is_unmarked(pod: &Pod) -> bool {
-    pod.has_run && !(pod.joined && pod.labelled) && !pod.terminating
+    pod.has_run && !pod.is_marked() && !pod.terminating
 }
 
 /// On a disk data outlive their Pod. In memory a Pod may be another than the one in which its member voted: made by a late

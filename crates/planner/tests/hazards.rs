@@ -222,7 +222,7 @@ fn h09_a_learner_without_progress_is_rolled_back_and_growth_goes_on() {
 fn h10_promotion_is_asked_for_again_on_every_pass() {
     let mut world = World::running(1);
     world.wish(2);
-    for _ in 0..2 {
+    for _ in 0..3 {
         let plan = world.plan();
         world.carry_out(plan);
     }

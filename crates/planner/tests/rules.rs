@@ -379,7 +379,7 @@ fn r2_a_volume_is_made_once_and_only_a_members_own_is_changed() {
 }
 
 #[test]
-fn only_the_pod_of_a_voter_is_marked_as_joined() {
+fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_marked_as_joined() {
     let mut world = World::running(3);
     let pod = world.seen.pods[&name("demo-1")].uid.clone();
     let mark = Effect::MarkJoined { member: name("demo-1"), pod };
@@ -387,5 +387,7 @@ fn only_the_pod_of_a_voter_is_marked_as_joined() {
     let other = Effect::MarkJoined { member: name("demo-1"), pod: quorate_model::Uid::new("later") };
     assert_eq!(verdict(&mut world, &other), Err(Unsafe::NotSeen(name("demo-1"))));
     world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Joining;
+    assert_eq!(verdict(&mut world, &mark), Ok(()));
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().trouble = Some("its node is gone".into());
     assert_eq!(verdict(&mut world, &mark), Err(Unsafe::NotRecorded(name("demo-1"))));
 }

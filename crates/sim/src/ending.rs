@@ -7,17 +7,12 @@ use quorate_localkube::fields::name;
 use quorate_manifests::Kind;
 use serde_json::{Map, Value};
 
-use crate::world::World;
+use crate::fingerprint::PATH;
+use crate::world::{KINDS, World};
 
-/// Fields that tell of the way and not of the end.
-const OF_THE_WAY: [&str; 15] = [
+/// Fields that tell of the way and not of the end, beside those of [`PATH`].
+const OF_THE_WAY: [&str; 9] = [
     "uid",
-    "resourceVersion",
-    "creationTimestamp",
-    "lastTransitionTime",
-    "generation",
-    "observedGeneration",
-    "since",
     "phaseSince",
     "podIP",
     "lastState",
@@ -44,9 +39,8 @@ pub struct Ending {
 impl Ending {
     /// That of a world at rest.
     pub fn of(world: &World) -> Self {
-        let kinds = [Kind::Cluster, Kind::Pod, Kind::Volume, Kind::Service, Kind::Budget, Kind::Secret];
         let of_kind = |kind| world.objects(kind).into_iter().map(move |object| (kind, object));
-        let objects = kinds.into_iter().flat_map(of_kind).map(|(kind, object)| {
+        let objects = KINDS.into_iter().flat_map(of_kind).map(|(kind, object)| {
             let mut masked = Value::clone(&object);
             mask(&mut masked);
             ((kind, name(&object).to_owned()), masked)
@@ -72,18 +66,22 @@ impl Ending {
             let (here, there) = (self.objects.get(at), other.objects.get(at));
             (here != there).then(|| {
                 let plain = |object: Option<&Value>| object.cloned().unwrap_or_default();
-                let patch = json_patch::diff(&plain(there), &plain(here));
-                let fields: Vec<String> = patch.iter().map(ToString::to_string).collect();
-                format!("{} {name}: {}", kind.as_str(), fields.join(" "))
+                format!("{} {name}: {}", kind.as_str(), changes(&plain(there), &plain(here)).join(" "))
             })
         })
     }
 }
 
+/// What became of an object, field by field, in words.
+pub(crate) fn changes(before: &Value, after: &Value) -> Vec<String> {
+    json_patch::diff(before, after).iter().map(ToString::to_string).collect()
+}
+
 fn mask(object: &mut Value) {
     match object {
         Value::Object(fields) => {
-            fields.retain(|field, _| !OF_THE_WAY.contains(&field.as_str()));
+            fields
+                .retain(|field, _| !PATH.contains(&field.as_str()) && !OF_THE_WAY.contains(&field.as_str()));
             fields.values_mut().for_each(mask);
             // Somebody's annotation was all there was.
             fields.retain(|field, value| field != "annotations" || *value != Value::Object(Map::new()));

@@ -1,5 +1,6 @@
 //! Every history of a small scope, depth first: from every state, what is due next, and every fault that may strike there
-//! while the budget lasts. Two paths to one state are followed once.
+//! while the budget lasts. Two paths to one state are followed once, by the one that has more faults left: whatever may follow
+//! with fewer may follow with more.
 //!
 //! What is due happens in one fixed order, and every departure from it (a crash, a lost reply, an old view, a Pod that is
 //! slow) costs one of the budget: all histories with at most that many departures are explored. Since the faults that go
@@ -60,8 +61,8 @@ pub struct Explored {
 /// Explores a scope; the first violation ends it.
 pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
     let mut explored = Explored::default();
-    // By which run each state was met.
-    let mut known = HashMap::new();
+    // With how many faults left each state was met, and by which run.
+    let mut known: HashMap<_, (u32, usize)> = HashMap::new();
     let mut run = 0;
     // How the history ended in which nothing went wrong: it is the first.
     let mut clean: Option<Ending> = None;
@@ -72,15 +73,18 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
         loop {
             // Where it is asked how much was made, that is part of the state.
             let made = scope.harmless.then(|| world.store.write_counts());
-            match known.entry(((world.fingerprint(), made), faults, edits)) {
-                Entry::Vacant(free) => drop(free.insert(run)),
-                Entry::Occupied(met) if *met.get() < run => break,
-                Entry::Occupied(_) => {
-                    world.oracle.object_to(Property::GoalIsReached, "it goes round in circles");
-                    accuse(scope, &world, &departures)?;
-                }
+            match known.entry((world.fingerprint(), made, edits)) {
+                Entry::Vacant(free) => drop(free.insert((faults, run))),
+                Entry::Occupied(mut met) => match *met.get() {
+                    (left, _) if left < faults => drop(met.insert((faults, run))),
+                    (left, by) if left > faults || by < run => break,
+                    (_, _) => {
+                        world.oracle.object_to(Property::GoalIsReached, "it goes round in circles");
+                        accuse(scope, &world, &departures)?;
+                    }
+                },
             }
-            explored.states += 1;
+            explored.states = known.len();
             explored.depth = explored.depth.max(depth);
             if explored.states >= scope.max_states {
                 explored.cut = true;

@@ -10,7 +10,7 @@ use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;
 
 /// Fields that differ between two paths to one state and change nothing of what follows.
-const PATH: [&str; 6] = [
+pub(crate) const PATH: [&str; 6] = [
     "resourceVersion",
     "creationTimestamp",
     "lastTransitionTime",

@@ -8,8 +8,9 @@ use quorate_model::record::Stage;
 use quorate_model::target::{Medium, Retention};
 use quorate_model::{MemberName, Record, Span};
 
+use crate::ending;
 use crate::oracle::Property;
-use crate::world::World;
+use crate::world::{KINDS, World};
 
 impl World {
     /// Whether the goal is reached; else what is missing.
@@ -79,8 +80,10 @@ impl World {
         if !self.faults.foreign.is_empty() {
             return true;
         }
-        // A newer version has run before the wish for it was taken back: to go on, somebody has to wish for it again.
-        let goes_back = record.voters().any(|voter| record.members[voter].version > Some(target.version));
+        // A newer minor has run before the wish for it was taken back: to go on, somebody has to wish for it again.
+        let wanted = target.version.line();
+        let goes_back =
+            record.voters().any(|voter| record.members[voter].version.is_some_and(|ran| ran.line() > wanted));
         if goes_back {
             return true;
         }
@@ -117,20 +120,13 @@ impl World {
 
     /// What was written after a version, field by field.
     fn changes_after(&self, version: u64) -> Vec<String> {
-        let kinds = [Kind::Cluster, Kind::Pod, Kind::Volume, Kind::Service, Kind::Budget, Kind::Secret];
-        let changes = kinds.into_iter().flat_map(|kind| self.changes(kind, version));
+        let changes = KINDS.into_iter().flat_map(|kind| self.changes(kind, version));
         changes
             .map(|change| {
                 let before = change.before.as_deref().cloned().unwrap_or_default();
-                let patch = json_patch::diff(&before, &change.object);
-                let fields =
-                    patch.iter().map(ToString::to_string).filter(|field| !field.contains("resourceVersion"));
-                format!(
-                    "{} {}: {}",
-                    change.resource.plural,
-                    name(&change.object),
-                    fields.collect::<Vec<_>>().join(" ")
-                )
+                let mut fields = ending::changes(&before, &change.object);
+                fields.retain(|field| !field.contains("resourceVersion"));
+                format!("{} {}: {}", change.resource.plural, name(&change.object), fields.join(" "))
             })
             .collect()
     }

@@ -4,7 +4,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::oracle::{Property, Violation};
 use crate::world::World;
@@ -56,6 +56,13 @@ pub struct Broken {
 pub const CIRCLES: usize = 5000;
 
 impl History {
+    /// Nothing departs from what is due on the way through these sizes, each brought to rest but the last.
+    pub fn through(sizes: &[u32]) -> Self {
+        let mut before: Vec<Value> = sizes.iter().map(|size| plain(*size)).collect();
+        let spec = before.pop().expect("there is one at least");
+        Self { before, spec, departures: Vec::new() }
+    }
+
     /// The world at its beginning.
     pub fn start(&self) -> World {
         let mut specs = self.before.iter().chain([&self.spec]);
@@ -113,6 +120,14 @@ impl History {
         }
         self
     }
+}
+
+/// The spec of a cluster that asks for nothing beside its size.
+pub fn plain(size: u32) -> Value {
+    json!({
+        "size": size, "version": "3.6.16", "tls": { "provider": "disabled" },
+        "storageSpec": { "volumeSizeRequest": "1Gi" },
+    })
 }
 
 impl What {

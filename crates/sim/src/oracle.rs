@@ -7,12 +7,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::hash::{Hash, Hasher};
 
+use quorate_api::keys;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
+use quorate_localkube::fields::{annotation, deleting, flag, items, label, name, text, uid};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
-use quorate_model::{ClusterId, Effect, Instant, MemberId, Plan, Record, Snapshot, Version};
+use quorate_model::{ClusterId, Effect, Instant, MemberId, MemberName, Plan, Record, Snapshot, Version};
 use serde_json::Value;
 
 use crate::etcd::{Conf, Group, State};
@@ -79,7 +80,7 @@ pub struct Truth {
     conf: Option<Conf>,
     /// Voters of it that run and are in touch with the leader.
     healthy: BTreeSet<MemberId>,
-    /// The ids of all clusters whose members answer.
+    /// The ids of all clusters whose members answer, save in Pods of an attempt that was given up.
     answering: BTreeSet<ClusterId>,
     /// Who runs in which Pod.
     members: BTreeMap<String, MemberId>,
@@ -94,6 +95,7 @@ pub struct Oracle {
     /// Which clusters acknowledged writes, by the incarnation they served for.
     served: BTreeMap<String, BTreeSet<ClusterId>>,
     volumes_used: BTreeMap<String, String>,
+    late_volumes: BTreeSet<String>,
     /// Which version ran last on which data.
     versions: BTreeMap<String, Version>,
     /// The uids that the cluster had.
@@ -115,12 +117,15 @@ impl Oracle {
 
     /// What of it decides on what follows.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
-        (&self.violations, &self.served, &self.volumes_used, &self.versions).hash(hasher);
+        (&self.violations, &self.served, &self.volumes_used, &self.late_volumes, &self.versions).hash(hasher);
         (&self.incarnations, self.forgoes_data).hash(hasher);
     }
 
     /// A Pod uses the volume of this name.
     pub fn uses_volume(&mut self, name: &str, volume: &str) {
+        if self.late_volumes.contains(volume) {
+            return;
+        }
         let first = self.volumes_used.entry(name.to_owned()).or_insert_with(|| volume.to_owned());
         if *first != volume && !volume.starts_with("memory of") {
             let how = format!("{name} is run on {volume}, after {first}");
@@ -128,13 +133,15 @@ impl Oracle {
         }
     }
 
+    /// A call from long ago made this volume: nobody asks for it by now, and the name may have been used meanwhile.
+    pub fn came_late(&mut self, volume: &str) {
+        self.late_volumes.insert(volume.to_owned());
+    }
+
     /// etcd of this version starts on these data.
     pub fn runs(&mut self, dir: &str, version: Version) {
         let before = self.versions.insert(dir.to_owned(), version);
-        let goes = |from: Version| {
-            let minors = from.major == version.major && version.minor.wrapping_sub(from.minor) <= 1;
-            version >= from && minors
-        };
+        let goes = |from: Version| from.major == version.major && version.minor.wrapping_sub(from.minor) <= 1;
         if let Some(from) = before.filter(|from| !goes(*from)) {
             self.object_to(
                 Property::VersionsGoForward,
@@ -371,16 +378,29 @@ impl Hash for Truth {
 impl Truth {
     /// What is true now.
     pub fn of(world: &World) -> Self {
-        let latched = world.record().cluster_id;
+        let record = world.record();
+        let latched = record.cluster_id;
+        // Names are recorded before their Pods are made, and Pods that serve are marked: what has neither is of an attempt given up.
+        let strays: BTreeSet<String> = world
+            .objects(Kind::Pod)
+            .iter()
+            .filter(|pod| {
+                let unmarked = annotation(pod, keys::JOINED).or(label(pod, keys::JOINED)).is_none();
+                unmarked && record.attempt > 0 && !record.members.contains_key(&MemberName::new(name(pod)))
+            })
+            .map(|pod| uid(pod).to_owned())
+            .collect();
         let group = latched.and_then(|id| world.etcd.group(id));
         let runs = world.etcd.processes().filter(|(_, process)| process.state == State::Running);
         let members: BTreeMap<String, MemberId> = runs
             .filter_map(|(at, process)| Some((at.to_owned(), world.etcd.dir_of(process)?.member)))
             .collect();
-        let statuses = world.etcd.processes().filter_map(|(at, _)| world.etcd.status(at).ok());
+        let statuses = world.etcd.processes().filter_map(|(at, _)| Some((at, world.etcd.status(at).ok()?)));
         let (mut healthy, mut answering) = (BTreeSet::new(), BTreeSet::new());
-        for status in statuses {
-            answering.insert(status.cluster);
+        for (at, status) in statuses {
+            if !strays.contains(at) {
+                answering.insert(status.cluster);
+            }
             if Some(status.cluster) == latched && status.errors.is_empty() {
                 healthy.insert(status.member);
             }
@@ -454,10 +474,9 @@ impl World {
         let ours = match write.kind {
             Kind::Cluster => is_own(uid(there)),
             Kind::Volume => {
-                let adopts = cluster
-                    .as_ref()
-                    .is_some_and(|cluster| annotation(cluster, quorate_api::keys::ADOPT).is_some());
-                adopts || annotation(there, quorate_api::keys::CLUSTER_UID).is_some_and(is_own)
+                let adopts =
+                    cluster.as_ref().is_some_and(|cluster| annotation(cluster, keys::ADOPT).is_some());
+                adopts || annotation(there, keys::CLUSTER_UID).is_some_and(is_own)
             }
             Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
                 items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))

@@ -1,7 +1,7 @@
 //! Everything there is around the operator, in one value that can be copied, hashed and gone back to.
 //!
 //! - `objects`: Kubernetes' objects as the operator sees them; `wire`: requests and what becomes of them
-//! - `operator`: the operator, a step at a time; `kubelet`: the nodes
+//! - `operator`: the operator, a step at a time; `rival`: the one that led before; `kubelet`: the nodes
 //! - [`faults`]: what may go wrong; [`whim`]: what a planner gone wrong would propose
 //! - this file: the fair schedule, which lets everything happen that is due and nothing else
 
@@ -9,6 +9,7 @@ pub mod faults;
 pub mod kubelet;
 mod objects;
 mod operator;
+mod rival;
 pub mod whim;
 pub mod wire;
 
@@ -20,7 +21,8 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_localkube::fields::{deleting, label, name, text, uid};
+use quorate_localkube::controllers::map_selects;
+use quorate_localkube::fields::{deleting, name, text, uid};
 use quorate_localkube::store::{Change, Clock, Part, Uids};
 use quorate_localkube::{ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
@@ -33,9 +35,11 @@ use crate::fingerprint::Hashed;
 use crate::oracle::Oracle;
 use faults::Standing;
 use kubelet::{Running, Stamp};
+pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
 use operator::{At, Operator};
-use wire::{Call, Fate};
+use rival::{Rival, Wakes};
+use wire::{Call, Fate, Outcome};
 
 /// How far the clock is put forward when all is at rest and the goal is not reached: past etcd's health interval, and past
 /// the planner's deadlines for learners.
@@ -84,6 +88,7 @@ pub struct World {
     pods: BTreeMap<String, Running>,
     stamps: BTreeMap<String, Stamp>,
     operator: Operator,
+    rival: Option<Rival>,
     parsed: Parsed,
     hashed: Hashed,
     late: Vec<Call>,
@@ -114,6 +119,7 @@ impl World {
             pods: BTreeMap::new(),
             stamps: BTreeMap::new(),
             operator: Operator::default(),
+            rival: None,
             parsed: Parsed::default(),
             hashed: Hashed::default(),
             late: Vec::new(),
@@ -172,6 +178,7 @@ impl World {
             pods: self.pods.clone(),
             stamps: self.stamps.clone(),
             operator: self.operator.clone(),
+            rival: self.rival.clone(),
             parsed: self.parsed.clone(),
             hashed: self.hashed.clone(),
             late: self.late.clone(),
@@ -183,43 +190,25 @@ impl World {
 
     /// Creates the cluster, or changes what its spec has of this.
     pub fn apply(&self, spec: &Value) -> Result<(), String> {
-        let key = key(Kind::Cluster, &self.at, &self.at.name);
-        let done = if self.store.shared(&key).is_none() {
-            let object =
-                json!({ "metadata": { "name": self.at.name, "namespace": self.at.namespace }, "spec": spec });
-            self.store.create(&key.resource, &key.namespace, object, false)
-        } else {
-            self.store.modify(&key, Part::Main, false, |old| {
-                let mut new = old.clone();
-                json_patch::merge(&mut new["spec"], spec);
-                Ok(new)
-            })
-        };
-        done.map(drop).map_err(|error| error.message)
+        if self.object(Kind::Cluster, &self.at.name).is_some() {
+            return self.change_spec(|old| json_patch::merge(old, spec));
+        }
+        let object =
+            json!({ "metadata": { "name": self.at.name, "namespace": self.at.namespace }, "spec": spec });
+        let created = self.store.create(&resource(Kind::Cluster), &self.at.namespace, object, false);
+        created.map(drop).map_err(|error| error.message)
     }
 
     /// Changes the spec by a merge patch, if the API server lets it.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
-        self.waited = 0;
-        self.operator.rested_on = None;
-        if self.object(Kind::Cluster, &self.at.name).is_none() {
-            Err("it is gone".to_owned())
-        } else {
-            self.apply(spec)
-        }
+        self.news();
+        self.change_spec(|old| json_patch::merge(old, spec))
     }
 
     /// Puts another spec in the place of the one that is there, if the API server lets it.
     pub fn replace_spec(&mut self, spec: &Value) -> Result<(), String> {
-        self.waited = 0;
-        self.operator.rested_on = None;
-        let key = key(Kind::Cluster, &self.at, &self.at.name);
-        let done = self.store.modify(&key, Part::Main, false, |old| {
-            let mut new = old.clone();
-            new["spec"] = spec.clone();
-            Ok(new)
-        });
-        done.map(drop).map_err(|error| error.message)
+        self.news();
+        self.change_spec(|old| *old = spec.clone())
     }
 
     /// Deletes the cluster, as a user does; `false` if it is not there, or going already.
@@ -231,6 +220,12 @@ impl World {
 
     /// The next thing that is due, in words; `None` once everything is at rest.
     pub fn go(&mut self) -> Option<String> {
+        if let Some(told) = self.rival_operates() {
+            self.fate = Fate::Done;
+            self.moved();
+            self.look_for_harm();
+            return Some(told);
+        }
         if matches!(self.operator.at, At::Between) {
             if self.settle() {
                 self.serve_clients();
@@ -308,7 +303,7 @@ impl World {
     /// What was before is no part of it: old views are those of the path on which a state was met first.
     pub fn fingerprint(&mut self) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for kind in objects::KINDS {
+        for kind in KINDS {
             for object in self.store.objects(&resource(kind)) {
                 if kind == Kind::Cluster {
                     crate::fingerprint::object(&object, self.now, &mut hasher);
@@ -324,18 +319,10 @@ impl World {
         for call in &self.late {
             call.words().hash(&mut hasher);
         }
-        match &self.operator.at {
-            At::Between => (0, self.operator.rested_on == Some(self.sight())).hash(&mut hasher),
-            At::Within(pass) => {
-                // Whether the pass has moved anything so far decides on whether there will be another at once.
-                (self.sight() == self.began_on, self.operator.troubled).hash(&mut hasher);
-                // What is left to do; versions in it differ from path to path and name what the store holds.
-                let left = pass.plan.effects.iter().skip(pass.next);
-                (1, left.map(ToString::to_string).collect::<Vec<_>>()).hash(&mut hasher);
-                // What it rests on: whether objects still are as they were seen, and what was true.
-                self.still_as_seen(&pass.snapshot).hash(&mut hasher);
-                pass.truth.hash(&mut hasher);
-            }
+        self.hash_operator(&self.operator, &mut hasher);
+        if let Some(Rival { operator, wakes }) = &self.rival {
+            wakes.hash(&mut hasher);
+            self.hash_operator(operator, &mut hasher);
         }
         if let Some((kind, version)) = self.operator.stale {
             (kind, self.store.version() - version).hash(&mut hasher);
@@ -343,6 +330,22 @@ impl World {
         (&self.operator.whims, self.operator.old_list).hash(&mut hasher);
         self.oracle.fingerprint(&mut hasher);
         hasher.finish()
+    }
+
+    fn hash_operator(&self, operator: &Operator, hasher: &mut impl Hasher) {
+        match &operator.at {
+            At::Between => (0, operator.rested_on == Some(self.sight())).hash(hasher),
+            At::Within(pass) => {
+                // Whether the pass has moved anything so far decides on whether there will be another at once.
+                (self.sight() == self.began_on, operator.troubled).hash(hasher);
+                // What is left to do; versions in it differ from path to path and name what the store holds.
+                let left = pass.plan.effects.iter().skip(pass.next);
+                (1, left.map(ToString::to_string).collect::<Vec<_>>()).hash(hasher);
+                // What it rests on: whether objects still are as they were seen, and what was true.
+                self.still_as_seen(&pass.snapshot).hash(hasher);
+                pass.truth.hash(hasher);
+            }
+        }
     }
 
     /// Which Pods and volumes have not changed since they were seen.
@@ -359,13 +362,24 @@ impl World {
 
     /// Late requests arrive, standing faults end, time passes; `None` if none of it helps any more.
     fn wait(&mut self) -> Option<String> {
+        if self.rival.as_ref().is_some_and(|rival| rival.wakes != Wakes::AtRest) {
+            return Some("the operator that leads has nothing to do".to_owned());
+        }
         if !self.late.is_empty() {
             let call = self.late.remove(0);
             let told = format!("a request from long ago arrives: {}", call.words());
-            self.deliver(&call);
+            if let (Call::Kube(Write { kind: Kind::Volume, .. }), Outcome::Done(Some(volume))) =
+                (&call, self.deliver(&call))
+            {
+                self.oracle.came_late(uid(&volume));
+            }
             self.moved();
             self.look_for_harm();
             return Some(told);
+        }
+        if self.wake_rival() {
+            self.moved();
+            return Some("the operator that led before goes on".to_owned());
         }
         if let Some(told) = self.end_a_standing_fault() {
             self.moved();
@@ -388,6 +402,22 @@ impl World {
         self.clock.store(self.now.0, Ordering::Relaxed);
     }
 
+    /// Something has come from outside.
+    fn news(&mut self) {
+        self.waited = 0;
+        self.operator.rested_on = None;
+    }
+
+    fn change_spec(&self, change: impl Fn(&mut Value)) -> Result<(), String> {
+        let key = key(Kind::Cluster, &self.at, &self.at.name);
+        let changed = self.store.modify(&key, Part::Main, false, |old| {
+            let mut new = old.clone();
+            change(&mut new["spec"]);
+            Ok(new)
+        });
+        changed.map(drop).map_err(|error| error.message)
+    }
+
     fn moved(&mut self) {
         self.waited = 0;
     }
@@ -404,9 +434,9 @@ impl World {
     fn serve_clients(&mut self) -> bool {
         let service = format!("{}-client", self.at.name);
         let Some(service) = self.object(Kind::Service, &service) else { return false };
-        let pods = self.objects(Kind::Pod);
+        let (selector, pods) = (service.pointer("/spec/selector"), self.objects(Kind::Pod));
         let behind: BTreeSet<&str> =
-            pods.iter().filter(|pod| selects(&service, pod)).map(|pod| uid(pod)).collect();
+            pods.iter().filter(|pod| map_selects(selector, pod)).map(|pod| uid(pod)).collect();
         let serving: BTreeSet<_> = self
             .etcd
             .processes()
@@ -430,15 +460,9 @@ impl World {
     }
 
     fn cluster_uid(&self) -> String {
-        let object = self.store.shared(&key(Kind::Cluster, &self.at, &self.at.name));
+        let object = self.object(Kind::Cluster, &self.at.name);
         object.map(|object| uid(&object).to_owned()).unwrap_or_default()
     }
-}
-
-/// Whether a Pod carries every label that a Service selects by.
-fn selects(service: &Value, pod: &Value) -> bool {
-    let wanted = service["spec"]["selector"].as_object();
-    wanted.is_some_and(|wanted| wanted.iter().all(|(key, value)| label(pod, key) == value.as_str()))
 }
 
 fn reads(clock: &Arc<AtomicI64>) -> Clock {

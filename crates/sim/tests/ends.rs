@@ -8,7 +8,7 @@ use quorate_sim::edits;
 use quorate_sim::ending::Ending;
 use quorate_sim::history::History;
 use quorate_sim::world::World;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 /// How many edits are made and taken back.
 const EDITS: u64 = 200;
@@ -75,9 +75,7 @@ fn spec_of(world: &World) -> Value {
 
 /// What stands in the end, with members named by their rank, and without what tells members and clusters apart.
 fn shape(sizes: &[u32]) -> BTreeMap<String, Value> {
-    let mut specs: Vec<Value> = sizes.iter().map(|size| spec(*size)).collect();
-    let spec = specs.pop().expect("a size");
-    let mut world = History { before: specs, spec, departures: Vec::new() }.start();
+    let mut world = History::through(sizes).start();
     rest(&mut world);
     let pods = world.names(Kind::Pod);
     let ending = Ending::of(&world);
@@ -92,10 +90,6 @@ fn shape(sizes: &[u32]) -> BTreeMap<String, Value> {
         (title.to_owned(), serde_json::from_str(&format!("{{{object}")).expect("only names were changed"))
     });
     objects.collect()
-}
-
-fn spec(size: u32) -> Value {
-    json!({ "size": size, "version": "3.6.16", "tls": { "provider": "disabled" } })
 }
 
 /// Who is who in etcd, and how many there were before.

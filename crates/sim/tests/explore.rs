@@ -5,24 +5,16 @@ use std::collections::BTreeSet;
 
 use quorate_model::Step;
 use quorate_sim::explore::{Explored, Scope, explore};
+use quorate_sim::history::{History, plain};
 use quorate_sim::world::faults::Fault;
 use quorate_sim::world::wire::Fate;
-use serde_json::{Value, json};
-
-fn size(size: u32) -> Value {
-    json!({
-        "size": size, "version": "3.6.16", "tls": { "provider": "disabled" },
-        "storageSpec": { "volumeSizeRequest": "1Gi" },
-    })
-}
 
 /// From these sizes, each brought to rest, to the last of them.
 fn scope(name: &'static str, sizes: &[u32]) -> Scope {
-    let mut specs: Vec<Value> = sizes.iter().map(|wanted| size(*wanted)).collect();
-    let spec = specs.pop().expect("a size");
+    let History { before, spec, departures: _ } = History::through(sizes);
     Scope {
         name,
-        before: specs,
+        before,
         spec,
         edits: Vec::new(),
         faults: 2,
@@ -38,14 +30,23 @@ fn any(_: &Fault) -> bool {
 
 /// What the operator itself suffers: it dies, its requests and replies are lost, late or doubled, its views are old.
 fn of_the_operator(fault: &Fault) -> bool {
-    matches!(fault, Fault::Crash | Fault::Fate(_) | Fault::Stale(..) | Fault::TimeTravel(..) | Fault::OldList)
+    matches!(
+        fault,
+        Fault::Crash
+            | Fault::TwoLead
+            | Fault::Paused
+            | Fault::Fate(_)
+            | Fault::Stale(..)
+            | Fault::TimeTravel(..)
+            | Fault::OldList
+    )
 }
 
 /// Those of them after which nothing is made anew: what arrives late may be made when it is long gone, and a learner whose
 /// volume or, long after it was seen, whose Pod is out of sight may be given up.
 fn harmless(fault: &Fault) -> bool {
     match fault {
-        Fault::Crash | Fault::OldList => true,
+        Fault::Crash | Fault::TwoLead | Fault::OldList => true,
         Fault::Fate(fate) => *fate != Fate::Late,
         Fault::Stale(kind, _) => kind != "PersistentVolumeClaim",
         _ => false,
@@ -74,8 +75,8 @@ fn bootstrap_of_one_with_two_faults() {
 }
 
 #[test]
-fn bootstrap_of_one_with_a_fault_and_an_edit() {
-    explored(&Scope { edits: vec![size(2)], faults: 1, ..scope("bootstrap 1, edited to 2", &[1]) });
+fn bootstrap_of_one_with_two_faults_and_an_edit() {
+    explored(&Scope { edits: vec![plain(2)], ..scope("bootstrap 1, edited to 2", &[1]) });
 }
 
 #[test]
@@ -85,7 +86,16 @@ fn bootstrap_of_three_with_two_faults() {
 
 #[test]
 fn bootstrap_of_three_with_a_fault_and_an_edit() {
-    explored(&Scope { edits: vec![size(1)], faults: 1, ..scope("bootstrap 3, edited to 1", &[3]) });
+    explored(&Scope { edits: vec![plain(1)], faults: 1, ..scope("bootstrap 3, edited to 1", &[3]) });
+}
+
+#[test]
+fn bootstrap_of_three_with_an_edit_and_two_crashes_lost_or_late_replies_or_old_views() {
+    let strikes = |fault: &Fault| {
+        matches!(fault, Fault::Crash | Fault::Fate(Fate::ReplyLost | Fate::Late) | Fault::Stale(..))
+    };
+    let edits = vec![plain(1)];
+    explored(&Scope { edits, strikes, ..scope("bootstrap 3, edited to 1, the operator's own", &[3]) });
 }
 
 #[test]
@@ -100,7 +110,7 @@ fn growth_from_three_to_four_with_two_faults() {
 
 #[test]
 fn growth_from_three_to_four_with_a_fault_and_an_edit() {
-    explored(&Scope { edits: vec![size(3)], faults: 1, ..scope("3 to 4, edited to 3", &[3, 4]) });
+    explored(&Scope { edits: vec![plain(3)], faults: 1, ..scope("3 to 4, edited to 3", &[3, 4]) });
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What exploration found once, as the shortest history that shows it.
 
-use quorate_sim::history::History;
+use quorate_sim::history::{History, plain};
 use serde_json::{Value, json};
 
 /// Ends as it must.
@@ -9,13 +9,6 @@ fn ends_well(history: &Value) {
     let history: History = serde_json::from_value(history.clone()).expect("a history");
     let (story, violation) = history.tell();
     assert_eq!(violation, None, "{}", story.join("\n"));
-}
-
-fn size(size: u32) -> Value {
-    json!({
-        "size": size, "version": "3.6.16", "tls": { "provider": "disabled" },
-        "storageSpec": { "volumeSizeRequest": "1Gi" },
-    })
 }
 
 fn memory(size: u32) -> Value {
@@ -29,7 +22,7 @@ fn h10_a_promotion_that_was_done_and_not_seen_leaves_no_cluster_without_its_quor
     for fault in ["kill-pod", "kill-process"] {
         for after in 9..14 {
             ends_well(&json!({
-                "before": [size(1)], "spec": size(2),
+                "before": [plain(1)], "spec": plain(2),
                 "departures": [{ "after": after, "what": { "fault": { fault: "demo-1" } } }],
             }));
         }
@@ -47,7 +40,7 @@ fn h01_a_member_in_memory_that_forgot_everything_before_it_was_marked_is_replace
 #[test]
 fn h45_a_volume_that_a_late_call_makes_for_a_member_given_up_is_cleared_away() {
     ends_well(&json!({
-        "spec": size(1),
+        "spec": plain(1),
         "departures": [
             { "after": 3, "what": { "fault": { "fate": "Late" } } },
             { "after": 6, "what": { "edit": { "size": 2 } } },
@@ -58,7 +51,7 @@ fn h45_a_volume_that_a_late_call_makes_for_a_member_given_up_is_cleared_away() {
 #[test]
 fn h14_one_plan_never_takes_two_healthy_voters_away() {
     ends_well(&json!({
-        "spec": size(3),
+        "spec": plain(3),
         "departures": [
             { "after": 29, "what": { "fault": { "whim": { "remove": "demo-0" } } } },
             { "after": 29, "what": { "edit": { "podTemplate": { "metadata": { "labels": { "a": "b" } } } } } },
@@ -70,7 +63,7 @@ fn h14_one_plan_never_takes_two_healthy_voters_away() {
 fn h01_nothing_is_acknowledged_before_the_loss_of_a_volume_would_be_noticed() {
     for after in 8..16 {
         ends_well(&json!({
-            "spec": size(1),
+            "spec": plain(1),
             "departures": [
                 { "after": 10, "what": { "fault": { "touch": ["Pod", "demo-0"] } } },
                 { "after": after, "what": { "fault": { "wipe": "demo-0" } } },
@@ -93,7 +86,7 @@ fn h07_a_learner_makes_way_where_a_voter_in_memory_is_lost_beside_it() {
 fn h01_a_founding_member_that_was_emptied_does_not_start_anew_once_its_peers_are_gone_from_sight() {
     for after in 12..18 {
         ends_well(&json!({
-            "spec": size(3),
+            "spec": plain(3),
             "departures": [
                 { "after": 8, "what": { "fault": { "touch": ["Service", "demo"] } } },
                 { "after": after, "what": { "fault": { "wipe": "demo-0" } } },
@@ -104,13 +97,22 @@ fn h01_a_founding_member_that_was_emptied_does_not_start_anew_once_its_peers_are
 }
 
 #[test]
-fn h01_no_client_meets_the_late_pod_of_an_attempt_given_up() {
+fn h01_no_client_meets_the_late_pod_of_an_attempt_given_up_and_it_is_cleared_away() {
     let label = json!({ "podTemplate": { "metadata": { "labels": { "a": "b" } } } });
+    for after in 2..8 {
+        ends_well(&json!({
+            "spec": memory(1),
+            "departures": [
+                { "after": after, "what": { "fault": { "fate": "Late" } } },
+                { "after": after + 1, "what": { "edit": label } },
+            ],
+        }));
+    }
     ends_well(&json!({
-        "spec": memory(1),
+        "spec": plain(1),
         "departures": [
-            { "after": 5, "what": { "fault": { "fate": "Late" } } },
-            { "after": 5, "what": { "edit": label } },
+            { "after": 5, "what": { "fault": "two-lead" } },
+            { "after": 5, "what": { "fault": { "stale": ["PersistentVolumeClaim", 1] } } },
         ],
     }));
 }
@@ -162,7 +164,7 @@ fn h17_a_pod_in_memory_that_a_late_call_makes_again_is_replaced_and_not_waited_f
 fn h20_where_status_is_lost_the_stamp_of_one_volume_keeps_the_data_of_all() {
     for after in 30..44 {
         ends_well(&json!({
-            "spec": size(3),
+            "spec": plain(3),
             "departures": [
                 { "after": 12, "what": { "edit": { "size": 5 } } },
                 { "after": after, "what": "delete" },
@@ -176,7 +178,7 @@ fn h20_where_status_is_lost_the_stamp_of_one_volume_keeps_the_data_of_all() {
 fn h15_nothing_is_done_on_a_status_that_no_longer_stands() {
     for (after, back) in [(21, 3), (54, 3), (12, 2), (30, 5)] {
         ends_well(&json!({
-            "spec": size(3),
+            "spec": plain(3),
             "departures": [
                 { "after": 5, "what": { "edit": { "size": 0 } } },
                 { "after": 9, "what": { "fault": { "remove": ["Service", "demo"] } } },
@@ -210,4 +212,30 @@ fn h36_a_version_that_ran_before_the_wish_for_it_was_taken_back_is_not_gone_back
             { "after": 58, "what": { "fault": { "slow": "demo-2" } } },
         ],
     }));
+}
+
+#[test]
+fn h36_an_image_that_holds_another_patch_than_its_tag_says_keeps_no_member_down() {
+    for patch in ["next", "before"] {
+        ends_well(&json!({
+            "before": [plain(3)], "spec": plain(3),
+            "departures": [
+                { "after": 0, "what": { "fault": { "other-patch": ["demo-1", patch] } } },
+                { "after": 9, "what": { "fault": { "kill-pod": "demo-1" } } },
+            ],
+        }));
+    }
+}
+
+#[test]
+fn h01_a_learner_needs_its_data_from_before_it_votes() {
+    for wiped in 9..20 {
+        ends_well(&json!({
+            "before": [plain(3)], "spec": plain(4),
+            "departures": [
+                { "after": wiped.min(11), "what": { "fault": "expired" } },
+                { "after": wiped, "what": { "fault": { "wipe": "demo-3" } } },
+            ],
+        }));
+    }
 }

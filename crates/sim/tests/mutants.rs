@@ -8,7 +8,6 @@ use quorate_sim::oracle::Property;
 use quorate_sim::world::faults::Fault;
 use quorate_sim::world::whim::Whim;
 use quorate_sim::world::wire::Fate;
-use serde_json::{Value, json};
 
 const RECKLESS: Weather = Weather { every: 4, faults: 12, edits: 2, reckless: true };
 
@@ -160,19 +159,10 @@ fn staged() -> Vec<Staged> {
 
 impl Staged {
     fn at(&self, moment: usize) -> History {
-        let mut specs: Vec<Value> = self.sizes.iter().map(|wanted| size(*wanted)).collect();
-        let spec = specs.pop().expect("a size");
         let first = self.first.iter().map(|what| Departure { after: 0, what: what.clone() });
         let then = self.then.iter().map(|what| Departure { after: moment, what: what.clone() });
-        History { before: specs, spec, departures: first.chain(then).collect() }
+        History { departures: first.chain(then).collect(), ..History::through(self.sizes) }
     }
-}
-
-fn size(size: u32) -> Value {
-    json!({
-        "size": size, "version": "3.6.16", "tls": { "provider": "disabled" },
-        "storageSpec": { "volumeSizeRequest": "1Gi" },
-    })
 }
 
 fn broken(seed: u64) -> Option<Box<Broken>> {

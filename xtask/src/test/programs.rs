@@ -27,14 +27,14 @@ const DENY: Program = Program { name: "cargo-deny", version: "0.20.2", features:
 
 /// `cargo nextest`, ready for its arguments.
 pub fn nextest() -> Result<Command> {
-    let mut command = Command::new(NEXTEST.installed()?);
+    let mut command = children::outside(Command::new(NEXTEST.installed()?));
     command.arg("nextest").current_dir(repo::root());
     Ok(command)
 }
 
 /// `cargo deny`, ready for its arguments.
 pub fn deny() -> Result<Command> {
-    let mut command = Command::new(DENY.installed()?);
+    let mut command = children::outside(Command::new(DENY.installed()?));
     command.current_dir(repo::root());
     Ok(command)
 }

@@ -65,7 +65,7 @@ impl<'a> Inside<'a> {
 }
 
 /// Whether an object carries every label of a map. The empty map selects nothing: that is how Services mean it.
-pub(super) fn map_selects(selector: Option<&Value>, object: &Value) -> bool {
+pub fn map_selects(selector: Option<&Value>, object: &Value) -> bool {
     let Some(wanted) = selector.and_then(Value::as_object) else { return false };
     !wanted.is_empty() && wanted.iter().all(|(key, value)| label(object, key) == value.as_str())
 }

@@ -52,7 +52,7 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         ready: condition(status, "Ready").is_some_and(|ready| ready.status == "True"),
         ip: status.pod_ip.clone().filter(|ip| !ip.is_empty()),
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
-        zone: meta.labels.as_ref().and_then(|labels| labels.get(ZONE)).cloned(),
+        zone: label(ZONE).cloned(),
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         boots_new: starts_new(pod),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),

@@ -101,7 +101,7 @@ impl Worker {
         };
         self.lines.speak(speech(&objects, &seen));
         let Shared { clock, metrics, .. } = &self.shared;
-        seen.etcd = look(&self.cluster, &seen.pods, &mut self.lines, clock, metrics).await;
+        seen.etcd = look(&seen, &mut self.lines, clock, metrics).await;
 
         let now = clock.now();
         let plan = plan(&seen, now);

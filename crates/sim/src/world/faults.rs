@@ -1,7 +1,8 @@
 //! What may go wrong, and what people do: each a choice with the number it has in the list of faults.
 
+mod words;
+
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use quorate_localkube::fields::{deleting, name, uid};
@@ -16,6 +17,7 @@ use super::World;
 use super::kubelet::delete;
 use super::objects::{KINDS, key, resource};
 use super::operator::{At, Operator};
+use super::rival::Rival;
 use super::whim::Whim;
 use super::wire::Fate;
 use crate::etcd::State;
@@ -34,6 +36,10 @@ pub enum Fault {
     TimeTravel(String, u32),
     /// F15, F16: a Pod is gone, with its processes.
     KillPod(String),
+    /// F13: another replica takes the lease, and this one does not know it: each goes on, in turns, until this one's pass ends.
+    TwoLead,
+    /// F13: another replica takes the lease while this one is stopped in its pass; it goes on when all else has come to rest.
+    Paused,
     /// F16: etcd dies in its Pod.
     KillProcess(String),
     /// F16, F18: a Pod that was made does not start until all else has come to rest.
@@ -50,6 +56,10 @@ pub enum Fault {
     Wipe(String),
     /// F22: a member reports an alarm.
     Alarm(String),
+    /// F23: certificates have expired: no running member trusts another one, nor does the operator.
+    Expired,
+    /// F24: the etcd that runs in a Pod is of the next patch, or of the one before, whatever its image is called.
+    OtherPatch(String, Patch),
     /// F15: somebody changes a managed object of this kind and name.
     Touch(String, String),
     /// F15: somebody deletes a managed object.
@@ -62,6 +72,16 @@ pub enum Fault {
     OldList,
     /// The planner itself goes wrong: it proposes this in its next plan. What safety lets pass is done.
     Whim(Whim),
+}
+
+/// Another patch than an image is called after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Patch {
+    /// The next one.
+    Next,
+    /// The one before.
+    Before,
 }
 
 /// What goes on being wrong until it ends.
@@ -96,6 +116,9 @@ impl World {
         let mut faults = Vec::new();
         if let Some(effect) = self.pending() {
             faults.push(Fault::Crash);
+            if self.rival.is_none() {
+                faults.extend([Fault::TwoLead, Fault::Paused]);
+            }
             let raced = matches!(
                 effect,
                 Effect::AddLearner { .. }
@@ -128,6 +151,8 @@ impl World {
                 Fault::Cut(member.clone()),
                 Fault::Wipe(member.clone()),
                 Fault::Lag(member.clone()),
+                Fault::OtherPatch(member.clone(), Patch::Next),
+                Fault::OtherPatch(member.clone(), Patch::Before),
                 Fault::Alarm(member),
             ]);
         }
@@ -137,12 +162,12 @@ impl World {
                 self.names(kind).into_iter().map(|named| Fault::Touch(kind.as_str().to_owned(), named));
             faults.extend(touched);
         }
-        for kind in [Kind::Service, Kind::Budget] {
+        for kind in [Kind::Service, Kind::Budget, Kind::Secret] {
             let gone =
                 self.names(kind).into_iter().map(|named| Fault::Remove(kind.as_str().to_owned(), named));
             faults.extend(gone);
         }
-        faults.extend([Fault::LoseStatus, Fault::OldList]);
+        faults.extend([Fault::LoseStatus, Fault::OldList, Fault::Expired]);
         if self.reckless {
             faults.extend(self.names(Kind::Pod).into_iter().map(Fault::Swap));
             faults.extend(self.whims().into_iter().map(Fault::Whim));
@@ -196,6 +221,32 @@ impl World {
                 self.operator = Operator { stale: Some(view), ..Operator::default() };
                 true
             }
+            Fault::TwoLead | Fault::Paused => {
+                let free = self.rival.is_none() && matches!(self.operator.at, At::Within(_));
+                if free {
+                    let before = std::mem::take(&mut self.operator);
+                    self.rival = Some(Rival::of(before, *fault == Fault::Paused));
+                }
+                free
+            }
+            Fault::Expired => {
+                let mut any = false;
+                for at in self.etcd.processes().map(|(at, _)| at.to_owned()).collect::<Vec<_>>() {
+                    let process = self.etcd.process_mut(&at).filter(|process| !process.cut);
+                    any |= process.map(|process| process.cut = true).is_some();
+                }
+                any
+            }
+            Fault::OtherPatch(member, patch) => {
+                let at = self.process_of(member);
+                let Some(process) = at.and_then(|at| self.etcd.process_mut(&at)) else { return false };
+                let called = &mut process.launch.version;
+                let other = match patch {
+                    Patch::Next => called.patch.checked_add(1),
+                    Patch::Before => called.patch.checked_sub(1),
+                };
+                other.map(|other| called.patch = other).is_some()
+            }
             Fault::KillPod(member) => self.kill_pod(member),
             Fault::KillProcess(member) => self.kill_process(member),
             Fault::Slow(member) => {
@@ -221,7 +272,7 @@ impl World {
             Fault::Touch(kind, named) => self.touch(kind, named),
             Fault::Remove(kind, named) => {
                 let Some(kind) = kind_called(kind) else { return false };
-                let object = self.store.shared(&key(kind, &self.at, named));
+                let object = self.object(kind, named);
                 object.is_some_and(|object| delete(&self.store, kind, &object, Some(0)))
             }
             Fault::LoseStatus => {
@@ -258,6 +309,10 @@ impl World {
             | Fault::Cut(_)
             | Fault::Lag(_)
             | Fault::Alarm(_)
+            | Fault::TwoLead
+            | Fault::Paused
+            | Fault::Expired
+            | Fault::OtherPatch(..)
             | Fault::Touch(..)
             | Fault::Remove(..)
             | Fault::OldList
@@ -311,7 +366,7 @@ impl World {
     }
 
     fn pod(&self, member: &str) -> Option<Arc<Value>> {
-        self.store.shared(&key(Kind::Pod, &self.at, member))
+        self.object(Kind::Pod, member)
     }
 
     fn process_of(&self, member: &str) -> Option<String> {
@@ -351,7 +406,7 @@ impl World {
     }
 
     fn lose_volume(&mut self, member: &str) -> bool {
-        let Some(volume) = self.store.shared(&key(Kind::Volume, &self.at, member)) else { return false };
+        let Some(volume) = self.object(Kind::Volume, member) else { return false };
         if self.faults.stuck.contains(member) {
             return false;
         }
@@ -398,65 +453,7 @@ impl World {
             }
             Ok(new)
         });
-        touched.is_ok()
-            && !self.store.shared(&key(kind, &self.at, named)).is_some_and(|object| deleting(&object))
-    }
-}
-
-impl Fault {
-    /// Its kind, for counting.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Self::Crash => "crash",
-            Self::Fate(fate) => fate.as_str(),
-            Self::Stale(..) => "stale view",
-            Self::TimeTravel(..) => "time travel",
-            Self::KillPod(_) => "kill Pod",
-            Self::KillProcess(_) => "kill etcd",
-            Self::Slow(_) => "slow Pod",
-            Self::LoseNode(_) => "lose node",
-            Self::Cut(_) => "partition",
-            Self::Lag(_) => "lagging member",
-            Self::LoseVolume(_) => "lose volume",
-            Self::Wipe(_) => "wipe volume",
-            Self::Alarm(_) => "alarm",
-            Self::Touch(..) => "touch object",
-            Self::Remove(..) => "remove object",
-            Self::LoseStatus => "lose status",
-            Self::Swap(_) => "swap data",
-            Self::OldList => "old list",
-            Self::Whim(whim) => whim.kind(),
-        }
-    }
-}
-
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Crash => f.write_str("the operator dies and starts anew"),
-            Self::Fate(fate) => write!(f, "the next request: {}", fate.as_str()),
-            Self::Stale(kind, back) => {
-                write!(f, "the operator sees every {kind} as it was {back} changes ago")
-            }
-            Self::TimeTravel(kind, back) => {
-                write!(f, "the operator starts anew and sees every {kind} as it was {back} changes ago")
-            }
-            Self::KillPod(member) => write!(f, "Pod {member} is gone"),
-            Self::KillProcess(member) => write!(f, "etcd dies in {member}"),
-            Self::Slow(member) => write!(f, "Pod {member} does not start for long"),
-            Self::LoseNode(member) => write!(f, "the node of {member} is gone from sight"),
-            Self::Cut(member) => write!(f, "{member} and its peers do not reach each other"),
-            Self::Lag(member) => write!(f, "{member} takes no new entries"),
-            Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
-            Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts over"),
-            Self::Alarm(member) => write!(f, "{member} reports an alarm"),
-            Self::Touch(kind, named) => write!(f, "somebody changes {kind} {named}"),
-            Self::Remove(kind, named) => write!(f, "somebody deletes {kind} {named}"),
-            Self::LoseStatus => f.write_str("the status of the cluster is gone"),
-            Self::Swap(member) => write!(f, "the data of {member} are exchanged for another cluster's"),
-            Self::OldList => f.write_str("the operator is served a member list of long ago"),
-            Self::Whim(whim) => write!(f, "the planner proposes to {whim}"),
-        }
+        touched.is_ok() && !self.object(kind, named).is_some_and(|object| deleting(&object))
     }
 }
 

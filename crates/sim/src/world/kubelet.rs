@@ -158,6 +158,9 @@ impl World {
             if self.pods.contains_key(uid(&pod)) || deleting(&pod) || slow {
                 continue;
             }
+            if !self.secrets_are_there(&pod) {
+                continue;
+            }
             let Some(dir) = self.volume_of(&pod) else { continue };
             // A volume is mounted by one Pod at a time.
             if self.pods.values().any(|other| other.dir == dir) {
@@ -284,6 +287,12 @@ impl World {
         })
     }
 
+    /// Without one of the Secrets that it mounts no container of a Pod is made.
+    fn secrets_are_there(&self, pod: &Value) -> bool {
+        let mut mounted = items(pod, "/spec/volumes").iter().map(|volume| text(volume, "/secret/secretName"));
+        mounted.all(|secret| secret.is_empty() || self.object(Kind::Secret, secret).is_some())
+    }
+
     /// What names the volume of a Pod, if it can be mounted.
     fn volume_of(&self, pod: &Value) -> Option<String> {
         let data = items(pod, "/spec/volumes").iter().find(|volume| volume["name"] == "data")?;
@@ -340,15 +349,12 @@ impl World {
 
 /// What is in an image that people name themselves is their word.
 fn says_its_version(pod: &Value) -> bool {
-    let containers = items(pod, "/spec/containers");
-    let etcd = containers.iter().find(|container| container["name"] == ETCD);
-    etcd.is_some_and(|etcd| text(etcd, "/image").starts_with(DEFAULT_IMAGE_REGISTRY))
+    etcd_in(pod).is_some_and(|etcd| text(etcd, "/image").starts_with(DEFAULT_IMAGE_REGISTRY))
 }
 
 /// etcd's flags in a Pod's manifest.
 fn launch(pod: &Value, dir: &str) -> Launch {
-    let containers = items(pod, "/spec/containers");
-    let etcd = containers.iter().find(|container| container["name"] == ETCD);
+    let etcd = etcd_in(pod);
     let args = flags(etcd);
     let arg = |flag: &str| args.get(flag).cloned().unwrap_or_default();
     let peers = arg("--initial-cluster");
@@ -364,6 +370,10 @@ fn launch(pod: &Value, dir: &str) -> Launch {
             .and_then(|etcd| version_of_image(text(etcd, "/image")))
             .unwrap_or(quorate_model::Version::new(0, 0, 0)),
     }
+}
+
+fn etcd_in(pod: &Value) -> Option<&Value> {
+    items(pod, "/spec/containers").iter().find(|container| container["name"] == ETCD)
 }
 
 fn flags(container: Option<&Value>) -> BTreeMap<String, String> {

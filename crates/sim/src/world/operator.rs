@@ -19,7 +19,8 @@ use quorate_planner::safety::mutants;
 use serde_json::Value;
 
 use super::World;
-use super::objects::{Objects, Overlay, Own, key};
+use super::objects::{Objects, Overlay, Own};
+use super::rival::Leads;
 use super::whim::Whim;
 use super::wire::{Call, Fate, Outcome};
 use crate::etcd::Failed;
@@ -46,6 +47,8 @@ pub struct Operator {
     pub old_list: bool,
     /// What it saw when it last could do nothing more.
     pub rested_on: Option<u64>,
+    /// Whether it holds the lease.
+    pub leads: Leads,
 }
 
 /// Where the operator is.
@@ -182,7 +185,11 @@ impl World {
         let effect = pass.plan.effects[pass.next].clone();
         self.covered.insert((effect.step(), self.fate.as_str()));
         self.oracle.effect(&pass.snapshot, &pass.plan, &effect, &pass.truth);
-        self.judge_intent(&pass.plan, &effect);
+        match self.operator.leads {
+            Leads::Now => self.judge_intent(&pass.plan, &effect),
+            // What stood when it began its pass.
+            Leads::NoMore => {}
+        }
         let done = self.carry_out(&mut pass, &effect);
         let told = format!("{}: {effect}{}", effect.step(), if done { "" } else { " - not done" });
         pass.next += 1;
@@ -248,7 +255,7 @@ impl World {
                 true
             }
             // By us, if an earlier reply was lost or the view is old; else by somebody.
-            Outcome::Exists if creates => match self.store.shared(&key(kind, &self.at, &named)) {
+            Outcome::Exists if creates => match self.object(kind, &named) {
                 Some(there) if self.is_ours(kind, &there, seen) => {
                     self.note(kind, Own::Stands(there), named);
                     true
@@ -337,7 +344,7 @@ impl World {
         let uid = self.cluster_uid();
         for object in names {
             let Some((kind, named)) = parse_object(&object) else { continue };
-            let there = self.store.shared(&key(kind, &self.at, &named));
+            let there = self.object(kind, &named);
             let foreign = there.is_some_and(|there| {
                 let mut owners =
                     items(&there, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
@@ -355,15 +362,15 @@ impl World {
     }
 
     fn read_again(&mut self, kind: Kind, named: &str) {
-        if let Some(object) = self.store.shared(&key(kind, &self.at, named)) {
+        if let Some(object) = self.object(kind, named) {
             self.note(kind, Own::Stands(object), named.to_owned());
         }
     }
 
     /// Every member for itself, then one of them for the list by quorum: the leader, else a voter that follows one.
     fn look(&self, seen: &Snapshot) -> Etcd {
-        let asked = seen.pods.iter().filter(|(_, pod)| pod.ip.is_some() && !pod.finished);
-        let answers: BTreeMap<MemberName, Answer> = asked
+        let answers: BTreeMap<MemberName, Answer> = seen
+            .can_answer()
             .map(|(member, pod)| (member.clone(), Answer { at: self.now, said: self.ask(pod) }))
             .collect();
         let said =
