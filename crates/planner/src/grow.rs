@@ -1,6 +1,6 @@
 //! Growth by one. G1 latch the name; G2 volume; G3 MemberAdd as learner; G4 Pod, `existing`, with the list as its
-//! initial cluster; G5 wait until it is started and in sync, and mark its Pod; G6 promote. Every step looks at what is there, so a crash
-//! after any of them is taken up where it was left. A learner without progress is rolled back.
+//! initial cluster; G5 wait until it is started and in sync, and mark its Pod; G6 promote. Every step looks at what is
+//! there, so a crash after any of them is taken up where it was left. A learner without progress is rolled back.
 
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use quorate_model::record::{Leaving, Stage};
