@@ -56,11 +56,11 @@ pub fn outside(mut command: Command) -> Command {
     command
 }
 
-/// Builds one of the workspace's programs, silent unless it takes long. Named with the packages and features that the tests
-/// are built with, since Cargo gives a dependency the features that all of them ask for: so it is built once for all.
-pub fn build(program: &str) -> Result<()> {
+/// Builds a program of a package of the workspace, silently. Cargo gives a dependency the features that all named packages
+/// ask for: with these it has those that the tests want, and is built once for all.
+pub fn build(package: &str, program: &str) -> Result<()> {
     let mut build = cargo();
-    build.args(["build", "--quiet", "--package", "quorate", "--package", "xtask"]);
+    build.args(["build", "--quiet", "--package", package, "--package", "quorate", "--package", "xtask"]);
     build.args(["--features", TEST_FEATURES, "--bin", program]);
     run(build.current_dir(repo::root()))
 }

@@ -46,7 +46,7 @@ pub fn drift() -> Result<Vec<String>> {
 }
 
 fn wanted() -> Result<BTreeMap<PathBuf, String>> {
-    children::build("quorate")?;
+    children::build("quorate", "quorate")?;
     files_of(&children::output(Command::new(repo::quorate()).arg("crds"))?)
 }
 

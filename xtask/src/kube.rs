@@ -47,7 +47,7 @@ fn command(up: bool) -> Result<Command> {
         tools::build(tools::Set::Etcd)?;
         tools::build(tools::Set::Kubernetes)?;
     }
-    children::build("kube")?;
+    children::build("xtask", "kube")?;
     let mut kube = Command::new(program());
     kube.env("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()).env("QUORATE_TARGET_DIR", repo::target());
     Ok(kube)

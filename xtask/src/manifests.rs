@@ -205,7 +205,7 @@ fn plain(rendered: &str) -> String {
 
 /// The help of `quorate operator`.
 fn flags_of_the_operator() -> Result<String> {
-    children::build("quorate")?;
+    children::build("quorate", "quorate")?;
     children::output(Command::new(repo::quorate()).args(["operator", "--help"]))
 }
 

@@ -10,7 +10,7 @@ use crate::{children, repo, tools};
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
-    children::build("quorate")?;
+    children::build("quorate", "quorate")?;
     let mut playground = Command::new(repo::quorate());
     playground.arg("playground").args(args);
     // A call such as `status` or `down` starts no etcd.

@@ -8,9 +8,7 @@ use crate::{children, repo};
 
 /// Builds it and becomes it; does not return when that succeeds.
 pub fn call(args: &[&str]) -> Result<()> {
-    let mut build = children::cargo();
-    build.args(["build", "--quiet", "--package", "quorate-sim", "--bin", "sim"]);
-    children::run(build.current_dir(repo::root()))?;
+    children::build("quorate-sim", "sim")?;
     let mut sim = std::process::Command::new(repo::target().join("debug/sim"));
     Err(sim.args(args).exec()).with_context(|| format!("cannot run {sim:?}"))
 }

@@ -150,6 +150,10 @@ impl<'a> Draft<'a> {
         self.seen.listed(&self.record, member, self.now)
     }
 
+    pub(crate) fn is_listed_voter(&self, member: &MemberName) -> bool {
+        self.listed(member).is_some_and(|listed| !listed.is_learner)
+    }
+
     pub(crate) fn member_of(&self, listed: &Listed) -> Option<MemberName> {
         self.seen.member_of(&self.record, listed)
     }

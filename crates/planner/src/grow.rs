@@ -51,7 +51,7 @@ fn reason_to_roll_back(
     since: quorate_model::Instant,
 ) -> Option<Waiting> {
     let target = draft.record.target.as_ref()?;
-    if draft.listed(name).is_some_and(|listed| !listed.is_learner) {
+    if draft.is_listed_voter(name) {
         return None;
     }
     if draft.lost_its_volume(name) {

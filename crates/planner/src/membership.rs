@@ -46,8 +46,8 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     }
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
     // One in memory whose data went before it was heard can say nothing any more: it is replaced as the voter it may be.
-    let unheard = draft.record.is_in_memory() && replace::is_lost(draft, name);
-    let promoted = !listed.is_learner && (unheard || draft.said(name).is_some_and(|said| !said.is_learner));
+    let unheard = || draft.record.is_in_memory() && replace::is_lost(draft, name);
+    let promoted = !listed.is_learner && (draft.said(name).is_some_and(|said| !said.is_learner) || unheard());
     if member.stage == Stage::Joining && promoted {
         draft.enter(Step::G6, name, Stage::Voter);
     }

@@ -58,16 +58,15 @@ pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
 
 /// A member that is to leave is still needed for as long as etcd counts it.
 fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
-    match draft.record.members.get(member).map(|member| member.stage) {
+    let recorded = draft.record.members.get(member);
+    let is_known = recorded.is_some_and(|member| member.id.is_some());
+    match recorded.map(|member| member.stage) {
         Some(Stage::Voter) => true,
         Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none() || draft.listed(member).is_some(),
         // Its Pod is its own protocol's business (G4). But its promotion may have been done and not been seen, and then it
         // takes this very member to have a quorum again.
-        Some(stage @ (Stage::Joining | Stage::Leaving(Leaving::RolledBack))) => {
-            let known = draft.record.members.get(member).is_some_and(|member| member.id.is_some());
-            let promoted = draft.listed(member).is_some_and(|listed| !listed.is_learner);
-            known && (draft.via().is_none() || (promoted && stage == Stage::Joining))
-        }
+        Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.is_listed_voter(member)),
+        Some(Stage::Leaving(Leaving::RolledBack)) => is_known && draft.via().is_none(),
         // A seed's Pod is bootstrap's business.
         Some(Stage::Leaving(Leaving::Lost | Leaving::Stray | Leaving::Removed) | Stage::Seed) | None => false,
     }

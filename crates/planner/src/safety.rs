@@ -162,7 +162,7 @@ fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Ju
     }
 }
 
-/// Only of a voter: the mark is for ever, and makes an empty volume a loss.
+/// Only of a voter, or of a learner that answers: the mark is for ever, and makes an empty volume a loss.
 fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     let has_data = match recorded(scene, member)?.stage {
         Stage::Voter => true,

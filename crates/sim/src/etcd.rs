@@ -130,6 +130,11 @@ impl Etcd {
         self.processes.get_mut(at)
     }
 
+    /// All processes, to do something to them.
+    pub fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
+        self.processes.values_mut()
+    }
+
     /// All processes.
     pub fn processes(&self) -> impl Iterator<Item = (&str, &Process)> {
         self.processes.iter().map(|(at, process)| (at.as_str(), process))

@@ -24,7 +24,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_localkube::controllers::map_selects;
 use quorate_localkube::fields::{deleting, name, text, uid};
 use quorate_localkube::store::{Change, Clock, Part, Uids};
-use quorate_localkube::{ResourceKey, Store};
+use quorate_localkube::{ObjectKey, ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
 use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
 use serde::Deserialize;
@@ -38,7 +38,7 @@ use kubelet::{Running, Stamp};
 pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
 use operator::{At, Operator};
-use rival::{Rival, Wakes};
+use rival::{Rival, Turn};
 use wire::{Call, Fate, Outcome};
 
 /// How far the clock is put forward when all is at rest and the goal is not reached: past etcd's health interval, and past
@@ -319,10 +319,11 @@ impl World {
         for call in &self.late {
             call.words().hash(&mut hasher);
         }
-        self.hash_operator(&self.operator, &mut hasher);
-        if let Some(Rival { operator, wakes }) = &self.rival {
-            wakes.hash(&mut hasher);
-            self.hash_operator(operator, &mut hasher);
+        let sight = self.sight();
+        self.hash_operator(&self.operator, sight, &mut hasher);
+        if let Some(Rival { operator, turn }) = &self.rival {
+            turn.hash(&mut hasher);
+            self.hash_operator(operator, sight, &mut hasher);
         }
         if let Some((kind, version)) = self.operator.stale {
             (kind, self.store.version() - version).hash(&mut hasher);
@@ -332,12 +333,12 @@ impl World {
         hasher.finish()
     }
 
-    fn hash_operator(&self, operator: &Operator, hasher: &mut impl Hasher) {
+    fn hash_operator(&self, operator: &Operator, sight: u64, hasher: &mut impl Hasher) {
         match &operator.at {
-            At::Between => (0, operator.rested_on == Some(self.sight())).hash(hasher),
+            At::Between => (0, operator.rested_on == Some(sight)).hash(hasher),
             At::Within(pass) => {
                 // Whether the pass has moved anything so far decides on whether there will be another at once.
-                (self.sight() == self.began_on, operator.troubled).hash(hasher);
+                (sight == self.began_on, operator.troubled).hash(hasher);
                 // What is left to do; versions in it differ from path to path and name what the store holds.
                 let left = pass.plan.effects.iter().skip(pass.next);
                 (1, left.map(ToString::to_string).collect::<Vec<_>>()).hash(hasher);
@@ -362,14 +363,15 @@ impl World {
 
     /// Late requests arrive, standing faults end, time passes; `None` if none of it helps any more.
     fn wait(&mut self) -> Option<String> {
-        if self.rival.as_ref().is_some_and(|rival| rival.wakes != Wakes::AtRest) {
+        if self.rival.as_ref().is_some_and(|rival| rival.turn != Turn::WhenAllRests) {
             return Some("the operator that leads has nothing to do".to_owned());
         }
         if !self.late.is_empty() {
             let call = self.late.remove(0);
             let told = format!("a request from long ago arrives: {}", call.words());
+            let outcome = self.deliver(&call);
             if let (Call::Kube(Write { kind: Kind::Volume, .. }), Outcome::Done(Some(volume))) =
-                (&call, self.deliver(&call))
+                (&call, outcome)
             {
                 self.oracle.came_late(uid(&volume));
             }
@@ -408,11 +410,16 @@ impl World {
         self.operator.rested_on = None;
     }
 
-    fn change_spec(&self, change: impl Fn(&mut Value)) -> Result<(), String> {
+    fn change_spec(&self, change: impl FnOnce(&mut Value)) -> Result<(), String> {
         let key = key(Kind::Cluster, &self.at, &self.at.name);
-        let changed = self.store.modify(&key, Part::Main, false, |old| {
+        self.change(&key, Part::Main, |cluster| change(&mut cluster["spec"]))
+    }
+
+    /// Changes a part of an object, if the API server lets it.
+    fn change(&self, key: &ObjectKey, part: Part, change: impl FnOnce(&mut Value)) -> Result<(), String> {
+        let changed = self.store.modify(key, part, false, |old| {
             let mut new = old.clone();
-            change(&mut new["spec"]);
+            change(&mut new);
             Ok(new)
         });
         changed.map(drop).map_err(|error| error.message)

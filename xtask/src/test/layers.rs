@@ -60,7 +60,7 @@ pub fn etcd(until: Instant) -> Result<Verdict> {
 /// The binaries the tests start.
 fn set_up() -> Result<()> {
     tools::build_missing()?;
-    children::build("quorate")
+    children::build("quorate", "quorate")
 }
 
 /// Runs the tests of one profile, with these variables in their environment. What they left running, which is a failure even where they all passed.

@@ -3,7 +3,6 @@
 mod words;
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use quorate_localkube::fields::{deleting, name, uid};
 use quorate_localkube::store::{DeleteOptions, Part};
@@ -17,7 +16,7 @@ use super::World;
 use super::kubelet::delete;
 use super::objects::{KINDS, key, resource};
 use super::operator::{At, Operator};
-use super::rival::Rival;
+use super::rival::Turn;
 use super::whim::Whim;
 use super::wire::Fate;
 use crate::etcd::State;
@@ -221,21 +220,11 @@ impl World {
                 self.operator = Operator { stale: Some(view), ..Operator::default() };
                 true
             }
-            Fault::TwoLead | Fault::Paused => {
-                let free = self.rival.is_none() && matches!(self.operator.at, At::Within(_));
-                if free {
-                    let before = std::mem::take(&mut self.operator);
-                    self.rival = Some(Rival::of(before, *fault == Fault::Paused));
-                }
-                free
-            }
+            Fault::TwoLead => self.depose(Turn::Leaders),
+            Fault::Paused => self.depose(Turn::WhenAllRests),
             Fault::Expired => {
-                let mut any = false;
-                for at in self.etcd.processes().map(|(at, _)| at.to_owned()).collect::<Vec<_>>() {
-                    let process = self.etcd.process_mut(&at).filter(|process| !process.cut);
-                    any |= process.map(|process| process.cut = true).is_some();
-                }
-                any
+                let reached = self.etcd.processes_mut().filter(|process| !process.cut);
+                reached.map(|process| process.cut = true).count() > 0
             }
             Fault::OtherPatch(member, patch) => {
                 let at = self.process_of(member);
@@ -250,7 +239,8 @@ impl World {
             Fault::KillPod(member) => self.kill_pod(member),
             Fault::KillProcess(member) => self.kill_process(member),
             Fault::Slow(member) => {
-                let waits = self.pod(member).is_some_and(|pod| !self.pods.contains_key(uid(&pod)));
+                let waits =
+                    self.object(Kind::Pod, member).is_some_and(|pod| !self.pods.contains_key(uid(&pod)));
                 waits && self.faults.slow.insert(member.clone())
             }
             Fault::LoseNode(member) => self.cut(member) && self.faults.stuck.insert(member.clone()),
@@ -277,13 +267,11 @@ impl World {
             }
             Fault::LoseStatus => {
                 let key = key(Kind::Cluster, &self.at, &self.at.name);
-                let had = self.store.shared(&key).is_some_and(|cluster| cluster["status"].is_object());
-                let lost = self.store.modify(&key, Part::Status, false, |old| {
-                    let mut new = old.clone();
-                    if let Some(fields) = new.as_object_mut() {
-                        fields.remove("status");
-                    }
-                    Ok(new)
+                let had = self
+                    .object(Kind::Cluster, &self.at.name)
+                    .is_some_and(|cluster| cluster["status"].is_object());
+                let lost = self.change(&key, Part::Status, |cluster| {
+                    cluster.as_object_mut().and_then(|fields| fields.remove("status"));
                 });
                 self.faults.forgotten |= had && lost.is_ok();
                 self.oracle.forget_names();
@@ -335,17 +323,9 @@ impl World {
             }
             return Some(format!("the alarm of {member} is cleared"));
         }
-        let hindered: Vec<String> = self
-            .etcd
-            .processes()
-            .filter(|(_, process)| process.cut || process.lags)
-            .map(|(at, _)| at.to_owned())
-            .collect();
-        let at = hindered.first()?;
-        let process = self.etcd.process_mut(at)?;
-        (process.cut, process.lags) = (false, false);
-        let member = process.launch.name.clone();
-        process.since = self.now;
+        let process = self.etcd.processes_mut().find(|process| process.cut || process.lags)?;
+        (process.cut, process.lags, process.since) = (false, false, self.now);
+        let member = &process.launch.name;
         Some(format!("{member} and its peers reach each other again"))
     }
 
@@ -365,10 +345,6 @@ impl World {
         Some((kind, changes.get(place)?.version - 1))
     }
 
-    fn pod(&self, member: &str) -> Option<Arc<Value>> {
-        self.object(Kind::Pod, member)
-    }
-
     fn process_of(&self, member: &str) -> Option<String> {
         let (at, _) =
             self.pods.iter().find(|(at, pod)| pod.member == member && self.etcd.process(at).is_some())?;
@@ -379,7 +355,7 @@ impl World {
         if self.faults.stuck.contains(member) {
             return false;
         }
-        let Some(pod) = self.pod(member) else { return false };
+        let Some(pod) = self.object(Kind::Pod, member) else { return false };
         if self.pods.get(uid(&pod)).is_some_and(|running| running.dir.starts_with("memory of")) {
             self.faults.destroyed.insert(member.to_owned());
         }
@@ -442,16 +418,12 @@ impl World {
 
     fn touch(&mut self, kind: &str, named: &str) -> bool {
         let Some(kind) = kind_called(kind) else { return false };
-        let touched = self.store.modify(&key(kind, &self.at, named), Part::Main, false, |old| {
-            let mut new = old.clone();
-            match kind {
-                Kind::Service => new["spec"]["publishNotReadyAddresses"] = Value::Bool(false),
-                Kind::Budget => new["spec"]["minAvailable"] = Value::from(0),
-                Kind::Pod | Kind::Cluster | Kind::Volume | Kind::Secret => {
-                    new["metadata"]["labels"]["example.org/touched"] = Value::from("yes");
-                }
+        let touched = self.change(&key(kind, &self.at, named), Part::Main, |object| match kind {
+            Kind::Service => object["spec"]["publishNotReadyAddresses"] = Value::Bool(false),
+            Kind::Budget => object["spec"]["minAvailable"] = Value::from(0),
+            Kind::Pod | Kind::Cluster | Kind::Volume | Kind::Secret => {
+                object["metadata"]["labels"]["example.org/touched"] = Value::from("yes");
             }
-            Ok(new)
         });
         touched.is_ok() && !self.object(kind, named).is_some_and(|object| deleting(&object))
     }

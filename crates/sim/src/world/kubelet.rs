@@ -110,12 +110,8 @@ impl World {
             }
             let key =
                 ObjectKey::new(resource(Kind::Volume), text(&volume, "/metadata/namespace"), name(&volume));
-            let freed = self.store.modify(&key, Part::Main, false, |old| {
-                let mut new = old.clone();
-                if let Some(metadata) = new["metadata"].as_object_mut() {
-                    metadata.remove("finalizers");
-                }
-                Ok(new)
+            let freed = self.change(&key, Part::Main, |volume| {
+                volume["metadata"].as_object_mut().and_then(|metadata| metadata.remove("finalizers"));
             });
             any |= freed.is_ok();
         }
@@ -240,12 +236,7 @@ impl World {
             let bind = quorate_localkube::controllers::Action::Bind { pod: Value::clone(pod), node };
             let _ = bind.apply(&self.store);
         }
-        let written = self.store.modify(&key, Part::Status, false, |old| {
-            let mut new = old.clone();
-            new["status"] = status.clone();
-            Ok(new)
-        });
-        written.is_ok()
+        self.change(&key, Part::Status, |pod| pod["status"] = status.clone()).is_ok()
     }
 
     fn status_of(&self, at: &str, running: &Running) -> Value {

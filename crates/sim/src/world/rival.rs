@@ -1,5 +1,7 @@
 //! F13: the operator that led before, in the middle of its last pass, which does not know that another one leads by now.
 
+use std::mem;
+
 use super::World;
 use super::operator::{At, Operator};
 
@@ -18,52 +20,54 @@ pub enum Leads {
 pub struct Rival {
     /// It.
     pub operator: Operator,
-    /// When it goes on.
-    pub wakes: Wakes,
+    /// Whose turn it is.
+    pub turn: Turn,
 }
 
-/// When the operator that led before goes on.
+/// Whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Wakes {
-    /// In turns with the one that leads; here, with its next step.
-    AtOnce,
-    /// As the other, when the one that leads has taken a step.
-    InTurns,
-    /// When all else has come to rest.
-    AtRest,
-}
-
-impl Rival {
-    /// Made of the one that led until now, which goes on at once or was stopped.
-    pub fn of(operator: Operator, stopped: bool) -> Self {
-        let wakes = if stopped { Wakes::AtRest } else { Wakes::AtOnce };
-        Self { operator: Operator { leads: Leads::NoMore, ..operator }, wakes }
-    }
+pub enum Turn {
+    /// That of the one that leads, then its own.
+    Leaders,
+    /// Its own.
+    Own,
+    /// It is stopped, and goes on when all else has come to rest.
+    WhenAllRests,
 }
 
 impl World {
+    /// Another one leads from now on. `false` if there were two already, or it would notice before it does anything.
+    pub fn depose(&mut self, turn: Turn) -> bool {
+        let free = self.rival.is_none() && matches!(self.operator.at, At::Within(_));
+        if free {
+            let operator = Operator { leads: Leads::NoMore, ..mem::take(&mut self.operator) };
+            self.rival = Some(Rival { operator, turn });
+        }
+        free
+    }
+
     /// The one that led before takes a step, if it is its turn; in words.
     pub fn rival_operates(&mut self) -> Option<String> {
-        let Rival { operator, wakes } = self.rival.take()?;
-        match wakes {
-            Wakes::AtRest => self.rival = Some(Rival { operator, wakes }),
-            Wakes::AtOnce => self.rival = Some(Rival { operator, wakes: Wakes::InTurns }),
-            Wakes::InTurns => {
-                let leader = std::mem::replace(&mut self.operator, operator);
-                let told = self.operate();
-                let operator = std::mem::replace(&mut self.operator, leader);
-                if matches!(operator.at, At::Within(_)) {
-                    self.rival = Some(Rival { operator, wakes: Wakes::AtOnce });
-                }
-                return Some(format!("the operator that led before: {told}"));
+        let rival = self.rival.as_mut()?;
+        match rival.turn {
+            Turn::WhenAllRests => return None,
+            Turn::Leaders => {
+                rival.turn = Turn::Own;
+                return None;
             }
+            Turn::Own => rival.turn = Turn::Leaders,
         }
-        None
+        let mut rival = self.rival.take()?;
+        mem::swap(&mut self.operator, &mut rival.operator);
+        let told = self.operate();
+        mem::swap(&mut self.operator, &mut rival.operator);
+        self.rival = Some(rival).filter(|rival| matches!(rival.operator.at, At::Within(_)));
+        Some(format!("the operator that led before: {told}"))
     }
 
     /// The one that led before goes on, if it was stopped.
     pub fn wake_rival(&mut self) -> bool {
-        let asleep = self.rival.as_mut().filter(|rival| rival.wakes == Wakes::AtRest);
-        asleep.map(|rival| rival.wakes = Wakes::InTurns).is_some()
+        let stopped = self.rival.as_mut().filter(|rival| rival.turn == Turn::WhenAllRests);
+        stopped.map(|rival| rival.turn = Turn::Own).is_some()
     }
 }

@@ -19,7 +19,7 @@ pub fn check() -> Result<Vec<String>> {
         .flat_map(|(number, line)| commands_in(line).into_iter().map(move |words| (*number, words)))
         .collect();
     ensure!(!commands.is_empty(), "{FILE} tells no command of ours");
-    children::build("quorate")?;
+    children::build("quorate", "quorate")?;
     let mut faults = Vec::new();
     for (number, words) in commands {
         if let Some(fault) = fault(&words) {
