@@ -3,7 +3,7 @@
 
 use anyhow::{Context, Result};
 
-use crate::{children, repo, tools};
+use crate::{cargo, children, repo, tools};
 
 /// Builds what is measured, optimised as in the image, and runs the measurement. On Kubernetes that is the image itself,
 /// and the program finds out what of it is missing.
@@ -11,10 +11,10 @@ pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
     if !args.iter().any(|arg| arg == "--kube") {
         children::run(
-            children::cargo().args(["build", "--release", "--package", "quorate"]).current_dir(repo::root()),
+            cargo::command().args(["build", "--release", "--package", "quorate"]).current_dir(repo::root()),
         )?;
     }
-    let mut bench = children::cargo();
+    let mut bench = cargo::command();
     bench
         .args(["run", "--quiet", "--package", "xtask", "--features", "bench", "--bin", "bench", "--"])
         .args(args);

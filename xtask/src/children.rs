@@ -14,11 +14,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::repo;
-
-/// What is not built by default, and has tests: the program of `cargo xtask kube`.
-pub const TEST_FEATURES: &str = "xtask/kube";
-
 const MARK: &str = "QUORATE_XTASK_RUN";
 
 /// How long what a child started may take to end after it.
@@ -32,37 +27,6 @@ pub struct End {
     pub stderr: String,
     /// What was still running afterwards, and was ended.
     pub left: Vec<String>,
-}
-
-/// Cargo itself.
-pub fn cargo() -> Command {
-    let cargo = std::env::var_os("CARGO");
-    outside(Command::new(cargo.as_deref().unwrap_or_else(|| OsStr::new("cargo"))))
-}
-
-/// What runs Cargo, without what `cargo run` told us of our own package. Build scripts watch such variables (ring's does), and
-/// all that builds on them is built anew when a Cargo that has them and one that has not come in turns.
-pub fn outside(mut command: Command) -> Command {
-    for (name, _) in std::env::vars_os() {
-        let told = name.to_str().is_some_and(|name| {
-            name.starts_with("CARGO_PKG_")
-                || name.starts_with("CARGO_MANIFEST_")
-                || name == "CARGO_CRATE_NAME"
-        });
-        if told {
-            command.env_remove(name);
-        }
-    }
-    command
-}
-
-/// Builds a program of a package of the workspace, silently. Cargo gives a dependency the features that all named packages
-/// ask for: with these it has those that the tests want, and is built once for all.
-pub fn build(package: &str, program: &str) -> Result<()> {
-    let mut build = cargo();
-    build.args(["build", "--quiet", "--package", package, "--package", "quorate", "--package", "xtask"]);
-    build.args(["--features", TEST_FEATURES, "--bin", program]);
-    run(build.current_dir(repo::root()))
 }
 
 /// Runs it with our own output; fails if it fails.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{children, repo};
+use crate::{cargo, children, repo};
 
 /// Where the files are.
 const FOLDER: &str = "config/crd";
@@ -46,7 +46,7 @@ pub fn drift() -> Result<Vec<String>> {
 }
 
 fn wanted() -> Result<BTreeMap<PathBuf, String>> {
-    children::build("quorate", "quorate")?;
+    cargo::build("quorate", "quorate")?;
     files_of(&children::output(Command::new(repo::quorate()).arg("crds"))?)
 }
 

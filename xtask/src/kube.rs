@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{children, repo, tools};
+use crate::{cargo, children, repo, tools};
 
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
@@ -47,7 +47,7 @@ fn command(up: bool) -> Result<Command> {
         tools::build(tools::Set::Etcd)?;
         tools::build(tools::Set::Kubernetes)?;
     }
-    children::build("xtask", "kube")?;
+    cargo::build("xtask", "kube")?;
     let mut kube = Command::new(program());
     kube.env("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()).env("QUORATE_TARGET_DIR", repo::target());
     Ok(kube)

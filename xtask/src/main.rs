@@ -1,6 +1,7 @@
 //! The commands of this repository. `cargo xtask` alone lists them.
 
 mod bench;
+mod cargo;
 mod children;
 mod crds;
 mod go;

@@ -11,7 +11,7 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{children, image, repo};
+use crate::{cargo, children, image, repo};
 
 pub use judge::documents;
 
@@ -205,7 +205,7 @@ fn plain(rendered: &str) -> String {
 
 /// The help of `quorate operator`.
 fn flags_of_the_operator() -> Result<String> {
-    children::build("quorate", "quorate")?;
+    cargo::build("quorate", "quorate")?;
     children::output(Command::new(repo::quorate()).args(["operator", "--help"]))
 }
 

@@ -5,12 +5,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{children, repo, tools};
+use crate::{cargo, repo, tools};
 
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
-    children::build("quorate", "quorate")?;
+    cargo::build("quorate", "quorate")?;
     let mut playground = Command::new(repo::quorate());
     playground.arg("playground").args(args);
     // A call such as `status` or `down` starts no etcd.

@@ -4,11 +4,11 @@ use std::os::unix::process::CommandExt;
 
 use anyhow::{Context, Result};
 
-use crate::{children, repo};
+use crate::{cargo, repo};
 
 /// Builds it and becomes it; does not return when that succeeds.
 pub fn call(args: &[&str]) -> Result<()> {
-    children::build("quorate-sim", "sim")?;
+    cargo::build("quorate-sim", "sim")?;
     let mut sim = std::process::Command::new(repo::target().join("debug/sim"));
     Err(sim.args(args).exec()).with_context(|| format!("cannot run {sim:?}"))
 }

@@ -53,8 +53,9 @@ pub fn build_missing() -> Result<usize> {
 pub fn build(set: Set) -> Result<usize> {
     let bin = repo::tools_bin();
     fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
-    let lock =
-        File::create(repo::tools().join("lock")).context("cannot create the lock file of the tools")?;
+    // One of its own: who needs etcd does not wait for Kubernetes.
+    let lock = repo::tools().join(format!("lock-{}", set.what().to_lowercase()));
+    let lock = File::create(lock).context("cannot create the lock file of the tools")?;
     lock.lock().context("cannot lock the tools")?;
     if set == Set::Kubernetes {
         debian::install_missing()?;

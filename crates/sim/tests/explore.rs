@@ -9,6 +9,10 @@ use quorate_sim::history::{History, plain};
 use quorate_sim::world::faults::Fault;
 use quorate_sim::world::wire::Fate;
 
+// Worlds are copied all the time: a fifth faster than with the C library's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// From these sizes, each brought to rest, to the last of them.
 fn scope(name: &'static str, sizes: &[u32]) -> Scope {
     let History { before, spec, departures: _ } = History::through(sizes);

@@ -4,6 +4,10 @@ use std::thread;
 
 use quorate_sim::campaign::{Campaign, Weather};
 
+// Worlds are copied all the time: a fifth faster than with the C library's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Histories a run: `QUORATE_TEST_HISTORIES` says otherwise, `QUORATE_TEST_SEED` where they begin.
 const HISTORIES: u64 = 20_000;
 

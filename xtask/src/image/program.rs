@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{children, repo};
+use crate::{cargo, children, repo};
 
 /// How it is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub fn target() -> String {
 
 /// A command of Cargo about this profile.
 fn cargo(command: &str, sources: &Path, profile: Profile) -> Command {
-    let mut cargo = children::cargo();
+    let mut cargo = cargo::command();
     cargo.current_dir(sources).env("CARGO_TARGET_DIR", repo::target());
     cargo.args([command, "--target", &target(), "--profile", profile.name()]);
     for setting in profile.settings() {

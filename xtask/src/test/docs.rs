@@ -9,7 +9,7 @@ mod steps;
 use anyhow::Result;
 
 use super::{Check, Verdict, checks};
-use crate::{children, crds, repo};
+use crate::{cargo, children, crds, repo};
 
 /// Runs every check.
 pub fn run() -> Verdict {
@@ -24,7 +24,7 @@ pub fn run() -> Verdict {
 }
 
 fn rustdoc() -> Result<Vec<String>> {
-    let mut doc = children::cargo();
+    let mut doc = cargo::command();
     // All features, as clippy has: what it checked of the dependencies serves here as well.
     doc.args(["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--document-private-items"]);
     children::run(doc.env("RUSTDOCFLAGS", "-D warnings").current_dir(repo::root()))?;

@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, ensure};
 
 use super::{State, Verdict, programs};
-use crate::{children, repo, tools};
+use crate::{cargo, children, repo, tools};
 
 /// The etcd versions of `tools/` that the whole suite runs on, the one of most clusters first, and the one whose
 /// clusters are only founded, scaled and deleted.
@@ -60,7 +60,7 @@ pub fn etcd(until: Instant) -> Result<Verdict> {
 /// The binaries the tests start.
 fn set_up() -> Result<()> {
     tools::build_missing()?;
-    children::build("quorate", "quorate")
+    cargo::build("quorate", "quorate")
 }
 
 /// Runs the tests of one profile, with these variables in their environment. What they left running, which is a failure even where they all passed.
@@ -72,7 +72,7 @@ pub fn nextest(
     until: Instant,
 ) -> Result<Vec<String>> {
     let mut nextest = programs::nextest()?;
-    nextest.args(["run", "--workspace", "--features", children::TEST_FEATURES, "--profile", profile]);
+    nextest.args(["run", "--workspace", "--features", cargo::TEST_FEATURES, "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
     nextest.envs(variables.iter().map(|(name, value)| (name, value)));
     nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());

@@ -7,7 +7,7 @@ mod words;
 use anyhow::{Result, ensure};
 
 use super::{Check, Verdict, checks, programs};
-use crate::{children, repo};
+use crate::{cargo, children, repo};
 
 /// Runs every check.
 pub fn run() -> Verdict {
@@ -42,6 +42,6 @@ fn deny() -> Result<Vec<String>> {
 
 /// A cargo command that shows its faults itself.
 fn cargo(args: &[&str]) -> Result<Vec<String>> {
-    children::run(children::cargo().args(args).current_dir(repo::root()))?;
+    children::run(cargo::command().args(args).current_dir(repo::root()))?;
     Ok(Vec::new())
 }

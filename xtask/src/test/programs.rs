@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{children, repo};
+use crate::{cargo, children, repo};
 
 /// A program to install, at a version.
 struct Program {
@@ -19,7 +19,8 @@ struct Program {
 const NEXTEST: Program = Program {
     name: "cargo-nextest",
     version: "0.9.151",
-    features: &["--no-default-features", "--features", "default-no-update"],
+    // Without its own updates and its probes for tracers, which are a good part of the build.
+    features: &["--no-default-features"],
 };
 
 /// Judges dependencies: licences, sources, bans.
@@ -27,14 +28,14 @@ const DENY: Program = Program { name: "cargo-deny", version: "0.20.2", features:
 
 /// `cargo nextest`, ready for its arguments.
 pub fn nextest() -> Result<Command> {
-    let mut command = children::outside(Command::new(NEXTEST.installed()?));
+    let mut command = cargo::outside(Command::new(NEXTEST.installed()?));
     command.arg("nextest").current_dir(repo::root());
     Ok(command)
 }
 
 /// `cargo deny`, ready for its arguments.
 pub fn deny() -> Result<Command> {
-    let mut command = children::outside(Command::new(DENY.installed()?));
+    let mut command = cargo::outside(Command::new(DENY.installed()?));
     command.current_dir(repo::root());
     Ok(command)
 }
@@ -49,7 +50,7 @@ impl Program {
         let start = Instant::now();
         eprintln!("installing {} {}, a few minutes, once", self.name, self.version);
         let build = root.join("build");
-        let mut install = children::cargo();
+        let mut install = cargo::command();
         install
             .args(["install", "--quiet", "--locked", self.name, "--version", self.version])
             .args(self.features);

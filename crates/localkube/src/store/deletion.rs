@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::metadata::seconds;
 use crate::errors::ApiError;
-use crate::fields::{deleting, integer, items, name, text, uid};
+use crate::fields::{deleting, integer, items, name, text, time, uid};
 use crate::resources::ResourceInfo;
 
 /// How to delete.
@@ -77,26 +77,30 @@ fn conflict(kind: &str, info: &ResourceInfo, old: &Value, why: &str) -> ApiError
     refusal
 }
 
-/// Marks an object for deletion. Only a Pod that was placed has something to stop.
+/// Marks an object for deletion. Only a Pod that was placed has something to stop. Of one that is to stop already only the
+/// time that it has may be shortened; whoever asks for anything else is not heard.
 pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOptions, now: Timestamp) {
-    let own = integer(object, "/spec/terminationGracePeriodSeconds").unwrap_or(30);
-    let finished = ["Failed", "Succeeded"].contains(&text(object, "/status/phase"));
-    let placed = info.plural == "pods" && !text(object, "/spec/nodeName").is_empty() && !finished;
-    let grace = if placed { options.grace_period.unwrap_or(own).max(0) } else { 0 };
+    let is_pod = info.plural == "pods";
+    // As the real one reads them.
+    let wanted = options.grace_period.map(|seconds| if seconds < 0 { 1 } else { seconds });
     let pending = integer(object, "/metadata/deletionGracePeriodSeconds");
-    let first = !deleting(object);
-    // Of one that is to stop already only the time that it has may be shortened.
-    let shortens = options.grace_period.is_some_and(|_| pending.is_some_and(|pending| grace < pending));
-    if !first && pending.is_some_and(|pending| pending > 0) && !shortens {
-        return;
-    }
-    if first || pending.is_some_and(|pending| grace < pending) {
-        let at = seconds(now) + SignedDuration::from_secs(grace);
-        object["metadata"]["deletionTimestamp"] = json!(at);
-        object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
-    }
-    if let Some(generation) = integer(object, "/metadata/generation").filter(|_| first) {
-        object["metadata"]["generation"] = json!(generation + 1);
+    match pending.filter(|_| deleting(object)) {
+        Some(pending) if is_pod => {
+            let Some(shorter) = wanted.filter(|wanted| *wanted < pending) else { return };
+            let at = time(object, "/metadata/deletionTimestamp").unwrap_or(now);
+            stop_by(object, at - SignedDuration::from_secs(pending - shorter), shorter);
+        }
+        Some(_) => {}
+        None => {
+            let own = integer(object, "/spec/terminationGracePeriodSeconds").unwrap_or(30);
+            let finished = ["Failed", "Succeeded"].contains(&text(object, "/status/phase"));
+            let runs = is_pod && !text(object, "/spec/nodeName").is_empty() && !finished;
+            let grace = if runs { wanted.unwrap_or(own) } else { 0 };
+            stop_by(object, seconds(now) + SignedDuration::from_secs(grace), grace);
+            if let Some(generation) = integer(object, "/metadata/generation") {
+                object["metadata"]["generation"] = json!(generation + 1);
+            }
+        }
     }
     if info.is_definition() {
         add_finalizer(object, "customresourcecleanup.apiextensions.k8s.io");
@@ -115,6 +119,11 @@ pub(super) fn is_done(info: &ResourceInfo, object: &Value) -> bool {
     let of_namespace = info.plural == "namespaces" && !items(object, "/spec/finalizers").is_empty();
     let grace = integer(object, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
     deleting(object) && finalizers.is_empty() && !of_namespace && grace == 0
+}
+
+fn stop_by(object: &mut Value, at: Timestamp, grace: i64) {
+    object["metadata"]["deletionTimestamp"] = json!(at);
+    object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
 }
 
 /// The last word counts: it takes the place of what an earlier deletion said.

@@ -140,12 +140,27 @@ async fn a_placed_pod_is_given_time_to_stop_and_an_unplaced_one_is_gone_at_once(
     assert_eq!(grace(None).await, 30);
     assert_eq!(grace(Some(60)).await, 30, "never longer than before");
     assert_eq!(grace(Some(5)).await, 5);
+    let ended = json!({"status": {"phase": "Failed"}});
+    world.send_as("PATCH", &path("pods", "placed/status"), MERGE, &ended).await.unwrap();
+    assert_eq!(grace(Some(30)).await, 5, "also where nothing runs any more");
     assert_eq!(world.get(&path("pods", "placed")).await.unwrap()["metadata"]["generation"], 2);
     grace(Some(0)).await;
     world.send("DELETE", &path("pods", "unplaced"), &json!({})).await.unwrap();
     for name in ["placed", "unplaced"] {
         assert_eq!(world.get(&path("pods", name)).await.unwrap_err().code, 404, "{name}");
     }
+}
+
+#[tokio::test]
+async fn a_pod_that_is_being_deleted_hears_nothing_about_its_dependents() {
+    let world = World::new();
+    let mut held = pod("held", &json!({}));
+    held["metadata"]["finalizers"] = json!(["example.org/hold"]);
+    create(&world, "pods", &held).await.unwrap();
+    world.send("DELETE", &path("pods", "held"), &json!({})).await.unwrap();
+    let orphan = json!({"propagationPolicy": "Orphan"});
+    let left = world.send("DELETE", &path("pods", "held"), &orphan).await.unwrap();
+    assert_eq!(left["metadata"]["finalizers"], json!(["example.org/hold"]));
 }
 
 #[tokio::test]

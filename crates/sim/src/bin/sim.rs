@@ -7,6 +7,10 @@ use std::time::{Duration, Instant};
 use quorate_sim::campaign::{Campaign, Weather};
 use quorate_sim::history::History;
 
+// Worlds are copied all the time: a fifth faster than with the C library's.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// How often a soak says where it is.
 const TOLD_EVERY: Duration = Duration::from_secs(60);
 

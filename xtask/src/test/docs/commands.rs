@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use clap::CommandFactory;
 
 use super::markdown;
-use crate::{Xtask, children, repo};
+use crate::{Xtask, cargo, children, repo};
 
 const FILE: &str = "README.md";
 
@@ -19,7 +19,7 @@ pub fn check() -> Result<Vec<String>> {
         .flat_map(|(number, line)| commands_in(line).into_iter().map(move |words| (*number, words)))
         .collect();
     ensure!(!commands.is_empty(), "{FILE} tells no command of ours");
-    children::build("quorate", "quorate")?;
+    cargo::build("quorate", "quorate")?;
     let mut faults = Vec::new();
     for (number, words) in commands {
         if let Some(fault) = fault(&words) {

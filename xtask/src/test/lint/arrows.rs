@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::{children, repo};
+use crate::{cargo, children, repo};
 
 /// The map of ARCHITECTURE.md. A crate that is not named here is a fault: its place has to be decided.
 const ARROWS: [(&str, &[&str]); 13] = [
@@ -60,7 +60,7 @@ struct Dependency {
 
 /// A line for each arrow that is not on the map.
 pub fn check() -> Result<Vec<String>> {
-    let mut metadata = children::cargo();
+    let mut metadata = cargo::command();
     metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]).current_dir(repo::root());
     let metadata: Metadata = serde_json::from_str(&children::output(&mut metadata)?)?;
     Ok(metadata.packages.iter().flat_map(faults_of).collect())
@@ -69,8 +69,8 @@ pub fn check() -> Result<Vec<String>> {
 /// The container image's program builds, and holds nothing of the laptop.
 pub fn image() -> Result<Vec<String>> {
     let features = ["--package", "quorate", "--no-default-features"];
-    children::run(children::cargo().args(["check", "--quiet"]).args(features).current_dir(repo::root()))?;
-    let mut tree = children::cargo();
+    children::run(cargo::command().args(["check", "--quiet"]).args(features).current_dir(repo::root()))?;
+    let mut tree = cargo::command();
     tree.args(["tree", "--prefix=none", "--edges=normal", "--locked"])
         .args(features)
         .current_dir(repo::root());
