@@ -12,6 +12,9 @@ use crate::{children, repo};
 /// What the image is called.
 const REFERENCE: &str = "quorate:previous";
 
+/// Names another commit to upgrade from.
+const FROM: &str = "QUORATE_TEST_UPGRADE_FROM";
+
 /// What is made of it.
 pub struct Previous {
     /// The image, as an archive.
@@ -32,8 +35,14 @@ impl Previous {
 
     /// Built for tests. Nothing where the repository does not reach back that far.
     pub fn build() -> Result<Option<Self>> {
-        let commit = children::output(git().args(["rev-parse", "--verify", "--quiet", "HEAD~1"]));
-        let Ok(commit) = commit else { return Ok(None) };
+        let asked = std::env::var(FROM).ok();
+        let commit = asked.as_deref().unwrap_or("HEAD~1");
+        let commit = children::output(git().args(["rev-parse", "--verify", "--quiet", commit]));
+        let commit = match commit {
+            Err(error) if asked.is_some() => return Err(error.context(format!("{FROM} names no commit"))),
+            Err(_) => return Ok(None),
+            Ok(commit) => commit,
+        };
         let folder = folder();
         let sources = folder.join("sources");
         check_out(commit.trim(), &folder, &sources)?;
