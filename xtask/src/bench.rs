@@ -10,9 +10,7 @@ use crate::{cargo, children, repo, tools};
 pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
     if !args.iter().any(|arg| arg == "--kube") {
-        children::run(
-            cargo::command().args(["build", "--release", "--package", "quorate"]).current_dir(repo::root()),
-        )?;
+        children::run(cargo::command().args(["build", "--release", "--package", "quorate"]))?;
     }
     let mut bench = cargo::command();
     bench
@@ -23,5 +21,5 @@ pub fn run(args: &[String]) -> Result<()> {
         .env("QUORATE_TARGET_DIR", repo::target())
         .env("QUORATE_BIN", repo::target().join("release/quorate"))
         .env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
-    children::run(bench.current_dir(repo::root()))
+    children::run(&mut bench)
 }

@@ -10,13 +10,13 @@ use crate::{children, repo};
 /// What is not built by default, and has tests: the program of `cargo xtask kube`.
 pub const TEST_FEATURES: &str = "xtask/kube";
 
-/// Cargo itself.
+/// Cargo itself, in the repository.
 pub fn command() -> Command {
     let cargo = std::env::var_os("CARGO");
     outside(Command::new(cargo.as_deref().unwrap_or_else(|| OsStr::new("cargo"))))
 }
 
-/// What runs Cargo, without what `cargo run` told us of our own package. Build scripts watch such variables (ring's does), and
+/// What runs Cargo, in the repository, without what `cargo run` told us of our own package. Build scripts watch such variables (ring's does), and
 /// all that builds on them is built anew when a Cargo that has them and one that has not come in turns.
 pub fn outside(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
@@ -29,6 +29,7 @@ pub fn outside(mut command: Command) -> Command {
             command.env_remove(name);
         }
     }
+    command.current_dir(repo::root());
     command
 }
 
@@ -38,5 +39,5 @@ pub fn build(package: &str, program: &str) -> Result<()> {
     let mut build = command();
     build.args(["build", "--quiet", "--package", package, "--package", "quorate", "--package", "xtask"]);
     build.args(["--features", TEST_FEATURES, "--bin", program]);
-    children::run(build.current_dir(repo::root()))
+    children::run(&mut build)
 }

@@ -54,8 +54,8 @@ pub fn build(set: Set) -> Result<usize> {
     let bin = repo::tools_bin();
     fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
     // One of its own: who needs etcd does not wait for Kubernetes.
-    let lock = repo::tools().join(format!("lock-{}", set.what().to_lowercase()));
-    let lock = File::create(lock).context("cannot create the lock file of the tools")?;
+    let lock = File::create(repo::tools().join(format!("lock-{}", set.name())))
+        .context("cannot create the lock file of the tools")?;
     lock.lock().context("cannot lock the tools")?;
     if set == Set::Kubernetes {
         debian::install_missing()?;
@@ -78,6 +78,10 @@ pub fn build(set: Set) -> Result<usize> {
 }
 
 impl Set {
+    fn name(self) -> String {
+        self.to_possible_value().expect("no set is skipped").get_name().to_owned()
+    }
+
     fn what(self) -> &'static str {
         match self {
             Self::Etcd => "etcd",

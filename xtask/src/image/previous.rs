@@ -35,13 +35,12 @@ impl Previous {
 
     /// Built for tests. Nothing where the repository does not reach back that far.
     pub fn build() -> Result<Option<Self>> {
-        let asked = std::env::var(FROM).ok();
-        let commit = asked.as_deref().unwrap_or("HEAD~1");
-        let commit = children::output(git().args(["rev-parse", "--verify", "--quiet", commit]));
-        let commit = match commit {
-            Err(error) if asked.is_some() => return Err(error.context(format!("{FROM} names no commit"))),
-            Err(_) => return Ok(None),
-            Ok(commit) => commit,
+        let commit = match std::env::var(FROM) {
+            Ok(asked) => commit(&asked).with_context(|| format!("{FROM} names no commit"))?,
+            Err(_) => match commit("HEAD~1") {
+                Ok(commit) => commit,
+                Err(_) => return Ok(None),
+            },
         };
         let folder = folder();
         let sources = folder.join("sources");
@@ -63,6 +62,11 @@ impl Previous {
 
 fn folder() -> PathBuf {
     repo::target().join("previous")
+}
+
+/// The commit that is called so.
+fn commit(called: &str) -> Result<String> {
+    children::output(git().args(["rev-parse", "--verify", "--quiet", called]))
 }
 
 /// Writes a commit's files. As if they were new, since Cargo goes by their times and the folder is used again.

@@ -24,7 +24,7 @@ pub enum Profile {
 pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
     let target = target();
     install(&target)?;
-    let mut build = cargo("build", sources, profile);
+    let mut build = of_profile("build", sources, profile);
     build.args(["--locked", "--package", "quorate", "--no-default-features"]);
     build.env("CARGO_ENCODED_RUSTFLAGS", flags()?);
     for (name, value) in c_compiler(&target)? {
@@ -49,7 +49,7 @@ pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
 /// Forgets what was built of the workspace. Cargo tells the crates of two workspaces apart by where they lie in them, so it
 /// would take what was built of one for the other's, and rebuild nothing.
 pub fn forget(profile: Profile) -> Result<()> {
-    children::run(cargo("clean", repo::root(), profile).args(["--workspace", "--quiet"]))
+    children::run(of_profile("clean", repo::root(), profile).args(["--workspace", "--quiet"]))
 }
 
 impl Profile {
@@ -75,7 +75,7 @@ pub fn target() -> String {
 }
 
 /// A command of Cargo about this profile.
-fn cargo(command: &str, sources: &Path, profile: Profile) -> Command {
+fn of_profile(command: &str, sources: &Path, profile: Profile) -> Command {
     let mut cargo = cargo::command();
     cargo.current_dir(sources).env("CARGO_TARGET_DIR", repo::target());
     cargo.args([command, "--target", &target(), "--profile", profile.name()]);

@@ -9,7 +9,7 @@ mod steps;
 use anyhow::Result;
 
 use super::{Check, Verdict, checks};
-use crate::{cargo, children, crds, repo};
+use crate::{cargo, children, crds};
 
 /// Runs every check.
 pub fn run() -> Verdict {
@@ -27,6 +27,6 @@ fn rustdoc() -> Result<Vec<String>> {
     let mut doc = cargo::command();
     // All features, as clippy has: what it checked of the dependencies serves here as well.
     doc.args(["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--document-private-items"]);
-    children::run(doc.env("RUSTDOCFLAGS", "-D warnings").current_dir(repo::root()))?;
+    children::run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Vec::new())
 }

@@ -7,7 +7,7 @@ mod words;
 use anyhow::{Result, ensure};
 
 use super::{Check, Verdict, checks, programs};
-use crate::{cargo, children, repo};
+use crate::{cargo, children};
 
 /// Runs every check.
 pub fn run() -> Verdict {
@@ -23,11 +23,11 @@ pub fn run() -> Verdict {
 }
 
 fn format() -> Result<Vec<String>> {
-    cargo(&["fmt", "--all", "--check"])
+    checked(&["fmt", "--all", "--check"])
 }
 
 fn clippy() -> Result<Vec<String>> {
-    cargo(&["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
+    checked(&["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
 }
 
 /// Advisories come and go without a change of ours, so they are no part of this: `cargo deny check advisories`.
@@ -41,7 +41,7 @@ fn deny() -> Result<Vec<String>> {
 }
 
 /// A cargo command that shows its faults itself.
-fn cargo(args: &[&str]) -> Result<Vec<String>> {
-    children::run(cargo::command().args(args).current_dir(repo::root()))?;
+fn checked(args: &[&str]) -> Result<Vec<String>> {
+    children::run(cargo::command().args(args))?;
     Ok(Vec::new())
 }

@@ -29,15 +29,13 @@ const DENY: Program = Program { name: "cargo-deny", version: "0.20.2", features:
 /// `cargo nextest`, ready for its arguments.
 pub fn nextest() -> Result<Command> {
     let mut command = cargo::outside(Command::new(NEXTEST.installed()?));
-    command.arg("nextest").current_dir(repo::root());
+    command.arg("nextest");
     Ok(command)
 }
 
 /// `cargo deny`, ready for its arguments.
 pub fn deny() -> Result<Command> {
-    let mut command = cargo::outside(Command::new(DENY.installed()?));
-    command.current_dir(repo::root());
-    Ok(command)
+    Ok(cargo::outside(Command::new(DENY.installed()?)))
 }
 
 impl Program {
@@ -57,8 +55,8 @@ impl Program {
         install.arg("--root").arg(&root).arg("--target-dir").arg(&build);
         // Unoptimised: it runs for seconds and would be optimised for minutes.
         install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "0");
-        // The toolchain of this repository, also when it is not the default one.
-        children::run(install.current_dir(repo::root()))?;
+        // With the toolchain of the repository, where it is called, also when that is not the default one.
+        children::run(&mut install)?;
         // It is built once; the leftovers are large.
         std::fs::remove_dir_all(&build)?;
         eprintln!("installed {} in {} s", self.name, start.elapsed().as_secs());

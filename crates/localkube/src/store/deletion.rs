@@ -81,8 +81,9 @@ fn conflict(kind: &str, info: &ResourceInfo, old: &Value, why: &str) -> ApiError
 /// time that it has may be shortened; whoever asks for anything else is not heard.
 pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOptions, now: Timestamp) {
     let is_pod = info.plural == "pods";
-    // As the real one reads them.
-    let wanted = options.grace_period.map(|seconds| if seconds < 0 { 1 } else { seconds });
+    // As the real one reads what is below zero.
+    let read = |seconds: i64| if seconds < 0 { 1 } else { seconds };
+    let wanted = options.grace_period.map(read);
     let pending = integer(object, "/metadata/deletionGracePeriodSeconds");
     match pending.filter(|_| deleting(object)) {
         Some(pending) if is_pod => {
@@ -92,7 +93,7 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
         }
         Some(_) => {}
         None => {
-            let own = integer(object, "/spec/terminationGracePeriodSeconds").unwrap_or(30);
+            let own = integer(object, "/spec/terminationGracePeriodSeconds").map_or(30, read);
             let finished = ["Failed", "Succeeded"].contains(&text(object, "/status/phase"));
             let runs = is_pod && !text(object, "/spec/nodeName").is_empty() && !finished;
             let grace = if runs { wanted.unwrap_or(own) } else { 0 };

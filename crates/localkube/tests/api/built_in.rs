@@ -152,6 +152,16 @@ async fn a_placed_pod_is_given_time_to_stop_and_an_unplaced_one_is_gone_at_once(
 }
 
 #[tokio::test]
+async fn a_time_to_stop_below_zero_is_a_second() {
+    let world = World::new();
+    create(&world, "pods", &pod("hasty", &json!({"nodeName": "n1", "terminationGracePeriodSeconds": -1})))
+        .await
+        .unwrap();
+    let left = world.send("DELETE", &path("pods", "hasty"), &json!({})).await.unwrap();
+    assert_eq!(left["metadata"]["deletionGracePeriodSeconds"], 1);
+}
+
+#[tokio::test]
 async fn a_pod_that_is_being_deleted_hears_nothing_about_its_dependents() {
     let world = World::new();
     let mut held = pod("held", &json!({}));

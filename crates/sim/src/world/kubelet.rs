@@ -223,20 +223,20 @@ impl World {
             let Some(running) = self.pods.get(uid(&pod)) else { continue };
             let status = self.status_of(uid(&pod), running);
             if pod["status"] != status || text(&pod, "/spec/nodeName").is_empty() {
-                any |= self.write_status_of(&pod, &status);
+                any |= self.write_status_of(&pod, status);
             }
         }
         any
     }
 
-    fn write_status_of(&self, pod: &Arc<Value>, status: &Value) -> bool {
+    fn write_status_of(&self, pod: &Arc<Value>, status: Value) -> bool {
         let key = ObjectKey::new(resource(Kind::Pod), text(pod, "/metadata/namespace"), name(pod));
         if text(pod, "/spec/nodeName").is_empty() {
             let node = format!("node-of-{}", name(pod));
             let bind = quorate_localkube::controllers::Action::Bind { pod: Value::clone(pod), node };
             let _ = bind.apply(&self.store);
         }
-        self.change(&key, Part::Status, |pod| pod["status"] = status.clone()).is_ok()
+        self.change(&key, Part::Status, |pod| pod["status"] = status).is_ok()
     }
 
     fn status_of(&self, at: &str, running: &Running) -> Value {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::{Context, Result};
 use serde::Deserialize;
 
-use crate::{cargo, children, repo};
+use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is not named here is a fault: its place has to be decided.
 const ARROWS: [(&str, &[&str]); 13] = [
@@ -61,7 +61,7 @@ struct Dependency {
 /// A line for each arrow that is not on the map.
 pub fn check() -> Result<Vec<String>> {
     let mut metadata = cargo::command();
-    metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]).current_dir(repo::root());
+    metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]);
     let metadata: Metadata = serde_json::from_str(&children::output(&mut metadata)?)?;
     Ok(metadata.packages.iter().flat_map(faults_of).collect())
 }
@@ -69,11 +69,9 @@ pub fn check() -> Result<Vec<String>> {
 /// The container image's program builds, and holds nothing of the laptop.
 pub fn image() -> Result<Vec<String>> {
     let features = ["--package", "quorate", "--no-default-features"];
-    children::run(cargo::command().args(["check", "--quiet"]).args(features).current_dir(repo::root()))?;
+    children::run(cargo::command().args(["check", "--quiet"]).args(features))?;
     let mut tree = cargo::command();
-    tree.args(["tree", "--prefix=none", "--edges=normal", "--locked"])
-        .args(features)
-        .current_dir(repo::root());
+    tree.args(["tree", "--prefix=none", "--edges=normal", "--locked"]).args(features);
     let tree = children::output(&mut tree).context("the tree of dependencies is known")?;
     let linked = |name: &&str| tree.lines().any(|line| line.split(' ').next() == Some(name));
     let laptop = LAPTOP.iter().copied().filter(linked);
