@@ -99,7 +99,7 @@ impl Set {
     fn modules(self) -> Result<Vec<Module>> {
         match self {
             Self::Etcd => MINORS.into_iter().map(etcd).collect(),
-            Self::Kubernetes => Ok(vec![kubernetes()?, containerd()?, coredns()?, pause()?, helm()?]),
+            Self::Kubernetes => Ok(vec![kubernetes()?, containerd()?, pause()?]),
         }
     }
 }
@@ -114,19 +114,24 @@ fn etcd(minor: &str) -> Result<Module> {
     Module::read(&format!("etcd-{minor}"), programs)
 }
 
+/// With what is built on the same of its parts, which are built once.
 fn kubernetes() -> Result<Module> {
+    const HELM: &str = "helm.sh/helm/v3";
     let names =
         ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"];
-    let programs = names.map(|name| Program::of(name, &format!("k8s.io/kubernetes/cmd/{name}")));
-    let mut module = Module::read("kubernetes", programs.into())?;
+    let mut programs: Vec<Program> =
+        names.map(|name| Program::of(name, &format!("k8s.io/kubernetes/cmd/{name}"))).into();
+    programs.push(Program::of("coredns", "./coredns"));
+    programs.push(Program::of("helm", &format!("{HELM}/cmd/helm")));
+    let mut module = Module::read("kubernetes", programs)?;
     // Clients ask for the version; without these it is v0.0.0.
     let version = module.version("k8s.io/kubernetes")?.to_owned();
     let minor = version.split('.').nth(1).context("Kubernetes' version has a minor part")?.to_owned();
     for (name, value) in [("gitVersion", version.as_str()), ("gitMajor", "1"), ("gitMinor", &minor)] {
         module.link(&format!("k8s.io/component-base/version.{name}"), value);
     }
-    // As Kubernetes builds the kubelet: names of users and hosts by the machine's own rules.
-    module.cgo();
+    let helm = module.version(HELM)?.to_owned();
+    module.link(&format!("{HELM}/internal/version.version"), &helm);
     Ok(module)
 }
 
@@ -142,19 +147,8 @@ fn containerd() -> Result<Module> {
     Ok(module)
 }
 
-fn coredns() -> Result<Module> {
-    Module::read("coredns", vec![Program::of("coredns", ".")])
-}
-
 fn pause() -> Result<Module> {
     Module::read("pause", vec![Program::of("pause", ".")])
-}
-
-fn helm() -> Result<Module> {
-    let mut module = Module::read("helm", vec![Program::of("helm", "helm.sh/helm/v3/cmd/helm")])?;
-    let version = module.version("helm.sh/helm/v3")?.to_owned();
-    module.link("helm.sh/helm/v3/internal/version.version", &version);
-    Ok(module)
 }
 
 #[cfg(test)]

@@ -20,6 +20,9 @@ pub enum Profile {
     Test,
 }
 
+/// What Cargo.toml has optimised for the proof, which is no part of the image, and is built for both of its tests' images.
+const PLAIN: [&str; 4] = ["quorate-api", "quorate-manifests", "quorate-model", "quorate-planner"];
+
 /// Builds that of the sources in a folder, and gives its bytes.
 pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
     let target = target();
@@ -61,10 +64,14 @@ impl Profile {
     }
 
     /// What it is beside what Cargo.toml says. Given here, so that sources which do not know it are built by it too.
-    fn settings(self) -> &'static [&'static str] {
+    fn settings(self) -> Vec<String> {
         match self {
-            Self::Release => &[],
-            Self::Test => &["inherits=\"dev\"", "debug=false", "strip=true"],
+            Self::Release => Vec::new(),
+            Self::Test => {
+                let own = ["inherits=\"dev\"", "debug=false", "strip=true"].map(str::to_owned);
+                let plain = PLAIN.map(|package| format!("package.{package}.opt-level=0"));
+                own.into_iter().chain(plain).collect()
+            }
         }
     }
 }

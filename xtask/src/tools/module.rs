@@ -16,7 +16,7 @@ const FLAGS: [&str; 2] = ["-trimpath", "-buildvcs=false"];
 pub struct Program {
     /// What it is called in the folder of binaries.
     pub name: String,
-    /// The main package; `.` for the module's own.
+    /// The main package; one of the module's own begins with a dot, and is one file.
     pub package: String,
 }
 
@@ -25,11 +25,10 @@ pub struct Module {
     name: String,
     folder: PathBuf,
     programs: Vec<Program>,
-    /// go.mod, go.sum and, where the module has one, its own program.
+    /// go.mod, go.sum and the module's own programs.
     source: String,
     tags: &'static str,
     linker: String,
-    cgo: bool,
 }
 
 impl Program {
@@ -37,24 +36,29 @@ impl Program {
     pub fn of(name: &str, package: &str) -> Self {
         Self { name: name.to_owned(), package: package.to_owned() }
     }
+
+    fn is_own(&self) -> bool {
+        self.package.starts_with('.')
+    }
 }
 
 impl Module {
     /// The module of this name, with nothing special about how it is built.
     pub fn read(name: &str, programs: Vec<Program>) -> Result<Self> {
         let folder = repo::root().join("tools").join(name);
+        let mut files = vec![folder.join("go.mod")];
+        // A module without dependencies has none.
+        files.extend(Some(folder.join("go.sum")).filter(|sums| sums.exists()));
+        let own = programs.iter().filter(|program| program.is_own());
+        files.extend(own.map(|program| folder.join(&program.package).join("main.go")));
         let mut source = String::new();
-        for (file, needed) in [("go.mod", true), ("go.sum", false), ("main.go", false)] {
-            let path = folder.join(file);
-            // A module without dependencies has no go.sum, one of tools only has no program of its own.
-            if needed || path.exists() {
-                source +=
-                    &fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-                source.push('\n');
-            }
+        for file in files {
+            source +=
+                &fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
+            source.push('\n');
         }
         let linker = "-s -w".to_owned();
-        Ok(Self { name: name.to_owned(), folder, programs, source, tags: "", linker, cgo: false })
+        Ok(Self { name: name.to_owned(), folder, programs, source, tags: "", linker })
     }
 
     /// Where the module lies.
@@ -70,11 +74,6 @@ impl Module {
     /// Builds with these tags.
     pub fn tags(&mut self, tags: &'static str) {
         self.tags = tags;
-    }
-
-    /// Builds against the machine's C library.
-    pub fn cgo(&mut self) {
-        self.cgo = true;
     }
 
     /// The version of a module that go.mod pins.
@@ -108,7 +107,8 @@ impl Module {
         let mut build = Command::new("go");
         build.args(["build", "-C"]).arg(&self.folder).args(FLAGS).args(["-tags", self.tags]);
         build.args(["-ldflags", &self.linker, "-o"]).arg(&fresh).arg(&program.package);
-        build.env("CGO_ENABLED", if self.cgo { "1" } else { "0" });
+        // Without the machine's C library: what one program is made of serves the next.
+        build.env("CGO_ENABLED", "0");
         build.env("GOWORK", "off").env("GOFLAGS", "-mod=readonly");
         let output = build.output().context("cannot run go")?;
         if !output.status.success() {
@@ -122,8 +122,8 @@ impl Module {
 
     /// Everything that shapes the binaries.
     fn recipe(&self) -> String {
-        let Self { tags, linker, cgo, source, .. } = self;
-        format!("{} tags={tags} linker={linker} cgo={cgo}\n{source}", FLAGS.join(" "))
+        let Self { tags, linker, source, .. } = self;
+        format!("{} tags={tags} linker={linker}\n{source}", FLAGS.join(" "))
     }
 
     fn binary(program: &Program) -> PathBuf {
@@ -137,9 +137,10 @@ impl Module {
     /// A program of somebody else's module has a `tool` line.
     #[cfg(test)]
     pub fn check_pins(&self) -> Result<()> {
-        for Program { name, package } in &self.programs {
+        for program in self.programs.iter().filter(|program| !program.is_own()) {
+            let Program { name, package } = program;
             let pinned = |line: &str| line.trim().trim_start_matches("tool ") == package;
-            if package != "." && !self.source.lines().any(pinned) {
+            if !self.source.lines().any(pinned) {
                 bail!("tools/{}/go.mod has no tool line for {name}: {package}", self.name);
             }
         }
@@ -160,7 +161,6 @@ mod tests {
                 .to_owned(),
             tags: "",
             linker: "-s".to_owned(),
-            cgo: false,
         }
     }
 
@@ -177,9 +177,6 @@ mod tests {
         assert_eq!(recipe, module().recipe());
         let mut changed = module();
         changed.link("a.b/c.Version", "v1");
-        assert_ne!(recipe, changed.recipe());
-        let mut changed = module();
-        changed.cgo();
         assert_ne!(recipe, changed.recipe());
         let mut changed = module();
         changed.tags("t");
