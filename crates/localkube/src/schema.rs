@@ -3,6 +3,7 @@
 
 mod correlate;
 mod lists;
+mod path;
 mod prune;
 mod range;
 mod reads;
@@ -14,6 +15,7 @@ mod values;
 use serde_json::Value;
 
 use crate::errors::Cause;
+use path::Path;
 use rules::CompiledRules;
 
 /// A schema, ready to use.
@@ -32,7 +34,7 @@ impl Schema {
     /// Takes unknown fields out; their paths.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
-        prune::prune(&self.raw, object, "", &mut unknown);
+        prune::prune(&self.raw, object, Path::Root, &mut unknown);
         unknown
     }
 
@@ -58,10 +60,10 @@ impl Schema {
     /// Lists and rules. The rules are only asked when the form of the object lets them be.
     pub(crate) fn validate_rules(&self, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let mut twice = Vec::new();
-        lists::validate(&self.raw, object, "", &mut twice);
+        lists::validate(&self.raw, object, Path::Root, &mut twice);
         if let Some(old) = old.filter(|_| !twice.is_empty()) {
             let mut before = Vec::new();
-            lists::validate(&self.raw, old, "", &mut before);
+            lists::validate(&self.raw, old, Path::Root, &mut before);
             if !before.is_empty() {
                 twice.clear();
             }

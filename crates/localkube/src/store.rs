@@ -209,16 +209,15 @@ impl Inner {
         object
     }
 
-    /// Takes an object out, as the next version; its last state.
-    fn take(&mut self, key: &ObjectKey) -> Option<Value> {
+    /// Takes an object out, as the next version; as it was last, of that version.
+    fn take(&mut self, key: &ObjectKey, mut last: Value) -> Value {
         let place = (key.namespace.clone(), key.name.clone());
-        let before = self.objects.get_mut(&key.resource)?.remove(&place)?;
+        let before = self.objects.get_mut(&key.resource).and_then(|objects| objects.remove(&place));
         self.version += 1;
         self.count("delete", key);
-        let mut object = Value::clone(&before);
-        object["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.remember(key, ChangeKind::Deleted, Arc::new(object.clone()), Some(before));
-        Some(object)
+        last["metadata"]["resourceVersion"] = json!(self.version.to_string());
+        self.remember(key, ChangeKind::Deleted, Arc::new(last.clone()), before);
+        last
     }
 
     fn remember(

@@ -46,7 +46,7 @@ pub(super) fn patch(shared: &Shared, request: &Request, at: &Place, key: &Object
 }
 
 /// A patch that leaves what can not be read was wrong itself; what is told of unknown fields stays as it is.
-fn unreadable(error: ApiError, patch: &Value) -> ApiError {
+pub(super) fn unreadable(error: ApiError, patch: &Value) -> ApiError {
     if error.code != 400 || error.message.contains("strict decoding error") {
         return error;
     }

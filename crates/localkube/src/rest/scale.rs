@@ -1,6 +1,8 @@
 //! The scale subresource of custom resources: one number, wherever the definition says it stands.
 
 use http::{Method, StatusCode};
+use k8s_openapi::api::autoscaling::v1::Scale;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::path::Place;
@@ -19,6 +21,7 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
         Method::PUT | Method::PATCH => {
             let body = request.json()?;
             if request.method == Method::PUT {
+                wish(&body)?;
                 change::check_name(&body, key)?;
             }
             let kind = (request.method == Method::PATCH).then(|| request.patch_kind(&at.info)).transpose()?;
@@ -34,7 +37,7 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
                 if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
                     return Err(ApiError::modified(&at.info, &key.name));
                 }
-                let replicas = integer(&wanted, "/spec/replicas").unwrap_or(0);
+                let replicas = wish(&wanted).map_err(|error| change::unreadable(error, &wanted))?;
                 let mut new = old.clone();
                 set(&mut new, &paths.spec_replicas, json!(replicas));
                 Ok(new)
@@ -43,6 +46,14 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
         _ => return Err(ApiError::method_not_allowed()),
     };
     Ok(document(StatusCode::OK, &show(&paths, &object)))
+}
+
+/// The number that is wished for; none is none.
+fn wish(scale: &Value) -> Result<i32, ApiError> {
+    let scale = Scale::deserialize(scale).map_err(|error| {
+        ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}"))
+    })?;
+    Ok(scale.spec.and_then(|spec| spec.replicas).unwrap_or(0))
 }
 
 fn show(paths: &ScalePaths, object: &Value) -> Value {

@@ -5,23 +5,27 @@ use std::collections::BTreeSet;
 use serde_json::{Map, Value};
 
 use super::correlate::map_keys;
-use super::prune::join;
+use super::path::Path;
 use crate::errors::Cause;
 
-pub(super) fn validate(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
+pub(super) fn validate(schema: &Value, value: &Value, path: Path<'_>, causes: &mut Vec<Cause>) {
+    // Below what has no schema nothing has one.
+    if schema.is_null() {
+        return;
+    }
     match value {
         Value::Array(entries) => {
             duplicates(schema, entries, path, causes);
             for (index, entry) in entries.iter().enumerate() {
-                validate(&schema["items"], entry, &format!("{path}[{index}]"), causes);
+                validate(&schema["items"], entry, Path::Entry(&path, index), causes);
             }
         }
         Value::Object(fields) => {
             for (key, value) in fields {
                 match schema["properties"].get(key) {
-                    Some(schema) => validate(schema, value, &join(path, key), causes),
+                    Some(schema) => validate(schema, value, Path::Field(&path, key), causes),
                     None => {
-                        validate(&schema["additionalProperties"], value, &format!("{path}[{key}]"), causes);
+                        validate(&schema["additionalProperties"], value, Path::Key(&path, key), causes);
                     }
                 }
             }
@@ -30,7 +34,7 @@ pub(super) fn validate(schema: &Value, value: &Value, path: &str, causes: &mut V
     }
 }
 
-fn duplicates(schema: &Value, entries: &[Value], path: &str, causes: &mut Vec<Cause>) {
+fn duplicates(schema: &Value, entries: &[Value], path: Path<'_>, causes: &mut Vec<Cause>) {
     let keys = map_keys(schema);
     let key_of = |entry: &Value| -> Value {
         let part = |&key: &&str| Some((key.to_owned(), entry.get(key)?.clone()));
@@ -45,7 +49,7 @@ fn duplicates(schema: &Value, entries: &[Value], path: &str, causes: &mut Vec<Ca
     for (index, entry) in entries.iter().enumerate() {
         let identity = identity(entry);
         if !seen.insert(identity.to_string()) {
-            causes.push(Cause::duplicate(format!("{path}[{index}]"), &identity));
+            causes.push(Cause::duplicate(Path::Entry(&path, index).to_string(), &identity));
         }
     }
 }

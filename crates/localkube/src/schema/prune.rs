@@ -2,13 +2,15 @@
 
 use serde_json::{Map, Value};
 
-pub(super) fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut Vec<String>) {
+use super::path::Path;
+
+pub(super) fn prune(schema: &Value, value: &mut Value, path: Path<'_>, unknown: &mut Vec<String>) {
     let keeps_unknown = schema["x-kubernetes-preserve-unknown-fields"] == true;
     match value {
         Value::Object(fields) => {
             let properties = schema.get("properties").and_then(Value::as_object);
             let additional = schema.get("additionalProperties");
-            let embedded = path.is_empty() || schema["x-kubernetes-embedded-resource"] == true;
+            let embedded = path.is_root() || schema["x-kubernetes-embedded-resource"] == true;
             let known = |key: &str| {
                 keeps_unknown
                     || additional.is_some_and(|additional| additional != &Value::Bool(false))
@@ -18,7 +20,7 @@ pub(super) fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut
             fields.retain(|key, _| {
                 let keep = known(key);
                 if !keep {
-                    unknown.push(join(path, key));
+                    unknown.push(Path::Field(&path, key).to_string());
                 }
                 keep
             });
@@ -27,16 +29,16 @@ pub(super) fn prune(schema: &Value, value: &mut Value, path: &str, unknown: &mut
                     continue;
                 }
                 if let Some(schema) = properties.and_then(|properties| properties.get(key)) {
-                    prune(schema, value, &join(path, key), unknown);
+                    prune(schema, value, Path::Field(&path, key), unknown);
                 } else if let Some(schema) = additional.filter(|additional| additional.is_object()) {
-                    prune(schema, value, &join(path, key), unknown);
+                    prune(schema, value, Path::Field(&path, key), unknown);
                 }
             }
         }
         Value::Array(entries) => {
             if let Some(schema) = schema.get("items") {
                 for (index, entry) in entries.iter_mut().enumerate() {
-                    prune(schema, entry, &format!("{path}[{index}]"), unknown);
+                    prune(schema, entry, Path::Entry(&path, index), unknown);
                 }
             }
         }

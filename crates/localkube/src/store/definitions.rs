@@ -1,5 +1,8 @@
 //! What custom resource definitions do to the kinds that are served: they bring them, and take them along when they go.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -66,27 +69,24 @@ impl Inner {
         if set_condition(&mut going, "Terminating", "True", "InstanceDeletionInProgress", why, now) {
             self.put(&key, going);
         }
-        let objects: Vec<Value> = self
-            .objects
-            .get(&info.key())
-            .into_iter()
-            .flatten()
-            .map(|(_, object)| Value::clone(object))
-            .collect();
-        for mut object in objects.into_iter().filter(|object| !deleting(object)) {
+        let objects = self.objects.get(&info.key()).into_iter().flat_map(BTreeMap::values);
+        let staying: Vec<Arc<Value>> = objects.filter(|object| !deleting(object)).cloned().collect();
+        for object in staying {
             let key = ObjectKey::new(info.key(), namespace(&object), name(&object));
-            deletion::mark(&info, &mut object, &DeleteOptions::default(), now);
-            if deletion::is_done(&info, &object) {
-                self.take(&key);
+            let mut marked = Value::clone(&object);
+            deletion::mark(&info, &mut marked, &DeleteOptions::default(), now);
+            if deletion::is_done(&info, &marked) {
+                self.take(&key, Value::clone(&object));
             } else {
-                self.put(&key, object);
+                self.put(&key, marked);
             }
         }
     }
 
     /// Lets a definition that is going be gone, if no object of its kind is left.
     pub(super) fn release(&mut self, key: &ObjectKey) -> Option<Value> {
-        let mut definition = self.get(key).filter(|definition| deleting(definition)).cloned()?;
+        let last = self.shared(key).filter(|definition| deleting(definition)).cloned()?;
+        let mut definition = Value::clone(&last);
         let info = ResourceInfo::from_definition(&definition).ok()?;
         if self.objects.get(&info.key()).is_some_and(|objects| !objects.is_empty()) {
             return None;
@@ -97,6 +97,6 @@ impl Inner {
             return None;
         }
         self.undefine(&definition);
-        self.take(key)
+        Some(self.take(key, Value::clone(&last)))
     }
 }

@@ -140,15 +140,14 @@ pub(super) fn merge(info: &ResourceInfo, part: Part, old: &Value, wanted: Value)
 
 /// Whether what is wished for differs: that is what the generation counts.
 pub(super) fn wishes_differ(info: &ResourceInfo, old: &Value, new: &Value) -> bool {
-    let wish = |object: &Value| {
-        let mut object = object.clone();
-        set_or_remove(&mut object, "metadata", None);
-        if info.has("status") {
-            set_or_remove(&mut object, "status", None);
-        }
-        object
-    };
-    info.counts_generations() && wish(old) != wish(new)
+    let apart = info.has("status");
+    info.counts_generations() && !wishes(old, apart).eq(wishes(new, apart))
+}
+
+/// All of an object but its metadata, and its status where that is written apart.
+fn wishes(object: &Value, status_is_apart: bool) -> impl Iterator<Item = (&String, &Value)> {
+    let fields = object.as_object().into_iter().flatten();
+    fields.filter(move |(key, _)| *key != "metadata" && !(status_is_apart && *key == "status"))
 }
 
 /// Kubernetes keeps whole seconds in metadata.

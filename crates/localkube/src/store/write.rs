@@ -108,7 +108,7 @@ impl Store {
         let now = self.now();
         let mut inner = self.lock();
         let info = inner.resources.get(&key.resource).ok_or_else(ApiError::no_such_path)?;
-        let old = inner.get(key).cloned().ok_or_else(|| ApiError::not_found(&info, &key.name))?;
+        let old = inner.shared(key).cloned().ok_or_else(|| ApiError::not_found(&info, &key.name))?;
         let wanted = change(&old)?;
         metadata::check_identity(&info, &old, &wanted)?;
         let mut new = metadata::merge(&info, part, &old, wanted);
@@ -117,7 +117,7 @@ impl Store {
             let generation = integer(&old, "/metadata/generation").unwrap_or(0);
             new["metadata"]["generation"] = json!(generation + 1);
         }
-        if dry_run || new == old {
+        if dry_run || new == *old {
             return Ok(new);
         }
         if info.is_definition() {
@@ -125,7 +125,7 @@ impl Store {
         }
         // What gives up the last finalizer of a deleted object is its end, not one more change before.
         let object = if deletion::is_done(&info, &new) {
-            inner.remove(&info, key);
+            inner.remove(&info, key, Value::clone(&old));
             new
         } else {
             inner.put(key, new)
@@ -139,17 +139,19 @@ impl Store {
         let now = self.now();
         let mut inner = self.lock();
         let info = inner.resources.get(&key.resource).ok_or_else(ApiError::no_such_path)?;
-        let old = inner.get(key).cloned().ok_or_else(|| ApiError::not_found(&info, &key.name))?;
+        let old = inner.shared(key).cloned().ok_or_else(|| ApiError::not_found(&info, &key.name))?;
         deletion::check_preconditions(&info, &old, options)?;
-        let mut marked = old.clone();
+        let mut marked = Value::clone(&old);
         deletion::mark(&info, &mut marked, options, now);
         if options.dry_run {
             return Ok(Deleted::Gone(marked));
         }
         let mut deleted = if deletion::is_done(&info, &marked) {
-            Deleted::Gone(inner.remove(&info, key).unwrap_or(marked))
-        } else if marked == old {
-            Deleted::Marked(old)
+            // A Pod, which could have had something to stop, is marked before it goes, and goes so.
+            let last = if info.plural == "pods" { marked } else { Value::clone(&old) };
+            Deleted::Gone(inner.remove(&info, key, last))
+        } else if marked == *old {
+            Deleted::Marked(marked)
         } else {
             Deleted::Marked(inner.put(key, marked))
         };
@@ -228,9 +230,9 @@ impl Inner {
         }
     }
 
-    /// Takes an object out. The last object of a kind that is going lets its definition go.
-    fn remove(&mut self, info: &ResourceInfo, key: &ObjectKey) -> Option<Value> {
-        let gone = self.take(key)?;
+    /// Takes an object out, which was last as said here. The last object of a kind that is going lets its definition go.
+    fn remove(&mut self, info: &ResourceInfo, key: &ObjectKey, last: Value) -> Value {
+        let gone = self.take(key, last);
         if info.is_definition() {
             self.undefine(&gone);
         } else if info.schema.is_some() {
@@ -240,7 +242,7 @@ impl Inner {
                 info.qualified(),
             ));
         }
-        Some(gone)
+        gone
     }
 }
 

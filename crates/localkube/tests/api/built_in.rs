@@ -145,7 +145,10 @@ async fn a_placed_pod_is_given_time_to_stop_and_an_unplaced_one_is_gone_at_once(
     assert_eq!(grace(Some(30)).await, 5, "also where nothing runs any more");
     assert_eq!(world.get(&path("pods", "placed")).await.unwrap()["metadata"]["generation"], 2);
     grace(Some(0)).await;
-    world.send("DELETE", &path("pods", "unplaced"), &json!({})).await.unwrap();
+    let last = world.send("DELETE", &path("pods", "unplaced"), &json!({})).await.unwrap();
+    assert!(last["metadata"]["deletionTimestamp"].is_string(), "it goes as marked: {last}");
+    assert_eq!(last["metadata"]["deletionGracePeriodSeconds"], 0);
+    assert_eq!(last["metadata"]["generation"], 2);
     for name in ["placed", "unplaced"] {
         assert_eq!(world.get(&path("pods", name)).await.unwrap_err().code, 404, "{name}");
     }

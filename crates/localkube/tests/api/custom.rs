@@ -247,6 +247,22 @@ async fn the_scale_is_read_and_written_through_the_paths_of_the_definition() {
 }
 
 #[tokio::test]
+async fn a_scale_that_is_no_number_is_refused_before_it_is_asked_what_is_there() {
+    let world = World::with_things().await;
+    create(&world, "a", &json!({"size": 1})).await.unwrap();
+    for name in ["a", "absent"] {
+        let path = format!("/apis/x.io/v1/namespaces/default/things/{name}/scale");
+        let scale = json!({"metadata": {"name": name}, "spec": {"replicas": "x"}});
+        assert_eq!(world.send("PUT", &path, &scale).await.unwrap_err().code, 400, "{name}");
+    }
+    let path = "/apis/x.io/v1/namespaces/default/things/a/scale";
+    let merge = "application/merge-patch+json";
+    let refusal = world.send_as("PATCH", path, merge, &json!({"spec": {"replicas": "x"}})).await.unwrap_err();
+    assert_eq!(refusal.code, 422, "{}", refusal.message);
+    assert_eq!(world.things().get("a").await.unwrap().data["spec"]["size"], 1);
+}
+
+#[tokio::test]
 async fn patches_of_forms_that_are_not_served_are_refused_with_what_to_use() {
     let world = World::with_things().await;
     create(&world, "a", &json!({"size": 1})).await.unwrap();
