@@ -85,12 +85,13 @@ fn whole(report: &mut Report, until: Instant) -> Result<()> {
         report.run(tier, until, false);
     }
     let prepare = Beside::start(Lane::Prepare)?;
-    let compute = Beside::start(Lane::Compute)?;
     for tier in [Tier::Docs, Tier::Shell, Tier::Etcd] {
         report.run(tier, until, false);
     }
     // What could not be prepared is tried again, and said, by the tier that needs it.
     let prepared = prepare.join(until).inspect_err(|error| eprintln!("not prepared: {error:#}"));
+    // Not before: nothing waits for it, and the tier that comes now leaves much of the machine to others.
+    let compute = Beside::start(Lane::Compute)?;
     report.run(Tier::Kube, until, prepared.is_ok_and(|(_, ok)| ok));
     match compute.join(until) {
         Ok((lines, ok)) => {

@@ -1,6 +1,7 @@
 //! What was latched in status: the facts and intents that outlive the operator. Everything else can be seen again.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, Ordinal, Token, Uid};
@@ -131,5 +132,11 @@ impl Abandoned {
             Self::SpecEdited => "the spec was edited",
             Self::VolumeEmptied => "a volume of the set was emptied",
         }
+    }
+}
+
+impl fmt::Display for Leaving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }

@@ -1,5 +1,5 @@
-//! Zero and wake. Z1 stop Pods, followers first; Z2 volumes and ids stay; waking makes all Pods again at once, on the
-//! same volumes, as `existing`.
+//! Zero and wake. Z1 stop Pods, those that are not marked as joined first, then followers; Z2 volumes and ids stay; waking
+//! makes all Pods again at once, on the same volumes, as `existing`.
 
 use quorate_model::{MemberName, Step};
 
@@ -24,9 +24,10 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
 }
 
 fn next_to_stop(draft: &Draft<'_>) -> Option<MemberName> {
-    let highest_first = draft.seen.pods.keys().max_by_key(|name| {
-        let follower = !draft.is_leader(name);
-        (follower, draft.seen.cluster.ordinal(name))
+    let highest_first = draft.seen.pods.iter().max_by_key(|(name, pod)| {
+        // A founder that was emptied would start as new once nobody is left who knows it; the guard of one that is marked
+        // would not let it.
+        (!pod.joined, !draft.is_leader(name), draft.seen.cluster.ordinal(name))
     });
-    highest_first.cloned()
+    highest_first.map(|(name, _)| name.clone())
 }

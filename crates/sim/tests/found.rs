@@ -38,6 +38,20 @@ fn h01_a_member_in_memory_that_forgot_everything_before_it_was_marked_is_replace
 }
 
 #[test]
+fn h01_a_founder_that_is_not_marked_yet_goes_to_sleep_while_others_still_know_it() {
+    for after in 25..36 {
+        ends_well(&json!({
+            "spec": plain(3),
+            "departures": [
+                { "after": 10, "what": { "fault": { "slow": "demo-0" } } },
+                { "after": 24, "what": { "edit": plain(0) } },
+                { "after": after, "what": { "fault": { "wipe": "demo-0" } } },
+            ],
+        }));
+    }
+}
+
+#[test]
 fn h45_a_volume_that_a_late_call_makes_for_a_member_given_up_is_cleared_away() {
     ends_well(&json!({
         "spec": plain(1),

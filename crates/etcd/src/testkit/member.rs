@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 
 use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use quorate_model::{Minor, PeerUrl};
 
@@ -114,7 +115,10 @@ impl Member {
 
     /// SIGSTOP: it holds its connections and answers nothing.
     pub fn pause(&self) {
-        self.signal(Signal::SIGSTOP);
+        let pid = self.signal(Signal::SIGSTOP);
+        // Told once the last of its threads has stopped: on a busy machine one may still answer until then.
+        let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("our own child can be waited for");
+        assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP), "{} ended", self.name);
     }
 
     /// SIGCONT.
@@ -131,10 +135,11 @@ impl Member {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    fn signal(&self, signal: Signal) -> Pid {
         let child = self.child.as_ref().expect("the member runs");
         let pid = Pid::from_raw(child.id().cast_signed());
         kill(pid, signal).expect("our own child can be signalled");
+        pid
     }
 
     fn log_file(&self) -> PathBuf {

@@ -7,7 +7,7 @@ use super::path::Place;
 use super::{Reply, Request, events, list, with_warnings};
 use crate::errors::{ApiError, Cause};
 use crate::fields::name;
-use crate::patch::{self, PatchError};
+use crate::patch::{self, PatchError, PatchKind};
 use crate::resources::ObjectKey;
 use crate::service::Shared;
 use crate::store::Part;
@@ -39,15 +39,17 @@ pub(super) fn patch(shared: &Shared, request: &Request, at: &Place, key: &Object
     let object = shared.store.modify(key, part, request.query.dry_run(), |old| {
         let shown = events::shown(&at.info, old.clone());
         let mut patched = patch::apply(kind, &shown, &patch).map_err(|error| refusal(&error))?;
-        warnings = request.decode(at, &mut patched).map_err(|error| unreadable(error, &patch))?;
+        warnings = request.decode(at, &mut patched).map_err(|error| unreadable(error, kind, &patch))?;
         Ok(events::kept(&at.info, patched))
     })?;
     Ok(with_warnings(list::one(shared, request, at, StatusCode::OK, &object), &warnings))
 }
 
-/// A patch that leaves what can not be read was wrong itself; what is told of unknown fields stays as it is.
-pub(super) fn unreadable(error: ApiError, patch: &Value) -> ApiError {
-    if error.code != 400 || error.message.contains("strict decoding error") {
+/// A patch that leaves what can not be read was wrong itself. What a strategic one leaves of unknown fields is told as of an
+/// object.
+pub(super) fn unreadable(error: ApiError, kind: PatchKind, patch: &Value) -> ApiError {
+    let strict = kind == PatchKind::Strategic && error.message.contains("strict decoding error");
+    if error.code != 400 || strict {
         return error;
     }
     let cause = Cause::invalid("patch", &json!(patch.to_string()), error.message);

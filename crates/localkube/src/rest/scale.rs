@@ -27,17 +27,23 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
             let kind = (request.method == Method::PATCH).then(|| request.patch_kind(&at.info)).transpose()?;
             shared.store.modify(key, Part::Main, request.query.dry_run(), |old| {
                 let shown = show(&paths, old);
-                let wanted = match kind {
+                let (wanted, replicas) = match kind {
                     Some(kind) => {
-                        patch::apply(kind, &shown, &body).map_err(|error| change::refusal(&error))?
+                        let wanted =
+                            patch::apply(kind, &shown, &body).map_err(|error| change::refusal(&error))?;
+                        let replicas =
+                            wish(&wanted).map_err(|error| change::unreadable(error, kind, &body))?;
+                        (wanted, replicas)
                     }
-                    None => body,
+                    None => {
+                        let replicas = wish(&body)?;
+                        (body, replicas)
+                    }
                 };
                 let version = text(&wanted, "/metadata/resourceVersion");
                 if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
                     return Err(ApiError::modified(&at.info, &key.name));
                 }
-                let replicas = wish(&wanted).map_err(|error| change::unreadable(error, &wanted))?;
                 let mut new = old.clone();
                 set(&mut new, &paths.spec_replicas, json!(replicas));
                 Ok(new)

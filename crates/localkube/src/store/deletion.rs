@@ -89,7 +89,7 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
         Some(pending) if is_pod => {
             let Some(shorter) = wanted.filter(|wanted| *wanted < pending) else { return };
             let at = time(object, "/metadata/deletionTimestamp").unwrap_or(now);
-            stop_by(object, at - SignedDuration::from_secs(pending - shorter), shorter);
+            stop_by(object, later(at, shorter - pending), shorter);
         }
         Some(_) => {}
         None => {
@@ -97,7 +97,7 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
             let finished = ["Failed", "Succeeded"].contains(&text(object, "/status/phase"));
             let runs = is_pod && !text(object, "/spec/nodeName").is_empty() && !finished;
             let grace = if runs { wanted.unwrap_or(own) } else { 0 };
-            stop_by(object, seconds(now) + SignedDuration::from_secs(grace), grace);
+            stop_by(object, later(seconds(now), grace), grace);
             if let Some(generation) = integer(object, "/metadata/generation") {
                 object["metadata"]["generation"] = json!(generation + 1);
             }
@@ -120,6 +120,11 @@ pub(super) fn is_done(info: &ResourceInfo, object: &Value) -> bool {
     let of_namespace = info.plural == "namespaces" && !items(object, "/spec/finalizers").is_empty();
     let grace = integer(object, "/metadata/deletionGracePeriodSeconds").unwrap_or(0);
     deleting(object) && finalizers.is_empty() && !of_namespace && grace == 0
+}
+
+/// So many seconds later, or at the last moment that can be written.
+fn later(at: Timestamp, seconds: i64) -> Timestamp {
+    at.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
 
 fn stop_by(object: &mut Value, at: Timestamp, grace: i64) {

@@ -91,7 +91,12 @@ impl Store {
     ) -> Result<Value, ApiError> {
         let given = text(&object, "/metadata/uid");
         if !given.is_empty() {
-            return Err(another_uid(&*self.info(&key.resource)?, key, given, ""));
+            let mut refusal = another_uid(&*self.info(&key.resource)?, key, given, "");
+            if dry_run {
+                // The real one only pretends there, by another path.
+                refusal.message = refusal.message.replace("Key: /registry/", "Key: /");
+            }
+            return Err(refusal);
         }
         object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
         self.create(&key.resource, &key.namespace, object, dry_run)

@@ -113,7 +113,12 @@ async fn of_a_pods_spec_only_images_and_more_tolerations_may_change() {
             "{refusal}"
         );
     }
-    let again = pod("a", &json!({"containers": [{"name": "etcd", "image": "etcd:v3.6.2"}]}));
+    let imageless = json!([{ "op": "remove", "path": "/spec/containers/0/image" }]);
+    let json_patch = "application/json-patch+json";
+    let refusal = world.send_as("PATCH", &path("pods", "a"), json_patch, &imageless).await.unwrap_err();
+    assert!(refusal.message.contains("spec.containers[0].image: Required value"), "{}", refusal.message);
+    let containers = json!([{"name": "etcd", "image": "etcd:v3.6.2"}]);
+    let again = pod("a", &json!({ "containers": containers, "serviceAccountName": "default" }));
     world.send("PUT", &path("pods", "a"), &again).await.expect("defaults need not be repeated");
 }
 
@@ -162,6 +167,30 @@ async fn a_time_to_stop_below_zero_is_a_second() {
         .unwrap();
     let left = world.send("DELETE", &path("pods", "hasty"), &json!({})).await.unwrap();
     assert_eq!(left["metadata"]["deletionGracePeriodSeconds"], 1);
+}
+
+#[tokio::test]
+async fn a_pod_is_replaced_by_what_names_its_account_by_either_name() {
+    let world = World::new();
+    let (bare, path) = (pod("a", &json!({})), path("pods", "a"));
+    create(&world, "pods", &bare).await.unwrap();
+    let refusal = world.send("PUT", &path, &bare).await.unwrap_err();
+    assert!(refusal.message.contains("pod updates may not change fields"), "{}", refusal.message);
+    for field in ["serviceAccountName", "serviceAccount"] {
+        let named = pod("a", &json!({ field: "default" }));
+        let replaced = world.send("PUT", &path, &named).await.unwrap();
+        assert_eq!(replaced["spec"]["serviceAccountName"], "default", "{field}");
+        assert_eq!(replaced["spec"]["serviceAccount"], "default", "{field}");
+    }
+}
+
+#[tokio::test]
+async fn a_time_to_stop_without_end_ends_with_the_calendar() {
+    let world = World::new();
+    create(&world, "pods", &pod("slow", &json!({"nodeName": "n1"}))).await.unwrap();
+    let options = json!({"gracePeriodSeconds": i64::MAX});
+    let left = world.send("DELETE", &path("pods", "slow"), &options).await.unwrap();
+    assert!(left["metadata"]["deletionTimestamp"].as_str().unwrap().starts_with("9999-"), "{left}");
 }
 
 #[tokio::test]
@@ -241,6 +270,9 @@ async fn a_bound_claim_may_grow_where_its_class_allows_it_and_nothing_else() {
     assert!(refusal.contains("only dynamically provisioned pvc can be resized"), "{refusal}");
     let refusal = patch(&world, "persistentvolumeclaims", "grows", &size("1Gi")).await.unwrap_err();
     assert!(refusal.contains("field can not be less than status.capacity"), "{refusal}");
+    let sizeless = json!({"spec": {"resources": null}});
+    let refusal = patch(&world, "persistentvolumeclaims", "grows", &sizeless).await.unwrap_err();
+    assert!(refusal.contains("spec.resources[storage]: Required value"), "{refusal}");
     let modes = json!({"spec": {"accessModes": ["ReadOnlyMany"]}});
     let refusal = patch(&world, "persistentvolumeclaims", "grows", &modes).await.unwrap_err();
     assert!(refusal.contains("spec is immutable"), "{refusal}");

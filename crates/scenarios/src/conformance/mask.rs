@@ -63,6 +63,7 @@ impl Memory {
     /// Whether an object is as it was last seen, save for who owns its fields: the real one counts that as a change. Ours
     /// does not keep it.
     fn changes_only_owners(&self, object: &Value) -> bool {
+        let collected = is_going_unplaced(object) && object["status"]["observedGeneration"].is_number();
         let content = |object: &Value| {
             let mut object = object.clone();
             for key in ["kind", "apiVersion"] {
@@ -71,12 +72,17 @@ impl Memory {
             for key in ["managedFields", "resourceVersion"] {
                 object["metadata"].as_object_mut().and_then(|fields| fields.remove(key));
             }
+            if collected {
+                object.as_object_mut().and_then(|fields| fields.remove("status"));
+            }
             object
         };
         let before = object["metadata"]["uid"].as_str().and_then(|uid| self.objects.get(uid));
         before.is_some_and(|before| {
             let owners = |object: &Value| object["metadata"]["managedFields"].clone();
-            owners(before) != owners(object) && content(before) == content(object)
+            // Of a claim it counts the first write that changes nothing at all, too.
+            let is_claim = object["spec"]["accessModes"].is_array();
+            (is_claim || owners(before) != owners(object)) && content(before) == content(object)
         })
     }
 
@@ -112,7 +118,9 @@ impl Memory {
             items.retain(|item| !is_native(item));
             // Names that the server made up are not in the same order on both sides.
             items.sort_by_key(|item| item["metadata"]["name"].to_string());
+            items.iter_mut().for_each(forget_collected);
         }
+        forget_collected(&mut body);
         body
     }
 
@@ -208,6 +216,18 @@ impl Memory {
         }
         masked
     }
+}
+
+/// The collector of Pods of the real one fails those that are to go and were never placed, once in twenty seconds.
+fn forget_collected(object: &mut Value) {
+    if is_going_unplaced(object) {
+        object.as_object_mut().and_then(|fields| fields.remove("status"));
+    }
+}
+
+fn is_going_unplaced(object: &Value) -> bool {
+    let goes = object["metadata"]["deletionTimestamp"].is_string();
+    goes && object["spec"]["containers"].is_array() && object["spec"]["nodeName"].is_null()
 }
 
 /// What every namespace of a real Kubernetes is born with.

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, ensure};
 use crate::repo;
 
 /// Where the steps are declared.
-const CODE: &str = "crates/model/src/effect.rs";
+const CODE: &str = "crates/model/src/effect/step.rs";
 /// Where they are told.
 const DOCS: &str = "docs/protocols";
 

@@ -32,6 +32,7 @@ pub(super) fn on_create(inner: &Inner, claim: &mut Value, causes: &mut Vec<Cause
 
 pub(super) fn on_update(old: &Value, new: &mut Value, causes: &mut Vec<Cause>) {
     set_default(new, "/spec/volumeMode", json!("Filesystem"));
+    check(new, causes);
     let fixed = |claim: &Value| {
         let mut spec = claim["spec"].clone();
         if let Some(fields) = spec.as_object_mut() {
@@ -54,7 +55,8 @@ pub(super) fn on_update(old: &Value, new: &mut Value, causes: &mut Vec<Cause>) {
             "spec",
             "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims",
         ));
-    } else if size(new) < size(old) && size(new) <= capacity {
+    }
+    if size(new) < size(old) && size(new) <= capacity {
         let why = "field can not be less than status.capacity";
         causes.push(Cause::forbidden("spec.resources.requests.storage", why));
     }

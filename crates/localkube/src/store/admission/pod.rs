@@ -17,8 +17,9 @@ pub(super) fn on_create(
 ) -> Result<(), ApiError> {
     prioritize(info, pod)?;
     tolerate(pod);
+    same_account(pod);
     set_default(pod, "/spec/serviceAccountName", json!("default"));
-    pod["spec"]["serviceAccount"] = pod["spec"]["serviceAccountName"].clone();
+    same_account(pod);
     defaults::fill(pod);
     pod["status"] = json!({"phase": "Pending", "qosClass": quality(pod)});
     check::check(pod, causes);
@@ -26,13 +27,15 @@ pub(super) fn on_create(
 }
 
 pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
-    for kept in ["serviceAccount", "serviceAccountName", "tolerations", "priority", "preemptionPolicy"] {
+    for kept in ["tolerations", "priority", "preemptionPolicy"] {
         if let Some(given) = old["spec"].get(kept) {
             set_default(pod, &format!("/spec/{kept}"), given.clone());
         }
     }
+    same_account(pod);
     tolerate(pod);
     defaults::fill(pod);
+    check::check_images(pod, causes);
     if fixed(old) != fixed(pod) || drops_a_toleration(old, pod) {
         causes.push(Cause::forbidden(
             "spec",
@@ -40,6 +43,15 @@ pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
              `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
              `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
         ));
+    }
+}
+
+/// The field for the account has an older name, which says the same.
+fn same_account(pod: &mut Value) {
+    for (from, to) in [("serviceAccount", "serviceAccountName"), ("serviceAccountName", "serviceAccount")] {
+        if let Some(account) = pod["spec"].get(from).filter(|account| !account.is_null()).cloned() {
+            set_default(pod, &format!("/spec/{to}"), account);
+        }
     }
 }
 

@@ -38,6 +38,15 @@ pub(super) fn check(pod: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
+/// The one thing of a container that may change is not taken away.
+pub(super) fn check_images(pod: &Value, causes: &mut Vec<Cause>) {
+    for list in ["containers", "initContainers"] {
+        for (index, container) in items(pod, &format!("/spec/{list}")).iter().enumerate() {
+            check_image(container, &format!("spec.{list}[{index}]"), causes);
+        }
+    }
+}
+
 /// The names of a list, each a label and none twice.
 fn unique<'a>(pod: &'a Value, pointer: &str, field: &str, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
@@ -57,9 +66,7 @@ fn unique<'a>(pod: &'a Value, pointer: &str, field: &str, causes: &mut Vec<Cause
 }
 
 fn check_container(container: &Value, path: &str, volumes: &BTreeSet<&str>, causes: &mut Vec<Cause>) {
-    if text(container, "/image").is_empty() {
-        causes.push(Cause::required(format!("{path}.image")));
-    }
+    check_image(container, path, causes);
     for (index, mount) in items(container, "/volumeMounts").iter().enumerate() {
         if !volumes.contains(text(mount, "/name")) {
             causes.push(Cause::not_found(format!("{path}.volumeMounts[{index}].name"), &mount["name"]));
@@ -77,5 +84,11 @@ fn check_container(container: &Value, path: &str, volumes: &BTreeSet<&str>, caus
             let why = format!("must be less than or equal to {resource} limit of {limit}");
             causes.push(Cause::invalid(format!("{path}.resources.requests"), request, why));
         }
+    }
+}
+
+fn check_image(container: &Value, path: &str, causes: &mut Vec<Cause>) {
+    if text(container, "/image").is_empty() {
+        causes.push(Cause::required(format!("{path}.image")));
     }
 }

@@ -1,0 +1,88 @@
+//! The properties, and what is told of one that does not hold.
+
+use std::fmt;
+
+/// A property that does not hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Violation {
+    /// Which one.
+    pub property: Property,
+    /// How it was violated.
+    pub how: String,
+}
+
+/// The properties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Property {
+    /// An acknowledged write is in the data of every later quorum.
+    AcknowledgedWritesStay,
+    /// S1: one cluster id per incarnation ever serves.
+    OneClusterId,
+    /// S2, R1: no `new` once the cluster id is recorded.
+    NoNewAfterLatch,
+    /// S3, R5: one change of membership and one learner at a time.
+    OneChangeAtATime,
+    /// S4, R5, R11: no healthy voter is disrupted while another is unhealthy, and the others stay a quorum.
+    QuorumStays,
+    /// S5, R10: data go only when a quorum has removed the member and its Pod is gone.
+    DataOutliveMembers,
+    /// S6, R3: whatever destroys says what it was seen as.
+    DestroysOnlyWhatWasSeen,
+    /// S7: nothing of somebody else's is touched.
+    NothingForeignTouched,
+    /// S9: Available only with a quorum that was seen.
+    AvailableMeansQuorum,
+    /// S10: data go forward one minor version at a time, and never back.
+    VersionsGoForward,
+    /// R2: a name, its URL and its volume are used once.
+    NamesAreUsedOnce,
+    /// R3: what was intended stands in status before anything is done.
+    IntentBeforeEffect,
+    /// R6: nothing is added while a voter is dead; members come as learners.
+    RemoveBeforeAdd,
+    /// R7: a member is its id and its URL together.
+    MembersAreIdAndUrl,
+    /// R9: membership changes on a fresh list by quorum only.
+    ListsAreFresh,
+    /// R12: with two cluster ids nothing is touched.
+    SplitBrainStopsAll,
+    /// E1: once faults end, the goal is reached.
+    GoalIsReached,
+    /// E2: at the goal nothing is written.
+    RestIsQuiet,
+    /// E3, and the account: where nothing is destroyed, things end as they do when nothing goes wrong, and nothing is made or
+    /// deleted more often.
+    EndsAsWithoutFaults,
+}
+
+impl fmt::Display for Property {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AcknowledgedWritesStay => "an acknowledged write stays",
+            Self::OneClusterId => "S1: one cluster id",
+            Self::NoNewAfterLatch => "S2: no new after the cluster id is latched",
+            Self::OneChangeAtATime => "S3: one change of membership at a time",
+            Self::QuorumStays => "S4: a quorum stays",
+            Self::DataOutliveMembers => "S5: data outlive members",
+            Self::DestroysOnlyWhatWasSeen => "S6: only what was seen is destroyed",
+            Self::NothingForeignTouched => "S7: nothing foreign is touched",
+            Self::AvailableMeansQuorum => "S9: Available means quorum",
+            Self::VersionsGoForward => "S10: versions go forward, one minor at a time",
+            Self::NamesAreUsedOnce => "R2: names are used once",
+            Self::IntentBeforeEffect => "R3: intent before effect",
+            Self::RemoveBeforeAdd => "R6: remove before add",
+            Self::MembersAreIdAndUrl => "R7: a member is its id and its URL",
+            Self::ListsAreFresh => "R9: membership changes on fresh lists only",
+            Self::SplitBrainStopsAll => "R12: split brain stops everything",
+            Self::GoalIsReached => "E1: the goal is reached once faults end",
+            Self::RestIsQuiet => "E2: at the goal nothing is written",
+            Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",
+        })
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.property, self.how)
+    }
+}

@@ -1,0 +1,175 @@
+//! What is judged by the state of the world: requests as they arrive, and what must hold at any moment.
+
+use quorate_api::keys;
+use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
+use quorate_manifests::{Act, Kind, Write};
+use quorate_model::{Effect, Plan};
+use serde_json::Value;
+
+use super::{Property, without_versions};
+use crate::etcd::{Group, State};
+use crate::world::World;
+use crate::world::wire::Call;
+
+impl World {
+    /// A request arrives: what it does is judged by what is true at that moment.
+    pub(crate) fn oracle_on_arrival(&mut self, call: &Call) {
+        match call {
+            Call::Kube(write) => self.judge_write(write),
+            Call::Add { .. } | Call::Promote { .. } | Call::Remove { .. } | Call::Lead { .. } => {}
+        }
+    }
+
+    /// Whether the status that stands promises what is about to be done.
+    pub(crate) fn judge_intent(&mut self, plan: &Plan, effect: &Effect) {
+        if self.faults.forgotten || self.object(Kind::Cluster, &self.at.name).is_none() {
+            return;
+        }
+        let (stands, intended) = (without_versions(self.record()), without_versions(plan.record.clone()));
+        if stands != intended {
+            let how = format!("{effect}, but status says {stands:?} instead of {intended:?}");
+            self.oracle.object_to(Property::IntentBeforeEffect, how);
+        }
+    }
+
+    fn judge_write(&mut self, write: &Write) {
+        let there = self.object(write.kind, &write.name);
+        let there = there.as_deref();
+        match &write.act {
+            Act::Create(_) => {}
+            Act::Patch(wish) | Act::PatchStatus(wish) => {
+                if text(wish, "/metadata/uid").is_empty() {
+                    let how = format!("{} is changed whatever it is", write.object());
+                    self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
+                }
+                self.judge_owner(write, there);
+            }
+            Act::Delete { uid: wanted, resource_version } => {
+                if wanted.is_empty() || resource_version.is_empty() {
+                    let how = format!("{} is deleted whatever it is", write.object());
+                    self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
+                }
+                let same = there.filter(|there| {
+                    uid(there) == wanted && text(there, "/metadata/resourceVersion") == resource_version
+                });
+                self.judge_owner(write, same);
+                if let Some(volume) = same.filter(|_| write.kind == Kind::Volume).cloned() {
+                    self.judge_loss_of(&volume, &write.name);
+                }
+            }
+        }
+    }
+
+    fn judge_owner(&mut self, write: &Write, there: Option<&Value>) {
+        let Some(there) = there else { return };
+        let cluster = self.object(Kind::Cluster, &self.at.name.clone());
+        if let Some(cluster) = &cluster {
+            self.oracle.incarnations.insert(uid(cluster).to_owned());
+            let policy = text(cluster, "/spec/storageSpec/retention/whenDeleted");
+            self.oracle.forgoes_data = policy == "Delete";
+        }
+        // Where it is gone, a late request may be of it yet.
+        let is_own = |owner: &str| match &cluster {
+            Some(cluster) => uid(cluster) == owner,
+            None => self.oracle.incarnations.contains(owner),
+        };
+        let ours = match write.kind {
+            Kind::Cluster => is_own(uid(there)),
+            Kind::Volume => {
+                let adopts =
+                    cluster.as_ref().is_some_and(|cluster| annotation(cluster, keys::ADOPT).is_some());
+                adopts || annotation(there, keys::CLUSTER_UID).is_some_and(is_own)
+            }
+            Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
+                items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
+            }
+        };
+        if !ours {
+            let how = format!("{} belongs to somebody else and is changed", write.object());
+            self.oracle.object_to(Property::NothingForeignTouched, how);
+        }
+    }
+
+    fn judge_loss_of(&mut self, volume: &Value, member: &str) {
+        let Some(dir) = self.etcd.dir(uid(volume)).cloned() else { return };
+        let cluster = self.object(Kind::Cluster, &self.at.name.clone());
+        let leaves = cluster.as_deref().is_none_or(deleting);
+        let keeps = !self.oracle.forgoes_data;
+        let group = self.etcd.group(dir.cluster);
+        let served = group.is_some_and(|group| group.writes().next().is_some());
+        let listed = group.is_some_and(|group| group.conf().members.contains_key(&dir.member));
+        if leaves {
+            // What belonged to a member that was removed before goes as it would have gone.
+            if keeps && served && listed {
+                self.oracle
+                    .object_to(Property::DataOutliveMembers, format!("the data of {member} were to be kept"));
+            }
+            return;
+        }
+        let latched = self.record().cluster_id == Some(dir.cluster);
+        if listed && (served || latched) {
+            let how = format!("the data of {member} are deleted while it is a member");
+            self.oracle.object_to(Property::DataOutliveMembers, how);
+        }
+        let used = self.etcd.processes().any(|(_, process)| process.launch.dir == uid(volume));
+        if used && listed && (served || latched) {
+            let how = format!("the data of {member} are deleted while its Pod runs");
+            self.oracle.object_to(Property::DataOutliveMembers, how);
+        }
+    }
+
+    /// What must hold whenever nothing is in the middle of happening.
+    pub(crate) fn look_for_harm(&mut self) {
+        let mut found = Vec::new();
+        for group in self.etcd.groups() {
+            if let Some(lost) = group.lost().first() {
+                let how = format!("cluster {} has forgotten acknowledged write {lost}", group.id());
+                found.push((Property::AcknowledgedWritesStay, how));
+            }
+            if group.conf().members.values().filter(|peer| peer.is_learner).count() > 1 {
+                found.push((Property::OneChangeAtATime, "two learners".to_owned()));
+            }
+        }
+        for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
+            let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.len == 0) else { continue };
+            let group = self.etcd.group(dir.cluster);
+            let votes = |group: &Group| {
+                group.matters() && group.conf().is_voter(dir.member) && group.has_stored(dir.member)
+            };
+            if group.is_some_and(votes) {
+                let how = format!("voter {} had data once and runs on none ({at})", process.launch.name);
+                found.push((Property::AcknowledgedWritesStay, how));
+            }
+        }
+        let record = self.record();
+        if let Some(latched) = record.cluster_id {
+            let others = self.etcd.groups().filter(|group| {
+                group.id() != latched
+                    && group.leader().is_some()
+                    && !self.faults.foreign.contains(&group.id())
+            });
+            for other in others {
+                let ours = other
+                    .conf()
+                    .members
+                    .values()
+                    .any(|peer| record.members.keys().any(|name| peer.name == name.as_str()));
+                if ours {
+                    let how = format!("cluster {} has a leader beside the latched {latched}", other.id());
+                    found.push((Property::OneClusterId, how));
+                }
+            }
+        }
+        for (property, how) in found {
+            if !self.oracle.violations.iter().any(|known| known.property == property) {
+                self.oracle.object_to(property, how);
+            }
+        }
+    }
+
+    /// Whether the spec asks for nothing to be done.
+    pub(crate) fn is_paused(&self) -> bool {
+        let cluster = self.object(Kind::Cluster, &self.at.name);
+        cluster.is_some_and(|cluster| flag(&cluster, "/spec/paused"))
+    }
+}

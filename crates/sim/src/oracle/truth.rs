@@ -1,0 +1,68 @@
+//! What was true when the operator looked.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
+
+use quorate_api::keys;
+use quorate_localkube::fields::{annotation, label, name, uid};
+use quorate_manifests::Kind;
+use quorate_model::{ClusterId, Instant, MemberId, MemberName};
+
+use crate::etcd::{Conf, Group, State};
+use crate::world::World;
+
+/// What was true when the operator looked.
+#[derive(Clone, Debug, Default)]
+pub struct Truth {
+    /// The configuration of the cluster that was latched, as a quorum has it.
+    pub(super) conf: Option<Conf>,
+    /// Voters of it that run and are in touch with the leader.
+    pub(super) healthy: BTreeSet<MemberId>,
+    /// The ids of all clusters whose members answer, save in Pods of an attempt that was given up.
+    pub(super) answering: BTreeSet<ClusterId>,
+    /// Who runs in which Pod.
+    pub(super) members: BTreeMap<String, MemberId>,
+    /// When.
+    pub(super) now: Instant,
+}
+
+impl Truth {
+    /// What is true now.
+    pub fn of(world: &World) -> Self {
+        let record = world.record();
+        let latched = record.cluster_id;
+        // Names are recorded before their Pods are made, and Pods that serve are marked: what has neither is of an attempt given up.
+        let strays: BTreeSet<String> = world
+            .objects(Kind::Pod)
+            .iter()
+            .filter(|pod| {
+                let unmarked = annotation(pod, keys::JOINED).or(label(pod, keys::JOINED)).is_none();
+                unmarked && record.attempt > 0 && !record.members.contains_key(&MemberName::new(name(pod)))
+            })
+            .map(|pod| uid(pod).to_owned())
+            .collect();
+        let group = latched.and_then(|id| world.etcd.group(id));
+        let runs = world.etcd.processes().filter(|(_, process)| process.state == State::Running);
+        let members: BTreeMap<String, MemberId> = runs
+            .filter_map(|(at, process)| Some((at.to_owned(), world.etcd.dir_of(process)?.member)))
+            .collect();
+        let statuses = world.etcd.processes().filter_map(|(at, _)| Some((at, world.etcd.status(at).ok()?)));
+        let (mut healthy, mut answering) = (BTreeSet::new(), BTreeSet::new());
+        for (at, status) in statuses {
+            if !strays.contains(at) {
+                answering.insert(status.cluster);
+            }
+            if Some(status.cluster) == latched && status.errors.is_empty() {
+                healthy.insert(status.member);
+            }
+        }
+        Self { conf: group.map(Group::conf).cloned(), healthy, answering, members, now: world.now }
+    }
+}
+
+impl Hash for Truth {
+    /// When it was is no matter.
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        (&self.conf, &self.healthy, &self.answering, &self.members).hash(hasher);
+    }
+}
