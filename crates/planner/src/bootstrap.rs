@@ -31,7 +31,11 @@ pub(crate) fn found(draft: &mut Draft<'_>) -> Flow {
         }
     }
     if draft.record.members.is_empty() {
-        if draft.seen.wanted.size == 0 || others_run(draft) {
+        if draft.seen.wanted.size == 0 {
+            clear_late_pods(draft);
+            return DONE;
+        }
+        if others_run(draft) {
             return DONE;
         }
         begin_attempt(draft);
@@ -84,6 +88,16 @@ fn others_run(draft: &mut Draft<'_>) -> bool {
     }
     draft.wait(Waiting::UnknownPods(others));
     true
+}
+
+/// What a late call made of an attempt that was given up, where none follows that would clear it away.
+fn clear_late_pods(draft: &mut Draft<'_>) {
+    if draft.record.attempt > 0 {
+        let late = draft.seen.pods.iter().filter(|(_, pod)| !pod.joined).map(|(name, _)| name.clone());
+        for name in late.collect::<Vec<_>>() {
+            draft.clear_pod(Step::BA, &name);
+        }
+    }
 }
 
 fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {

@@ -52,6 +52,18 @@ fn h01_a_founder_that_is_not_marked_yet_goes_to_sleep_while_others_still_know_it
 }
 
 #[test]
+fn h45_the_late_pod_of_a_founding_that_was_called_off_is_cleared_away() {
+    ends_well(&json!({
+        "spec": plain(3),
+        "departures": [
+            { "after": 9, "what": { "edit": plain(0) } },
+            { "after": 9, "what": { "fault": { "lose-volume": "demo-1" } } },
+            { "after": 9, "what": { "fault": { "fate": "Late" } } },
+        ],
+    }));
+}
+
+#[test]
 fn h45_a_volume_that_a_late_call_makes_for_a_member_given_up_is_cleared_away() {
     ends_well(&json!({
         "spec": plain(1),

@@ -27,18 +27,14 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
             let kind = (request.method == Method::PATCH).then(|| request.patch_kind(&at.info)).transpose()?;
             shared.store.modify(key, Part::Main, request.query.dry_run(), |old| {
                 let shown = show(&paths, old);
-                let (wanted, replicas) = match kind {
-                    Some(kind) => {
-                        let wanted =
-                            patch::apply(kind, &shown, &body).map_err(|error| change::refusal(&error))?;
-                        let replicas =
-                            wish(&wanted).map_err(|error| change::unreadable(error, kind, &body))?;
-                        (wanted, replicas)
-                    }
-                    None => {
-                        let replicas = wish(&body)?;
-                        (body, replicas)
-                    }
+                let (wanted, replicas) = if let Some(kind) = kind {
+                    let patched = patch::apply(kind, &shown, &body);
+                    let wanted = patched.map_err(|error| change::refusal(&error))?;
+                    let replicas = wish(&wanted).map_err(|error| change::unreadable(error, kind, &body))?;
+                    (wanted, replicas)
+                } else {
+                    let replicas = wish(&body)?;
+                    (body, replicas)
                 };
                 let version = text(&wanted, "/metadata/resourceVersion");
                 if !version.is_empty() && version != text(old, "/metadata/resourceVersion") {
