@@ -22,7 +22,7 @@ pub fn prepare() -> Result<()> {
     if obstacle()?.is_some() {
         return Ok(());
     }
-    // At a time: each has minutes in which one core is all that it uses.
+    // Both at once: each has minutes in which one core is all that it uses.
     thread::scope(|scope| {
         let images = scope.spawn(|| {
             // In this order: what the other builds of the same crates is cleared away.

@@ -72,7 +72,7 @@ impl Store {
         self.modify(key, part, dry_run, |old| {
             let given = text(&object, "/metadata/uid");
             if !given.is_empty() && given != uid(old) {
-                return Err(another_uid(&info, key, given, uid(old)));
+                return Err(another_uid(&info, key, &key.registry_path(), given, uid(old)));
             }
             if text(&object, "/metadata/resourceVersion").is_empty() && info.must_name_version() {
                 return Err(must_name_version(&info, &key.name));
@@ -91,12 +91,10 @@ impl Store {
     ) -> Result<Value, ApiError> {
         let given = text(&object, "/metadata/uid");
         if !given.is_empty() {
-            let mut refusal = another_uid(&*self.info(&key.resource)?, key, given, "");
-            if dry_run {
-                // The real one only pretends there, by another path.
-                refusal.message = refusal.message.replace("Key: /registry/", "Key: /");
-            }
-            return Err(refusal);
+            let path = key.registry_path();
+            // What only pretends tells the path from below the root.
+            let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
+            return Err(another_uid(&*self.info(&key.resource)?, key, path, given, ""));
         }
         object["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
         self.create(&key.resource, &key.namespace, object, dry_run)
@@ -251,11 +249,10 @@ impl Inner {
     }
 }
 
-fn another_uid(info: &ResourceInfo, key: &ObjectKey, given: &str, own: &str) -> ApiError {
+fn another_uid(info: &ResourceInfo, key: &ObjectKey, path: &str, given: &str, own: &str) -> ApiError {
     let why = format!(
-        "StorageError: invalid object, Code: 4, Key: {}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
-         in precondition: {given}, UID in object meta: {own}",
-        key.registry_path()
+        "StorageError: invalid object, Code: 4, Key: {path}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID \
+         in precondition: {given}, UID in object meta: {own}"
     );
     ApiError::conflict(info, &key.name, why)
 }

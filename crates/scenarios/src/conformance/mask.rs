@@ -73,7 +73,7 @@ impl Memory {
                 object["metadata"].as_object_mut().and_then(|fields| fields.remove(key));
             }
             if collected {
-                object.as_object_mut().and_then(|fields| fields.remove("status"));
+                forget_collected(&mut object);
             }
             object
         };
