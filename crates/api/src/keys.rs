@@ -56,5 +56,9 @@ pub const JOINED: &str = "operator.etcd.io/joined";
 /// The value of [`JOINED`].
 pub const JOINED_VALUE: &str = "true";
 
+/// The scheduling gate that founders' Pods are made with. Whoever sees such a Pod while the cluster is still being founded removes
+/// it; what a call makes that comes later is placed on no node.
+pub const FOUNDING_GATE: &str = "operator.etcd.io/founding";
+
 /// The finalizer on EtcdClusters: Pods stop and the retention policy is carried out before the object goes.
 pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";

@@ -86,6 +86,9 @@ pub fn pod(member: &Member<'_>) -> Value {
     if !pull_secrets.is_empty() {
         pod["spec"]["imagePullSecrets"] = json!(pull_secrets);
     }
+    if member.boot == Boot::New {
+        pod["spec"]["schedulingGates"] = json!([{ "name": keys::FOUNDING_GATE }]);
+    }
     pod
 }
 

@@ -3,6 +3,7 @@
 //! A change of something that exists names the object's uid and the version at which it was seen, so it is refused if
 //! the object is another one or has changed since.
 
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
@@ -137,6 +138,10 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             } });
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
         }
+        Effect::ReleasePod { member, pod } => {
+            let patch = release(context, member, pod);
+            write(Kind::Pod, member.as_str(), Act::Patch(patch))
+        }
         Effect::DeletePod { member, pod, resource_version, step: _ } => {
             write(Kind::Pod, member.as_str(), delete(pod, resource_version))
         }
@@ -228,6 +233,19 @@ fn apply_service(context: &Context<'_>, wanted: Value, name: &str) -> Request {
 
 fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
     meta.name.as_deref() == Some(name) && is_owned_by(meta, &snapshot.uid)
+}
+
+/// Without our gate; somebody else's stays, which the version is for.
+fn release(context: &Context<'_>, member: &MemberName, uid: &Uid) -> Value {
+    let is_it = |seen: &&&Pod| seen.metadata.uid.as_deref() == Some(uid.as_str());
+    let seen = context.seen.pods.iter().find(is_it);
+    let gates = seen.iter().filter_map(|seen| seen.spec.as_ref()).flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    let others: Vec<_> = gates.filter(|gate| gate.name != keys::FOUNDING_GATE).collect();
+    let version = context.snapshot.pods.get(member).map(|seen| &seen.resource_version);
+    json!({
+        "metadata": { "uid": uid.as_str(), "resourceVersion": version },
+        "spec": { "schedulingGates": if others.is_empty() { Value::Null } else { json!(others) } },
+    })
 }
 
 /// The whole list, as a merge patch replaces it; the version keeps it from undoing somebody else's entry.

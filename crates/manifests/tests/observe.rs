@@ -45,11 +45,16 @@ fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available",
         }],
     });
+    let held_back = json!({
+        "phase": "Pending",
+        "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "blocked" }],
+    });
     let evicted = json!({ "phase": "Failed", "reason": "Evicted", "message": "The node was low on memory." });
     let table = [
         (etcd(&json!({ "running": {} }), &json!({})), None),
         (etcd(&waits("ContainerCreating", ""), &json!({})), None),
         (etcd(&waits("PodInitializing", ""), &json!({})), None),
+        (held_back, None),
         (unschedulable, Some("Unschedulable: 0/3 nodes are available")),
         (evicted, Some("Evicted: The node was low on memory.")),
         (

@@ -7,7 +7,7 @@ use quorate_manifests::request::{latch, write_status};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::Effect;
 use serde_json::{Value, json};
-use world::World;
+use world::{World, plain};
 
 fn sent(write: &Write) -> (String, String, String, Value) {
     let request = write.http().unwrap();
@@ -62,6 +62,31 @@ fn status_is_written_as_its_change_and_only_onto_what_was_read() {
         }))
     );
     assert_eq!(write.object(), "EtcdCluster default/demo");
+}
+
+#[test]
+fn h01_founders_are_made_held_back_and_released_without_touching_anybody_elses_gate() {
+    let gates = |world: &World| {
+        let pod = &world.objects[&(Kind::Pod, "demo-0".to_owned())];
+        pod["spec"]["schedulingGates"].clone()
+    };
+    let others = json!([{ "name": "example.org/quota" }]);
+    for (added, left) in [(json!([]), Value::Null), (others.clone(), others)] {
+        let mut world = World::new(&plain(1));
+        while !world.objects.contains_key(&(Kind::Pod, "demo-0".to_owned())) {
+            world.pass();
+        }
+        assert_eq!(gates(&world), json!([{ "name": "operator.etcd.io/founding" }]));
+        world.edit(Kind::Pod, "demo-0", |pod| {
+            pod["spec"]["schedulingGates"].as_array_mut().unwrap().extend(added.as_array().unwrap().clone());
+        });
+        world.pass();
+        assert_eq!(gates(&world), left);
+    }
+    let mut world = World::running(1);
+    world.remove(Kind::Pod, "demo-0");
+    world.pass();
+    assert_eq!(gates(&world), Value::Null, "who resumes is not held back");
 }
 
 #[test]

@@ -265,7 +265,7 @@ fn a_foreign_object_blocks_a_new_cluster_by_name_and_only_as_long_as_it_stands()
 #[test]
 fn a_stuck_first_pod_is_told_as_degraded_with_the_cause() {
     let mut world = World::new(&plain(1));
-    while !world.objects.contains_key(&(Kind::Pod, "demo-0".to_owned())) {
+    while !world.objects.get(&(Kind::Pod, "demo-0".to_owned())).is_some_and(|pod| pod["status"].is_object()) {
         world.pass();
     }
     world.members.clear();

@@ -86,6 +86,14 @@ pub enum Effect {
         /// `--initial-cluster`.
         peers: Vec<(MemberName, PeerUrl)>,
     },
+    /// Let a founder's Pod be placed on a node. It is made held back, and released only by who sees it while the cluster is
+    /// still being founded: what a call makes that comes later stays held.
+    ReleasePod {
+        /// Whose.
+        member: MemberName,
+        /// The Pod that was seen.
+        pod: Uid,
+    },
     /// Delete a Pod.
     DeletePod {
         /// Whose.
@@ -175,7 +183,7 @@ impl Effect {
             Self::AddFinalizer => Step::B1,
             Self::RemoveFinalizer => Step::D3,
             Self::ApplyPeerService | Self::IssueCertificates => Step::B2,
-            Self::CreatePod { boot: Boot::New, .. } => Step::B4,
+            Self::CreatePod { boot: Boot::New, .. } | Self::ReleasePod { .. } => Step::B4,
             Self::CreatePod { boot: Boot::Join, .. } => Step::G4,
             Self::CreatePod { boot: Boot::Resume, .. } => Step::W1,
             Self::CreateVolume { step, .. }
@@ -211,6 +219,7 @@ impl Effect {
             | Self::IssueCertificates
             | Self::CreateVolume { .. }
             | Self::CreatePod { .. }
+            | Self::ReleasePod { .. }
             | Self::StampVolume { .. }
             | Self::MarkJoined { .. }
             | Self::ApplyClientService
@@ -240,6 +249,7 @@ impl Effect {
             | Self::MarkJoined { .. }
             | Self::ExpandVolume { .. }
             | Self::CreatePod { .. }
+            | Self::ReleasePod { .. }
             | Self::DeletePod { .. }
             | Self::DeleteVolume { .. }
             | Self::MoveLeadership { .. }
@@ -271,6 +281,7 @@ impl fmt::Display for Effect {
                 let peers: Vec<&str> = peers.iter().map(|(name, _)| name.as_str()).collect();
                 write!(f, "create Pod {member} ({boot}; peers {})", peers.join(" "))
             }
+            Self::ReleasePod { member, .. } => write!(f, "release Pod {member}"),
             Self::DeletePod { member, pod, .. } => write!(f, "delete Pod {member} (uid {pod})"),
             Self::DeleteVolume { member, volume, .. } => write!(f, "delete volume {member} (uid {volume})"),
             Self::AddLearner { member, peer_url, via } => {

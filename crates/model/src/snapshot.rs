@@ -72,6 +72,8 @@ pub struct Pod {
     pub zone: Option<String>,
     /// The shape it was made of.
     pub revision: PodRevision,
+    /// Held back by our scheduling gate: it runs nowhere before it is released.
+    pub held: bool,
     /// Started with `new`.
     pub boots_new: bool,
     /// Marked as one whose member has joined: its guard takes an empty volume for a loss from now on.

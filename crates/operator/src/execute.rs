@@ -172,6 +172,7 @@ async fn one(
         | Effect::MarkJoined { .. }
         | Effect::ExpandVolume { .. }
         | Effect::CreatePod { .. }
+        | Effect::ReleasePod { .. }
         | Effect::DeletePod { .. }
         | Effect::DeleteVolume { .. }
         | Effect::ApplyClientService

@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use http::Method;
 use quorate_api::EtcdCluster;
+use quorate_sim::world::faults::Fault;
 use tokio::time::Instant;
 use tonic::Code;
 use world::members::Answer;
@@ -253,6 +254,49 @@ async fn h17_what_an_operator_sent_before_it_hung_arrives_long_after_its_heir_is
     let twice: Vec<_> = world.writes().into_iter().filter(|(_, count)| *count > 1).collect();
     ensure!(twice.is_empty(), "{twice:?}");
     world.is_at_rest().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn h01_what_an_operator_sent_to_found_a_cluster_runs_nowhere_when_it_arrives_while_that_sleeps() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let late = Duration::from_mins(10);
+    let _first_founds_late = {
+        let client = world.client_through(move |sent| match (sent.method.as_str(), sent.kind().as_str()) {
+            ("POST", "pods") | ("PATCH", "leases") => Gate::Late(late),
+            _ => Gate::Open,
+        });
+        world.operator_over(client, |options| options.leader_elect = true)
+    };
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.create_cluster(plain(3)).await?;
+    let _second = {
+        // Slower than a kubelet that has something to start.
+        let client = world.client_through(|sent| match (sent.method.as_str(), sent.kind().as_str()) {
+            ("DELETE", "pods") => Gate::Late(SOON),
+            _ => Gate::Open,
+        });
+        world.operator_over(client, |options| options.leader_elect = true)
+    };
+    settled(&world, 3).await?;
+    scale(&world, 0).await?;
+    settled(&world, 0).await?;
+    let members = ["demo-0", "demo-1", "demo-2"];
+    for member in members {
+        // What begins as new finds nothing that would keep it from it.
+        ensure!(world.members.strike(&Fault::Wipe(member.to_owned())), "{member} had no data");
+    }
+    tokio::time::sleep(late).await;
+    world.is_at_rest().await?;
+    let writes = world.writes();
+    for member in members {
+        let made = writes.iter().filter(|(what, _)| what.contains("pods") && what.ends_with(member));
+        let counts: Vec<u64> = made.map(|(_, count)| *count).collect();
+        let [created, deleted] = counts[..] else { bail!("{writes:?}") };
+        ensure!(created > 1 && created == deleted, "made and deleted once more: {writes:?}");
+    }
+    ensure!(world.members.nodes().etcd.dirs().next().is_none(), "etcd ran");
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

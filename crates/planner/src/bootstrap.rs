@@ -1,13 +1,14 @@
 //! Bootstrap: all members at once, as a static bootstrap set, exactly once in the life of a cluster.
 //!
 //! B1 latch attempt, token and names; B2 peer Service and certificates; B3 volumes, and latch their uids; B4 all Pods,
-//! `new`; B5 a quorum reports one cluster id and a leader; B6 latch cluster id and member ids; B7 client Service and
-//! budget; B8 Available. Before B6 no client Service exists, so an attempt can be given up as a whole (BA).
+//! `new`, each held back until it is seen; B5 a quorum reports one cluster id and a leader; B6 latch cluster id and member
+//! ids; B7 client Service and budget; B8 Available. Before B6 no client Service exists, so an attempt can be given up as a
+//! whole (BA).
 
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
-use quorate_model::snapshot::List;
+use quorate_model::snapshot::{List, Pod};
 use quorate_model::{Effect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, for_all};
@@ -20,6 +21,10 @@ pub(crate) fn found(draft: &mut Draft<'_>) -> Flow {
     if draft.record.abandoned.is_none()
         && let Some(list) = formed(draft)
     {
+        // R1: whoever is held back when the cluster id is latched may not begin as new any more.
+        if !released(draft) {
+            return DONE;
+        }
         latch_cluster(draft, list);
         return ON;
     }
@@ -61,6 +66,21 @@ fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
         .count();
     let whole = seeds.keys().all(|seed| draft.listed(seed).is_some()) && list.members.len() == seeds.len();
     (whole && has_quorum(agreeing, seeds.len())).then_some(list)
+}
+
+/// Releases whom it finds held back. `true` once there is nobody.
+fn released(draft: &mut Draft<'_>) -> bool {
+    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for_all(&seeds, |seed| {
+        let held = draft.pod(seed).filter(|pod| pod.held && !pod.terminating);
+        held.inspect(|pod| release(draft, seed, pod)).is_none()
+    })
+}
+
+/// B4.
+fn release(draft: &mut Draft<'_>, seed: &MemberName, pod: &Pod) {
+    draft.propose(Effect::ReleasePod { member: seed.clone(), pod: pod.uid.clone() });
+    draft.wait(Waiting::PodStarting(seed.clone()));
 }
 
 /// B6.
@@ -212,6 +232,7 @@ fn pods(draft: &mut Draft<'_>) {
             Some(pod) if pod.finished => {
                 draft.clear_pod(Step::W2, seed);
             }
+            Some(pod) if pod.held && !pod.terminating => release(draft, seed, pod),
             Some(pod) => match (&pod.trouble, &pod.guard) {
                 (_, Some((verdict, why))) => {
                     draft.wait(Waiting::PodStuck(seed.clone(), format!("{verdict}: {why}")));

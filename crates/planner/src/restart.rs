@@ -23,6 +23,10 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
             Some(pod) if pod.trouble.is_some() && is_stale(draft, &member) => {
                 draft.clear_pod(Step::W2, &member);
             }
+            // What a late call made. Nobody begins as new any more.
+            Some(pod) if pod.held && draft.record.is_bootstrapped() => {
+                draft.clear_pod(Step::W2, &member);
+            }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {
                 draft.clear_pod(Step::W2, &member);
             }

@@ -59,6 +59,7 @@ pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
         }
         Effect::MarkJoined { member, pod } => may_mark(scene, member, pod),
         Effect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
+        Effect::ReleasePod { member, pod } => may_release(scene, member, pod),
         Effect::DeletePod { member, pod, resource_version, .. } => {
             may_delete_pod(scene, member, pod, resource_version)
         }
@@ -142,7 +143,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
 fn may_create_volume(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let recorded = recorded(scene, member)?;
     let new = match recorded.stage {
-        Stage::Seed => scene.record.cluster_id.is_none() && scene.record.abandoned.is_none(),
+        Stage::Seed => is_founding(scene),
         Stage::Joining => true,
         Stage::Voter | Stage::Leaving(_) => false,
     };
@@ -189,8 +190,7 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     }
     match (boot, recorded.stage) {
         // R1
-        (Boot::New, Stage::Seed) if scene.record.cluster_id.is_none() && scene.record.abandoned.is_none() => {
-        }
+        (Boot::New, Stage::Seed) if is_founding(scene) => {}
         (Boot::New, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotASeed(member.clone()))?;
         }
@@ -210,6 +210,25 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
         }
     }
     its_volume(scene, member, recorded.volume.as_ref())
+}
+
+/// R1. Between the check and a creation any time may pass, and then the Pod stands where nobody wants it: it is made held, and
+/// this is the second look.
+fn may_release(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
+    let recorded = recorded(scene, member)?;
+    if recorded.stage != Stage::Seed || !is_founding(scene) {
+        forbid(Unsafe::NotASeed(member.clone()))?;
+    }
+    match scene.seen.pods.get(member) {
+        Some(seen) if seen.uid == *pod && !seen.terminating => {}
+        Some(_) | None => forbid(Unsafe::NotSeen(member.clone()))?,
+    }
+    its_volume(scene, member, recorded.volume.as_ref())
+}
+
+/// Whether members may begin as new: there is an attempt, and no cluster yet.
+fn is_founding(scene: &Scene<'_>) -> bool {
+    scene.record.cluster_id.is_none() && scene.record.abandoned.is_none()
 }
 
 /// Whether the list, if there is one, has it as a voter.
@@ -240,8 +259,8 @@ fn is_free_to_go(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
     let record = scene.record;
     // What ails a Pod may be the probe alone, while etcd serves.
     let serving = scene.seen.is_healthy(member, scene.now);
-    let unserving =
-        !serving && (pod.finished || (!pod.ready && (pod.trouble.is_some() || pod.guard.is_some())));
+    let ails = pod.trouble.is_some() || pod.guard.is_some();
+    let unserving = !serving && (pod.finished || pod.held || (!pod.ready && ails));
     let no_member =
         record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));
     let removed = no_member && is_gone_from_list(scene, member).is_ok();
@@ -282,6 +301,7 @@ fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
         | Effect::MarkJoined { .. }
         | Effect::ExpandVolume { .. }
         | Effect::CreatePod { .. }
+        | Effect::ReleasePod { .. }
         | Effect::DeleteVolume { .. }
         | Effect::AddLearner { .. }
         | Effect::Promote { .. }

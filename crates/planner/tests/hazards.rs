@@ -38,6 +38,50 @@ fn h01_an_empty_data_dir_is_never_started_as_new_once_the_cluster_id_is_latched(
 }
 
 #[test]
+fn h01_what_a_late_call_makes_to_found_a_cluster_that_stands_is_deleted_before_it_runs() {
+    for size in [3, 0] {
+        let mut world = World::new(3);
+        while world.seen.pods.is_empty() {
+            let plan = world.plan();
+            world.carry_out(plan);
+        }
+        let late = world.seen.pods[&name("demo-1")].clone();
+        assert!(late.held);
+        world.settle();
+        world.wish(size);
+        world.settle();
+        world.lose_pod("demo-1");
+        world.seen.pods.insert(name("demo-1"), late);
+        let plan = world.plan();
+        let cleared = |effect: &Effect| matches!(effect, Effect::DeletePod { member, .. } if *member == name("demo-1"));
+        assert!(plan.effects.iter().any(cleared), "{size}: {:?}", plan.effects);
+        let released = |effect: &Effect| matches!(effect, Effect::ReleasePod { .. });
+        assert!(!plan.effects.iter().any(released), "{size}: {:?}", plan.effects);
+        world.carry_out(plan);
+        world.settle();
+        let pods: Vec<bool> = world.seen.pods.values().map(|pod| pod.held).collect();
+        assert_eq!(pods, vec![false; size]);
+    }
+}
+
+#[test]
+fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched() {
+    let mut world = World::new(3);
+    while world.seen.pods.is_empty() {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    let mut plan = world.plan();
+    plan.effects.retain(|effect| !matches!(effect, Effect::ReleasePod { member, .. } if *member == name("demo-2")));
+    world.carry_out(plan);
+    let plan = world.plan();
+    assert!(matches!(plan.effects.as_slice(), [Effect::ReleasePod { .. }]), "{:?}", plan.effects);
+    assert_eq!(plan.record.cluster_id, None, "two of three are a quorum, and the third could not begin as new any more");
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+}
+
+#[test]
 fn h01_a_founding_member_that_came_too_late_is_replaced_and_one_that_had_started_is_not() {
     let mut world = World::running(3);
     let refused = Some((GuardVerdict::DataMissing, "no data".to_owned()));

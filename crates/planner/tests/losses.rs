@@ -151,7 +151,7 @@ fn a_status_lost_over_data_in_memory_founds_no_second_cluster() {
 #[test]
 fn an_attempt_is_not_given_up_once_a_member_served() {
     let mut world = World::new(3);
-    for _ in 0..2 {
+    for _ in 0..3 {
         let plan = world.plan();
         world.carry_out(plan);
     }

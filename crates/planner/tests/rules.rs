@@ -4,7 +4,7 @@
 mod world;
 
 use quorate_model::effect::{Boot, Unsafe};
-use quorate_model::record::{Leaving, Stage};
+use quorate_model::record::{Abandoned, Leaving, Stage};
 use quorate_model::snapshot::FRESH;
 use quorate_model::{ClusterId, Effect, MemberId, Record, Span, Step};
 use quorate_planner::safety::{Scene, permits};
@@ -87,6 +87,31 @@ fn r1_new_is_only_for_the_latched_set_before_the_cluster_id_is_latched() {
     running.lose_pod("demo-0");
     let refused = verdict(&mut running, &create("demo-0", Boot::New));
     assert_eq!(refused, Err(Unsafe::NotASeed(name("demo-0"))));
+}
+
+#[test]
+fn r1_a_pod_that_is_held_back_is_released_only_to_found_the_cluster_on_its_own_volume() {
+    let mut world = World::new(3);
+    while world.seen.pods.is_empty() {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    let pod = world.seen.pods[&name("demo-0")].uid.clone();
+    let release = Effect::ReleasePod { member: name("demo-0"), pod };
+    assert_eq!(verdict(&mut world, &release), Ok(()));
+
+    let later = Effect::ReleasePod { member: name("demo-0"), pod: quorate_model::Uid::new("later") };
+    assert_eq!(verdict(&mut world, &later), Err(Unsafe::NotSeen(name("demo-0"))));
+
+    let volume = world.seen.volumes.remove(&name("demo-0")).unwrap();
+    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotItsVolume(name("demo-0"))));
+    world.seen.volumes.insert(name("demo-0"), volume);
+
+    let founding = world.seen.record.clone();
+    world.seen.record.abandoned = Some(Abandoned::SpecEdited);
+    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotASeed(name("demo-0"))));
+    world.seen.record = Record { cluster_id: Some(ClusterId(1)), ..founding };
+    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotASeed(name("demo-0"))));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use quorate_localkube::LocalKube;
 use quorate_localkube::controllers::{ControlPlane, found};
 use quorate_scenarios::conformance::{
-    Call, Difference, Kind, Pair, Side, definition, generate, run, shortest,
+    Call, Difference, Form, Kind, Pair, Side, Verb, definition, generate, run, shortest,
 };
 use quorate_scenarios::{Eyes, Shell, client, until};
 use serde_json::json;
@@ -43,6 +43,62 @@ async fn the_small_kubernetes_answers_as_the_real_one_does() -> Result<()> {
     let (calls, difference) = shortest(&calls, difference, async |calls| real.compare(calls).await).await?;
     let calls: String = calls.iter().map(|call| format!("  {call}\n")).collect();
     bail!("seed {seed} (QUORATE_TEST_SEED={seed} QUORATE_TEST_SEQUENCES=1), shortened:\n{calls}{difference}")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_is_held_back_fares_as_with_the_real_one() -> Result<()> {
+    let real = Real::start().await?;
+    let gates = |names: &[&str]| {
+        let gates: Vec<_> = names.iter().map(|name| json!({"name": format!("example.org/{name}")})).collect();
+        json!({"spec": {"schedulingGates": gates}})
+    };
+    let pod = |name: &str, more: &serde_json::Value| {
+        let mut pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": name},
+            "spec": {
+                "schedulerName": "nobody", "automountServiceAccountToken": false,
+                "securityContext": {
+                    "runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"},
+                },
+                "containers": [{
+                    "name": "etcd", "image": "etcd:v3.6.1",
+                    "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+                }],
+            },
+        });
+        for (field, value) in more["spec"].as_object().into_iter().flatten() {
+            pod["spec"][field] = value.clone();
+        }
+        Call { body: pod, ..Call::of(Verb::Post, Kind::Pod, "") }
+    };
+    let patch = |body| Call { body, ..Call::of(Verb::Patch(Form::Merge), Kind::Pod, "a") };
+    let bind = || {
+        let target = json!({"apiVersion": "v1", "kind": "Node", "name": "$namespace"});
+        let body = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "a"}, "target": target});
+        Call { subresource: "binding", body, ..Call::of(Verb::Post, Kind::Pod, "a") }
+    };
+    let placed = {
+        let mut placed = gates(&["one"]);
+        placed["spec"]["nodeName"] = json!("$namespace");
+        placed
+    };
+    let calls = [
+        pod("a", &gates(&["one", "two"])),
+        pod("b", &placed),
+        bind(),
+        patch(gates(&["one", "two", "three"])),
+        patch(gates(&["two"])),
+        bind(),
+        patch(json!({"spec": {"schedulingGates": null}})),
+        patch(gates(&["one"])),
+        bind(),
+        Call::of(Verb::Get, Kind::Pod, "a"),
+        Call::of(Verb::Watch, Kind::Pod, ""),
+    ];
+    match real.compare(&calls).await? {
+        None => Ok(()),
+        Some(difference) => bail!("{}\n{difference}", calls[difference.at]),
+    }
 }
 
 /// The real one, with the definition that the calls need.

@@ -133,6 +133,7 @@ impl Oracle {
             | Effect::MarkJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
+            | Effect::ReleasePod { .. }
             | Effect::DeleteVolume { .. }
             | Effect::AddLearner { .. }
             | Effect::Promote { .. }
@@ -202,6 +203,7 @@ impl Oracle {
             | Effect::MarkJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
+            | Effect::ReleasePod { .. }
             | Effect::AddLearner { .. }
             | Effect::Promote { .. }
             | Effect::RemoveMember { .. }
@@ -224,7 +226,7 @@ impl Oracle {
         self.judge_sight(seen, effect);
         self.judge_start(plan, effect);
         match effect {
-            Effect::CreatePod { boot: Boot::New, member, .. } => {
+            Effect::CreatePod { boot: Boot::New, member, .. } | Effect::ReleasePod { member, .. } => {
                 if plan.record.cluster_id.is_some() || seen.record.cluster_id.is_some() {
                     self.object_to(Property::NoNewAfterLatch, format!("{member} is started as new"));
                 }

@@ -46,6 +46,36 @@ fn of_the_operator(fault: &Fault) -> bool {
     )
 }
 
+/// What the operator suffers, what befalls objects that no member has for itself, and what befalls the second member: founders are
+/// alike, save for the order of their names.
+fn of_one_member(fault: &Fault) -> bool {
+    match fault {
+        Fault::Crash
+        | Fault::TwoLead
+        | Fault::Paused
+        | Fault::Fate(_)
+        | Fault::Stale(..)
+        | Fault::TimeTravel(..)
+        | Fault::OldList
+        | Fault::Expired
+        | Fault::LoseStatus => true,
+        Fault::KillPod(member)
+        | Fault::KillProcess(member)
+        | Fault::Slow(member)
+        | Fault::LoseNode(member)
+        | Fault::Cut(member)
+        | Fault::Lag(member)
+        | Fault::LoseVolume(member)
+        | Fault::Wipe(member)
+        | Fault::Alarm(member)
+        | Fault::OtherPatch(member, _)
+        | Fault::Swap(member) => member == "demo-1",
+        Fault::Touch(kind, name) | Fault::Remove(kind, name) => kind != "Pod" || name == "demo-1",
+        // Of a planner gone wrong, which is not explored.
+        Fault::Whim(_) => false,
+    }
+}
+
 /// Those of them after which nothing is made anew: what arrives late may be made when it is long gone, and a learner whose
 /// volume or, long after it was seen, whose Pod is out of sight may be given up.
 fn harmless(fault: &Fault) -> bool {
@@ -100,6 +130,12 @@ fn bootstrap_of_three_with_an_edit_and_two_crashes_lost_or_late_replies_or_old_v
     };
     let edits = vec![plain(1)];
     explored(&Scope { edits, strikes, ..scope("bootstrap 3, edited to 1, the operator's own", &[3]) });
+}
+
+#[test]
+fn bootstrap_of_three_with_two_faults_and_an_edit() {
+    let (edits, strikes) = (vec![plain(0)], of_one_member);
+    explored(&Scope { edits, strikes, ..scope("bootstrap 3, edited to 0, one member", &[3]) });
 }
 
 #[test]

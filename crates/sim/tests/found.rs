@@ -52,6 +52,25 @@ fn h01_a_founder_that_is_not_marked_yet_goes_to_sleep_while_others_still_know_it
 }
 
 #[test]
+fn h01_what_an_old_leader_makes_to_found_a_cluster_that_sleeps_by_now_never_runs() {
+    for (size, late) in [(1, 4..8), (3, 6..14)] {
+        for (fault, after) in late.flat_map(|after| [("paused", after), ("late", after)]) {
+            let late = if fault == "paused" { json!("paused") } else { json!({ "fate": "Late" }) };
+            for wiped in 30..50 {
+                ends_well(&json!({
+                    "spec": plain(size),
+                    "departures": [
+                        { "after": after, "what": { "fault": late } },
+                        { "after": 24, "what": { "edit": plain(0) } },
+                        { "after": wiped, "what": { "fault": { "wipe": "demo-0" } } },
+                    ],
+                }));
+            }
+        }
+    }
+}
+
+#[test]
 fn h45_the_late_pod_of_a_founding_that_was_called_off_is_cleared_away() {
     ends_well(&json!({
         "spec": plain(3),

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::deletion::{self, DeleteOptions, Deleted};
 use super::{Inner, Store, Uids, admission, metadata};
 use crate::errors::{ApiError, Cause};
-use crate::fields::{deleting, integer, name, text, uid};
+use crate::fields::{deleting, integer, items, name, text, uid};
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
 
 /// Which part of an object a write is about: the other keeps as it was.
@@ -177,10 +177,12 @@ impl Store {
         let placed = text(&pod, "/spec/nodeName").to_owned();
         let why = if deleting(&pod) {
             Some(format!("pod {} is being deleted, cannot be assigned to a host", key.name))
-        } else if placed.is_empty() {
-            None
-        } else {
+        } else if !placed.is_empty() {
             Some(format!("pod {} is already assigned to node {placed:?}", key.name))
+        } else if !items(&pod, "/spec/schedulingGates").is_empty() {
+            Some(format!("pod {} has non-empty .spec.schedulingGates", key.name))
+        } else {
+            None
         };
         if let Some(why) = why {
             return Err(ApiError::conflict_on("pods/binding", info, &key.name, why));

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use quorate_localkube::controllers::{ControlPlane, found};
+use quorate_localkube::controllers::{Action, ControlPlane, found};
 use quorate_localkube::fields::{items, text, uid};
 use quorate_localkube::store::{DeleteOptions, Part, Propagation, Store};
-use quorate_localkube::{ObjectKey, ResourceKey};
+use quorate_localkube::{ApiError, ObjectKey, ResourceKey};
 use serde_json::{Value, json};
 
 pub struct Cluster {
@@ -106,12 +106,20 @@ impl Cluster {
     }
 
     pub fn edit(&self, plural: &str, name: &str, change: &Value) {
+        self.try_edit(plural, name, change).unwrap();
+    }
+
+    pub fn try_edit(&self, plural: &str, name: &str, change: &Value) -> Result<(), ApiError> {
         let change = |old: &Value| {
             let mut new = old.clone();
             merge(&mut new, change);
             Ok(new)
         };
-        self.store.modify(&key(plural, name), Part::Main, false, change).unwrap();
+        self.store.modify(&key(plural, name), Part::Main, false, change).map(drop)
+    }
+
+    pub fn bind(&self, pod: &str, node: &str) -> Result<(), ApiError> {
+        Action::Bind { pod: self.get("pods", pod), node: node.to_owned() }.apply(&self.store)
     }
 
     pub fn set_status(&self, plural: &str, name: &str, status: Value) {

@@ -26,6 +26,36 @@ fn a_pod_is_placed_and_an_event_and_a_condition_say_so() {
 }
 
 #[test]
+fn a_pod_that_is_held_back_is_placed_when_its_last_gate_is_gone() {
+    let mut cluster = Cluster::with_nodes(1);
+    let gates = json!([{ "name": "example.org/a" }, { "name": "example.org/b" }]);
+    let pod = cluster.pod("demo-0", &json!({ "spec": { "schedulingGates": gates } }));
+    let told = condition(&pod, "PodScheduled");
+    assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("SchedulingGated")));
+    for left in [json!([{ "name": "example.org/b" }]), Value::Null] {
+        cluster.settle();
+        assert_eq!(cluster.node_of("demo-0"), "");
+        cluster.edit("pods", "demo-0", &json!({ "spec": { "schedulingGates": left } }));
+    }
+    cluster.settle();
+    assert_eq!(cluster.node_of("demo-0"), "node-1");
+    let told = condition(&cluster.get("pods", "demo-0"), "PodScheduled");
+    assert_eq!((&told["status"], &told["reason"]), (&json!("True"), &Value::Null));
+}
+
+#[test]
+fn a_pod_that_is_held_back_is_put_on_no_node_and_none_is_held_back_later() {
+    let cluster = Cluster::with_nodes(1);
+    let gated = json!({ "spec": { "schedulingGates": [{ "name": "example.org/a" }] } });
+    cluster.pod("demo-0", &gated);
+    let refused = cluster.bind("demo-0", "node-1").unwrap_err();
+    assert!(refused.to_string().contains("has non-empty .spec.schedulingGates"), "{refused}");
+    cluster.pod("demo-1", &json!({}));
+    let refused = cluster.try_edit("pods", "demo-1", &gated).unwrap_err();
+    assert!(refused.to_string().contains("only deletion is allowed"), "{refused}");
+}
+
+#[test]
 fn pods_of_one_service_are_spread_over_the_nodes() {
     let mut cluster = Cluster::with_nodes(3);
     cluster.create(

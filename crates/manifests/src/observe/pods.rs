@@ -54,6 +54,7 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
         zone: label(ZONE).cloned(),
         revision: PodRevision(revision.cloned().unwrap_or_default()),
+        held: is_held(pod),
         boots_new: starts_new(pod),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         labelled: label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
@@ -65,6 +66,11 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         guard: guard(status),
         trouble: trouble(status),
     }
+}
+
+fn is_held(pod: &Pod) -> bool {
+    let mut gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    gates.any(|gate| gate.name == keys::FOUNDING_GATE)
 }
 
 fn starts_new(pod: &Pod) -> bool {

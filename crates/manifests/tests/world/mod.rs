@@ -176,11 +176,11 @@ impl World {
 
     fn effect(&mut self, effect: &Effect, seen_then: &Snapshot, plan: &Plan) {
         let cluster = self.cluster();
-        let (services, budgets, secrets) =
-            (self.all(Kind::Service), self.all(Kind::Budget), self.all(Kind::Secret));
+        let (pods, services) = (self.all(Kind::Pod), self.all(Kind::Service));
+        let (budgets, secrets) = (self.all(Kind::Budget), self.all(Kind::Secret));
         let seen = Seen {
             cluster: &cluster,
-            pods: Vec::new(),
+            pods: pods.iter().collect(),
             volumes: Vec::new(),
             services: services.iter().collect(),
             budgets: budgets.iter().collect(),
@@ -260,12 +260,16 @@ impl World {
         self.members.push(Listed { id, name: String::new(), peer_url, is_learner, started: true });
     }
 
-    /// Every Pod without a status is scheduled and runs; those that start as new found the cluster.
+    /// Every Pod that is not held back and has no status is placed and runs; those that start as new found the cluster.
     fn run_pods(&mut self) {
         let tls = self.cluster().spec.tls.provider == TlsProvider::Auto;
         for pod in self.all::<Pod>(Kind::Pod).into_iter().filter(|pod| pod.status.is_none()) {
             let name = pod.metadata.name.unwrap();
-            let args = pod.spec.unwrap().containers.remove(0).args.unwrap();
+            let mut spec = pod.spec.unwrap();
+            if spec.scheduling_gates.is_some() {
+                continue;
+            }
+            let args = spec.containers.remove(0).args.unwrap();
             if args.contains(&"--initial-cluster-state=new".to_owned()) {
                 let scheme = if tls { "https" } else { "http" };
                 self.join(PeerUrl::new(format!("{scheme}://{name}.demo.default.svc:2380")), false);

@@ -85,7 +85,7 @@ struct Director {
 }
 
 /// The kinds of effects, as requests tell them apart; and the write of status, which is none.
-pub const EFFECTS: [&str; 17] = [
+pub const EFFECTS: [&str; 18] = [
     "AddFinalizer",
     "RemoveFinalizer",
     "ApplyPeerService",
@@ -95,6 +95,7 @@ pub const EFFECTS: [&str; 17] = [
     "MarkJoined",
     "ExpandVolume",
     "CreatePod",
+    "ReleasePod",
     "DeletePod",
     "DeleteVolume",
     "AddLearner",
@@ -117,6 +118,7 @@ pub fn name_of(effect: &Effect) -> &'static str {
         Effect::MarkJoined { .. } => "MarkJoined",
         Effect::ExpandVolume { .. } => "ExpandVolume",
         Effect::CreatePod { .. } => "CreatePod",
+        Effect::ReleasePod { .. } => "ReleasePod",
         Effect::DeletePod { .. } => "DeletePod",
         Effect::DeleteVolume { .. } => "DeleteVolume",
         Effect::AddLearner { .. } => "AddLearner",
@@ -147,6 +149,7 @@ fn of_request(sent: &Sent) -> Option<&'static str> {
         ("PATCH", "persistentvolumeclaims") => "StampVolume",
         ("DELETE", "persistentvolumeclaims") => "DeleteVolume",
         ("POST", "pods") => "CreatePod",
+        ("PATCH", "pods") if sent.body["spec"].is_object() => "ReleasePod",
         ("PATCH", "pods") => "MarkJoined",
         ("DELETE", "pods") => "DeletePod",
         ("POST" | "PATCH", "poddisruptionbudgets") => "ApplyBudget",

@@ -164,7 +164,7 @@ impl World {
             .seen
             .pods
             .iter()
-            .filter(|(name, pod)| !pod.terminating && pod.trouble.is_none() && !self.silent.contains(name))
+            .filter(|(name, pod)| !pod.terminating && !pod.held && pod.trouble.is_none() && !self.silent.contains(name))
             .map(|(name, _)| name.clone())
             .collect();
         let voters = self.members.iter().filter(|member| !member.is_learner).count();
@@ -274,6 +274,11 @@ impl World {
                 (marked.joined, marked.labelled) = (true, true);
             }
             Effect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
+            Effect::ReleasePod { member, pod } => {
+                let released = self.seen.pods.get_mut(member).expect("released Pod exists");
+                assert_eq!(released.uid, *pod);
+                (released.held, released.ready, released.has_run) = (false, true, true);
+            }
             Effect::DeletePod { member, pod, .. } => {
                 assert_eq!(self.seen.pods.remove(member).expect("deleted Pod exists").uid, *pod);
             }
@@ -328,7 +333,7 @@ impl World {
             resource_version: "1".into(),
             terminating: false,
             finished: false,
-            ready: true,
+            ready: boot != Boot::New,
             ip: Some("127.1.0.1".into()),
             node: None,
             zone: None,
@@ -339,10 +344,11 @@ impl World {
                 .as_ref()
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
+            held: boot == Boot::New,
             boots_new: boot == Boot::New,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,
-            has_run: true,
+            has_run: boot != Boot::New,
             restarts: 0,
             already_bootstrapped: false,
             guard: None,

@@ -51,7 +51,7 @@ pub enum Fault {
     Lag(String),
     /// F17: a volume and its data are gone, with the Pod that used it.
     LoseVolume(String),
-    /// F17: the data on a volume are gone, and the Pod starts over.
+    /// F17: the data on a volume are gone, and its Pod, if there is one, starts over.
     Wipe(String),
     /// F22: a member reports an alarm.
     Alarm(String),
@@ -155,7 +155,10 @@ impl World {
                 Fault::Alarm(member),
             ]);
         }
-        faults.extend(self.names(Kind::Volume).into_iter().map(Fault::LoseVolume));
+        let volumes = self.names(Kind::Volume);
+        let at_rest = volumes.iter().filter(|name| self.object(Kind::Pod, name).is_none());
+        faults.extend(at_rest.cloned().map(Fault::Wipe));
+        faults.extend(volumes.into_iter().map(Fault::LoseVolume));
         for kind in [Kind::Service, Kind::Budget, Kind::Pod] {
             let touched =
                 self.names(kind).into_iter().map(|named| Fault::Touch(kind.as_str().to_owned(), named));
@@ -398,21 +401,24 @@ impl World {
     }
 
     fn wipe(&mut self, member: &str) -> bool {
-        let Some((at, running)) = self.pods.iter().find(|(_, pod)| pod.member == member) else {
-            return false;
-        };
-        let (at, dir) = (at.clone(), running.dir.clone());
-        if self.faults.stuck.contains(member) {
+        let running = self.pods.iter().find(|(_, pod)| pod.member == member);
+        let running = running.map(|(at, pod)| (at.clone(), pod.dir.clone()));
+        let at_rest = || self.object(Kind::Volume, member).map(|volume| uid(&volume).to_owned());
+        let Some(dir) = running.as_ref().map(|(_, dir)| dir.clone()).or_else(at_rest) else { return false };
+        let held_data = self.etcd.dir(&dir).is_some();
+        if self.faults.stuck.contains(member) || (running.is_none() && !held_data) {
             return false;
         }
-        if self.etcd.dir(&dir).is_some() {
+        if held_data {
             self.faults.destroyed.insert(member.to_owned());
         }
-        self.etcd.stop(&at);
         self.etcd.wipe(&dir);
         self.stamps.remove(&dir);
         // All containers of the Pod start over, the guard among them.
-        self.pods.remove(&at);
+        if let Some((at, _)) = running {
+            self.etcd.stop(&at);
+            self.pods.remove(&at);
+        }
         true
     }
 

@@ -154,7 +154,7 @@ impl World {
             if self.pods.contains_key(uid(&pod)) || deleting(&pod) || slow {
                 continue;
             }
-            if !self.secrets_are_there(&pod) {
+            if !items(&pod, "/spec/schedulingGates").is_empty() || !self.secrets_are_there(&pod) {
                 continue;
             }
             let Some(dir) = self.volume_of(&pod) else { continue };

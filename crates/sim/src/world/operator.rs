@@ -293,6 +293,7 @@ impl World {
             | Effect::MarkJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
+            | Effect::ReleasePod { .. }
             | Effect::DeletePod { .. }
             | Effect::DeleteVolume { .. }
             | Effect::ApplyClientService

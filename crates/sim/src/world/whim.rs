@@ -28,6 +28,8 @@ pub enum Whim {
     StartNew(String),
     /// Start a member on its data.
     Resume(String),
+    /// Let a Pod that was held back begin.
+    Release(String),
     /// Make a member's volume.
     MakeVolume(String),
     /// Add a member.
@@ -53,6 +55,7 @@ impl World {
                 Whim::DeleteKept(member.clone()),
                 Whim::StartNew(member.clone()),
                 Whim::Resume(member.clone()),
+                Whim::Release(member.clone()),
                 Whim::MakeVolume(member.clone()),
                 Whim::Promote(member.clone()),
                 Whim::Remove(member.clone()),
@@ -74,6 +77,7 @@ impl Whim {
             Self::DeleteKept(_) => "whim: delete kept volume",
             Self::StartNew(_) => "whim: start as new",
             Self::Resume(_) => "whim: resume",
+            Self::Release(_) => "whim: release",
             Self::MakeVolume(_) => "whim: make volume",
             Self::Add => "whim: add",
             Self::Promote(_) => "whim: promote",
@@ -124,6 +128,11 @@ impl Whim {
             Self::DeleteKept(member) => delete_volume(seen, MemberName::new(member.as_str())),
             Self::StartNew(member) => Some(start(seen, record, member, Boot::New)),
             Self::Resume(member) => Some(start(seen, record, member, Boot::Resume)),
+            Self::Release(member) => {
+                let member = MemberName::new(member.as_str());
+                let pod = seen.pods.get(&member)?.uid.clone();
+                Some(Effect::ReleasePod { member, pod })
+            }
             Self::MakeVolume(member) => {
                 Some(Effect::CreateVolume { member: MemberName::new(member.as_str()), step: Step::G2 })
             }
@@ -184,6 +193,7 @@ impl fmt::Display for Whim {
             Self::DeleteKept(member) => write!(f, "delete the volume of {member}"),
             Self::StartNew(member) => write!(f, "start {member} as new"),
             Self::Resume(member) => write!(f, "start {member} on its data"),
+            Self::Release(member) => write!(f, "release Pod {member}"),
             Self::MakeVolume(member) => write!(f, "make a volume for {member}"),
             Self::Add => f.write_str("add a member"),
             Self::Promote(member) => write!(f, "promote {member}"),

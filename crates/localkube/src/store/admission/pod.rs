@@ -22,6 +22,9 @@ pub(super) fn on_create(
     same_account(pod);
     defaults::fill(pod);
     pod["status"] = json!({"phase": "Pending", "qosClass": quality(pod)});
+    if !items(pod, "/spec/schedulingGates").is_empty() {
+        pod["status"]["conditions"] = json!([held_back()]);
+    }
     check::check(pod, causes);
     Ok(())
 }
@@ -44,6 +47,22 @@ pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
              `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
         ));
     }
+    for gate in items(pod, "/spec/schedulingGates").iter().filter(|gate| !is_gated(old, gate)) {
+        let why = format!("only deletion is allowed, but found new scheduling gate '{}'", text(gate, "/name"));
+        causes.push(Cause::forbidden("spec.schedulingGates", why));
+    }
+}
+
+fn is_gated(pod: &Value, gate: &Value) -> bool {
+    items(pod, "/spec/schedulingGates").iter().any(|one| one["name"] == gate["name"])
+}
+
+fn held_back() -> Value {
+    json!({
+        "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+        "reason": "SchedulingGated",
+        "message": "Scheduling is blocked due to non-empty scheduling gates",
+    })
 }
 
 /// The field for the account has an older name, which says the same.
@@ -65,6 +84,7 @@ fn fixed(pod: &Value) -> Value {
     }
     if let Some(spec) = spec.as_object_mut() {
         spec.remove("tolerations");
+        spec.remove("schedulingGates");
         spec.remove("activeDeadlineSeconds");
     }
     spec

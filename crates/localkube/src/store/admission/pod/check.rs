@@ -25,6 +25,11 @@ pub(super) fn check(pod: &Value, causes: &mut Vec<Cause>) {
     if !policies.contains(&pod["spec"]["restartPolicy"]) {
         causes.push(Cause::unsupported("spec.restartPolicy", &pod["spec"]["restartPolicy"], &policies));
     }
+    let (gates, node) = (items(pod, "/spec/schedulingGates"), text(pod, "/spec/nodeName"));
+    if !gates.is_empty() && !node.is_empty() {
+        let why = "cannot be set until all schedulingGates have been cleared";
+        causes.push(Cause::forbidden("spec.nodeName", why));
+    }
     for part in ["hostname", "subdomain"] {
         let value = text(pod, &format!("/spec/{part}"));
         if value.contains('.') && part == "hostname" {
