@@ -125,13 +125,20 @@ impl ApiError {
 
     /// 409: the object moved on, or is not the one meant.
     pub fn conflict(info: &ResourceInfo, name: &str, why: impl AsRef<str>) -> Self {
-        Self::conflict_on(&info.qualified(), info, name, why)
+        Self::conflict_on(&info.qualified(), &info.plural, info, name, why)
     }
 
-    /// 409 where the real server names the kind or subresource instead of the resource.
-    pub(crate) fn conflict_on(what: &str, info: &ResourceInfo, name: &str, why: impl AsRef<str>) -> Self {
+    /// 409 where the real server names the kind or subresource instead of the resource, in words and in the details.
+    pub(crate) fn conflict_on(
+        what: &str,
+        kind: &str,
+        info: &ResourceInfo,
+        name: &str,
+        why: impl AsRef<str>,
+    ) -> Self {
         let message = format!("Operation cannot be fulfilled on {what} {name:?}: {}", why.as_ref());
-        Self { code: 409, reason: "Conflict", message, details: details(info, name) }
+        let details = json!({ "name": name, "group": info.group, "kind": kind });
+        Self { code: 409, reason: "Conflict", message, details }
     }
 
     /// 409 for a stale resourceVersion.

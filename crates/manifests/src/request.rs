@@ -239,7 +239,10 @@ fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
 fn release(context: &Context<'_>, member: &MemberName, uid: &Uid) -> Value {
     let is_it = |seen: &&&Pod| seen.metadata.uid.as_deref() == Some(uid.as_str());
     let seen = context.seen.pods.iter().find(is_it);
-    let gates = seen.iter().filter_map(|seen| seen.spec.as_ref()).flat_map(|spec| spec.scheduling_gates.iter().flatten());
+    let gates = seen
+        .iter()
+        .filter_map(|seen| seen.spec.as_ref())
+        .flat_map(|spec| spec.scheduling_gates.iter().flatten());
     let others: Vec<_> = gates.filter(|gate| gate.name != keys::FOUNDING_GATE).collect();
     let version = context.snapshot.pods.get(member).map(|seen| &seen.resource_version);
     json!({

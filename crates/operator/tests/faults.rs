@@ -257,7 +257,8 @@ async fn h17_what_an_operator_sent_before_it_hung_arrives_long_after_its_heir_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn h01_what_an_operator_sent_to_found_a_cluster_runs_nowhere_when_it_arrives_while_that_sleeps() -> Result<()> {
+async fn h01_what_an_operator_sent_to_found_a_cluster_runs_nowhere_when_it_arrives_while_that_sleeps()
+-> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let late = Duration::from_mins(10);

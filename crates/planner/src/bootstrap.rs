@@ -68,19 +68,19 @@ fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
     (whole && has_quorum(agreeing, seeds.len())).then_some(list)
 }
 
-/// Releases whom it finds held back. `true` once there is nobody.
+/// Releases whom it finds held back, and may. `true` once there is nobody.
 fn released(draft: &mut Draft<'_>) -> bool {
     let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for_all(&seeds, |seed| {
         let held = draft.pod(seed).filter(|pod| pod.held && !pod.terminating);
-        held.inspect(|pod| release(draft, seed, pod)).is_none()
+        !held.is_some_and(|pod| release(draft, seed, pod))
     })
 }
 
-/// B4.
-fn release(draft: &mut Draft<'_>, seed: &MemberName, pod: &Pod) {
-    draft.propose(Effect::ReleasePod { member: seed.clone(), pod: pod.uid.clone() });
+/// B4. Whether it may be.
+fn release(draft: &mut Draft<'_>, seed: &MemberName, pod: &Pod) -> bool {
     draft.wait(Waiting::PodStarting(seed.clone()));
+    draft.propose(Effect::ReleasePod { member: seed.clone(), pod: pod.uid.clone() })
 }
 
 /// B6.
@@ -232,7 +232,9 @@ fn pods(draft: &mut Draft<'_>) {
             Some(pod) if pod.finished => {
                 draft.clear_pod(Step::W2, seed);
             }
-            Some(pod) if pod.held && !pod.terminating => release(draft, seed, pod),
+            Some(pod) if pod.held && !pod.terminating => {
+                release(draft, seed, pod);
+            }
             Some(pod) => match (&pod.trouble, &pod.guard) {
                 (_, Some((verdict, why))) => {
                     draft.wait(Waiting::PodStuck(seed.clone(), format!("{verdict}: {why}")));

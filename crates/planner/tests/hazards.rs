@@ -53,7 +53,8 @@ fn h01_what_a_late_call_makes_to_found_a_cluster_that_stands_is_deleted_before_i
         world.lose_pod("demo-1");
         world.seen.pods.insert(name("demo-1"), late);
         let plan = world.plan();
-        let cleared = |effect: &Effect| matches!(effect, Effect::DeletePod { member, .. } if *member == name("demo-1"));
+        let cleared =
+            |effect: &Effect| matches!(effect, Effect::DeletePod { member, .. } if *member == name("demo-1"));
         assert!(plan.effects.iter().any(cleared), "{size}: {:?}", plan.effects);
         let released = |effect: &Effect| matches!(effect, Effect::ReleasePod { .. });
         assert!(!plan.effects.iter().any(released), "{size}: {:?}", plan.effects);
@@ -72,11 +73,23 @@ fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched(
         world.carry_out(plan);
     }
     let mut plan = world.plan();
-    plan.effects.retain(|effect| !matches!(effect, Effect::ReleasePod { member, .. } if *member == name("demo-2")));
+    plan.effects
+        .retain(|effect| !matches!(effect, Effect::ReleasePod { member, .. } if *member == name("demo-2")));
     world.carry_out(plan);
     let plan = world.plan();
     assert!(matches!(plan.effects.as_slice(), [Effect::ReleasePod { .. }]), "{:?}", plan.effects);
-    assert_eq!(plan.record.cluster_id, None, "two of three are a quorum, and the third could not begin as new any more");
+    assert_eq!(
+        plan.record.cluster_id, None,
+        "two of three are a quorum, and the third could not begin as new any more"
+    );
+    let volume = world.seen.volumes.remove(&name("demo-2")).unwrap();
+    let plan = world.plan();
+    assert!(
+        plan.record.cluster_id.is_some(),
+        "whose volume is gone keeps nobody waiting: {:?}",
+        plan.waiting
+    );
+    world.seen.volumes.insert(name("demo-2"), volume);
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
 }

@@ -13,6 +13,7 @@ mod rival;
 pub mod whim;
 pub mod wire;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -90,6 +91,8 @@ pub struct World {
     operator: Operator,
     rival: Option<Rival>,
     parsed: Parsed,
+    /// The record that was read last, and where it stood.
+    recorded: RefCell<Option<(Arc<Value>, Arc<Record>)>>,
     hashed: Hashed,
     late: Vec<Call>,
     /// How often patience was tried since anything happened.
@@ -121,6 +124,7 @@ impl World {
             operator: Operator::default(),
             rival: None,
             parsed: Parsed::default(),
+            recorded: RefCell::default(),
             hashed: Hashed::default(),
             late: Vec::new(),
             waited: 0,
@@ -180,6 +184,7 @@ impl World {
             operator: self.operator.clone(),
             rival: self.rival.clone(),
             parsed: self.parsed.clone(),
+            recorded: self.recorded.clone(),
             hashed: self.hashed.clone(),
             late: self.late.clone(),
             waited: self.waited,
@@ -257,10 +262,19 @@ impl World {
     }
 
     /// What the cluster's status says was latched.
-    pub fn record(&self) -> Record {
-        let cluster = self.object(Kind::Cluster, &self.at.name);
-        let status = cluster.and_then(|cluster| EtcdClusterStatus::deserialize(&cluster["status"]).ok());
-        status.as_ref().map(quorate_manifests::record::from_status).unwrap_or_default()
+    pub fn record(&self) -> Arc<Record> {
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return Arc::default() };
+        let mut read = self.recorded.borrow_mut();
+        match read.as_ref() {
+            // It is asked after every step, and most steps leave the cluster as it is.
+            Some((of, record)) if Arc::ptr_eq(of, &cluster) => record.clone(),
+            Some(_) | None => {
+                let status = EtcdClusterStatus::deserialize(&cluster["status"]).ok();
+                let record = status.as_ref().map(quorate_manifests::record::from_status).unwrap_or_default();
+                let (_, record) = read.insert((cluster, Arc::new(record)));
+                record.clone()
+            }
+        }
     }
 
     /// The cluster as it stands.

@@ -58,23 +58,16 @@ pub(super) fn check_preconditions(
             "the UID in the precondition ({wanted}) does not match the UID in record ({own}). The object might have \
              been deleted and then recreated"
         );
-        return Err(conflict(&kind, info, old, &why));
+        return Err(ApiError::conflict_on(&kind, &info.kind, info, name(old), why));
     }
     if let Some(wanted) = options.resource_version.as_deref().filter(|wanted| *wanted != version) {
         let why = format!(
             "the ResourceVersion in the precondition ({wanted}) does not match the ResourceVersion in record \
              ({version}). The object might have been modified"
         );
-        return Err(conflict(&kind, info, old, &why));
+        return Err(ApiError::conflict_on(&kind, &info.kind, info, name(old), why));
     }
     Ok(())
-}
-
-/// Here the real server names the kind, where it names the resource elsewhere.
-fn conflict(kind: &str, info: &ResourceInfo, old: &Value, why: &str) -> ApiError {
-    let mut refusal = ApiError::conflict_on(kind, info, name(old), why);
-    refusal.details["kind"] = json!(info.kind);
-    refusal
 }
 
 /// Marks an object for deletion. Only a Pod that was placed has something to stop. Of one that is to stop already only the

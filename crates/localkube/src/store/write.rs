@@ -185,7 +185,7 @@ impl Store {
             None
         };
         if let Some(why) = why {
-            return Err(ApiError::conflict_on("pods/binding", info, &key.name, why));
+            return Err(ApiError::conflict_on("pods/binding", "pods/binding", info, &key.name, why));
         }
         pod["spec"]["nodeName"] = json!(node);
         inner.put(key, pod);

@@ -164,7 +164,9 @@ impl World {
             .seen
             .pods
             .iter()
-            .filter(|(name, pod)| !pod.terminating && !pod.held && pod.trouble.is_none() && !self.silent.contains(name))
+            .filter(|(name, pod)| {
+                !pod.terminating && !pod.held && pod.trouble.is_none() && !self.silent.contains(name)
+            })
             .map(|(name, _)| name.clone())
             .collect();
         let voters = self.members.iter().filter(|member| !member.is_learner).count();

@@ -3,7 +3,7 @@
 use quorate_api::keys;
 use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::{Effect, Plan};
+use quorate_model::{Effect, Plan, Record};
 use serde_json::Value;
 
 use super::{Property, without_versions};
@@ -25,7 +25,8 @@ impl World {
         if self.faults.forgotten || self.object(Kind::Cluster, &self.at.name).is_none() {
             return;
         }
-        let (stands, intended) = (without_versions(self.record()), without_versions(plan.record.clone()));
+        let (stands, intended) =
+            (without_versions(Record::clone(&self.record())), without_versions(plan.record.clone()));
         if stands != intended {
             let how = format!("{effect}, but status says {stands:?} instead of {intended:?}");
             self.oracle.object_to(Property::IntentBeforeEffect, how);

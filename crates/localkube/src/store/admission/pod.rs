@@ -23,7 +23,7 @@ pub(super) fn on_create(
     defaults::fill(pod);
     pod["status"] = json!({"phase": "Pending", "qosClass": quality(pod)});
     if !items(pod, "/spec/schedulingGates").is_empty() {
-        pod["status"]["conditions"] = json!([held_back()]);
+        pod["status"]["conditions"] = json!([held_back(pod)]);
     }
     check::check(pod, causes);
     Ok(())
@@ -47,9 +47,13 @@ pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
              `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)",
         ));
     }
-    for gate in items(pod, "/spec/schedulingGates").iter().filter(|gate| !is_gated(old, gate)) {
-        let why = format!("only deletion is allowed, but found new scheduling gate '{}'", text(gate, "/name"));
-        causes.push(Cause::forbidden("spec.schedulingGates", why));
+    for (index, gate) in items(pod, "/spec/schedulingGates").iter().enumerate() {
+        if !is_gated(old, gate) {
+            let field = format!("spec.schedulingGates[{index}].name");
+            let why =
+                format!("only deletion is allowed, but found new scheduling gate '{}'", text(gate, "/name"));
+            causes.push(Cause::forbidden(field, why));
+        }
     }
 }
 
@@ -57,9 +61,10 @@ fn is_gated(pod: &Value, gate: &Value) -> bool {
     items(pod, "/spec/schedulingGates").iter().any(|one| one["name"] == gate["name"])
 }
 
-fn held_back() -> Value {
+fn held_back(pod: &Value) -> Value {
     json!({
-        "type": "PodScheduled", "status": "False", "lastProbeTime": null, "lastTransitionTime": null,
+        "type": "PodScheduled", "status": "False", "lastProbeTime": null,
+        "lastTransitionTime": pod["metadata"]["creationTimestamp"],
         "reason": "SchedulingGated",
         "message": "Scheduling is blocked due to non-empty scheduling gates",
     })
