@@ -14,7 +14,7 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [operator.etcd.io]
   resources: [etcdclusters/finalizers]
   verbs: [update]
-# Members. A Pod is patched once, for the mark that its member has joined.
+# Members. A Pod is patched to let a founder start, and for the mark that its member has joined.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]

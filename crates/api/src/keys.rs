@@ -49,8 +49,8 @@ pub const CLUSTER_TOKEN: &str = "operator.etcd.io/cluster-token";
 pub const REVISION: &str = "operator.etcd.io/revision";
 
 /// Annotation and label on Pods whose member has joined its cluster. The annotation is read by the guard: an empty volume is a
-/// loss from then on. The label is what the client Service selects by: a Pod that a late call makes for an attempt given up
-/// founds a cluster of its own, and no client is to meet it. The value is [`JOINED_VALUE`].
+/// loss from then on. The label is what the client Service selects by: a Pod of an attempt given up that runs after all founds a
+/// cluster of its own, and no client is to meet it. The value is [`JOINED_VALUE`].
 pub const JOINED: &str = "operator.etcd.io/joined";
 
 /// The value of [`JOINED`].

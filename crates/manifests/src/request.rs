@@ -3,7 +3,6 @@
 //! A change of something that exists names the object's uid and the version at which it was seen, so it is refused if
 //! the object is another one or has changed since.
 
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
@@ -139,8 +138,7 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
         }
         Effect::ReleasePod { member, pod } => {
-            let patch = release(context, member, pod);
-            write(Kind::Pod, member.as_str(), Act::Patch(patch))
+            write(Kind::Pod, member.as_str(), Act::Patch(release(context, pod)))
         }
         Effect::DeletePod { member, pod, resource_version, step: _ } => {
             write(Kind::Pod, member.as_str(), delete(pod, resource_version))
@@ -236,17 +234,12 @@ fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
 }
 
 /// Without our gate; somebody else's stays, which the version is for.
-fn release(context: &Context<'_>, member: &MemberName, uid: &Uid) -> Value {
-    let is_it = |seen: &&&Pod| seen.metadata.uid.as_deref() == Some(uid.as_str());
-    let seen = context.seen.pods.iter().find(is_it);
-    let gates = seen
-        .iter()
-        .filter_map(|seen| seen.spec.as_ref())
-        .flat_map(|spec| spec.scheduling_gates.iter().flatten());
+fn release(context: &Context<'_>, uid: &Uid) -> Value {
+    let seen = context.seen.pods.iter().find(|seen| seen.metadata.uid.as_deref() == Some(uid.as_str()));
+    let gates = seen.iter().filter_map(|seen| seen.spec.as_ref()?.scheduling_gates.as_ref()).flatten();
     let others: Vec<_> = gates.filter(|gate| gate.name != keys::FOUNDING_GATE).collect();
-    let version = context.snapshot.pods.get(member).map(|seen| &seen.resource_version);
     json!({
-        "metadata": { "uid": uid.as_str(), "resourceVersion": version },
+        "metadata": seen.map_or_else(|| json!({ "uid": uid.as_str() }), |seen| precondition(&seen.metadata)),
         "spec": { "schedulingGates": if others.is_empty() { Value::Null } else { json!(others) } },
     })
 }

@@ -34,6 +34,20 @@ fn etcd(state: &Value, last: &Value) -> Value {
 }
 
 #[test]
+fn whoever_else_holds_a_pod_back_is_named() {
+    let mut world = World::running(1);
+    let mut seen = |gates: &[&str]| {
+        let gates: Vec<Value> = gates.iter().map(|gate| json!({ "name": gate })).collect();
+        world.edit(Kind::Pod, "demo-0", |pod| pod["spec"]["schedulingGates"] = json!(gates));
+        let pod = world.look().unwrap().sight.snapshot.pods[&MemberName::new("demo-0")].clone();
+        (pod.held, pod.trouble)
+    };
+    assert_eq!(seen(&["operator.etcd.io/founding"]), (true, None));
+    let told = "SchedulingGated: it is held back by example.org/quota";
+    assert_eq!(seen(&["example.org/quota"]), (false, Some(told.to_owned())));
+}
+
+#[test]
 fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
     let fatal = r#"{"level":"info","msg":"starting"}
 {"level":"fatal","msg":"discovery failed","error":"member 8e9 has already been bootstrapped"}"#;
@@ -45,16 +59,11 @@ fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
             "type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes are available",
         }],
     });
-    let held_back = json!({
-        "phase": "Pending",
-        "conditions": [{ "type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": "blocked" }],
-    });
     let evicted = json!({ "phase": "Failed", "reason": "Evicted", "message": "The node was low on memory." });
     let table = [
         (etcd(&json!({ "running": {} }), &json!({})), None),
         (etcd(&waits("ContainerCreating", ""), &json!({})), None),
         (etcd(&waits("PodInitializing", ""), &json!({})), None),
-        (held_back, None),
         (unschedulable, Some("Unschedulable: 0/3 nodes are available")),
         (evicted, Some("Evicted: The node was low on memory.")),
         (

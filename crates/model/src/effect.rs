@@ -183,7 +183,8 @@ impl Effect {
             Self::AddFinalizer => Step::B1,
             Self::RemoveFinalizer => Step::D3,
             Self::ApplyPeerService | Self::IssueCertificates => Step::B2,
-            Self::CreatePod { boot: Boot::New, .. } | Self::ReleasePod { .. } => Step::B4,
+            Self::CreatePod { boot: Boot::New, .. } => Step::B4,
+            Self::ReleasePod { .. } => Step::BR,
             Self::CreatePod { boot: Boot::Join, .. } => Step::G4,
             Self::CreatePod { boot: Boot::Resume, .. } => Step::W1,
             Self::CreateVolume { step, .. }

@@ -204,7 +204,7 @@ impl Snapshot {
     }
 
     /// Whether a Pod was made by a call that came late, for an attempt to found the cluster that was given up: its name is not
-    /// recorded, and it was never marked. What it founds has no client; it can only be in the way.
+    /// recorded, and it was never marked. Should it run, what it founds has no client; it can only be in the way.
     pub fn is_stray(&self, member: &MemberName) -> bool {
         let unmarked = self.pods.get(member).is_some_and(|pod| !pod.joined && !pod.labelled);
         unmarked && self.record.attempt > 0 && !self.record.members.contains_key(member)

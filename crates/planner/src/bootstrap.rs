@@ -1,7 +1,7 @@
 //! Bootstrap: all members at once, as a static bootstrap set, exactly once in the life of a cluster.
 //!
 //! B1 latch attempt, token and names; B2 peer Service and certificates; B3 volumes, and latch their uids; B4 all Pods,
-//! `new`, each held back until it is seen; B5 a quorum reports one cluster id and a leader; B6 latch cluster id and member
+//! `new`, each held back until it is seen (BR); B5 a quorum reports one cluster id and a leader; B6 latch cluster id and member
 //! ids; B7 client Service and budget; B8 Available. Before B6 no client Service exists, so an attempt can be given up as a
 //! whole (BA).
 
@@ -68,7 +68,7 @@ fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
     (whole && has_quorum(agreeing, seeds.len())).then_some(list)
 }
 
-/// Releases whom it finds held back, and may. `true` once there is nobody.
+/// BR, for whoever is held back and may be released. `true` once there is nobody.
 fn released(draft: &mut Draft<'_>) -> bool {
     let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for_all(&seeds, |seed| {
@@ -77,10 +77,13 @@ fn released(draft: &mut Draft<'_>) -> bool {
     })
 }
 
-/// B4. Whether it may be.
+/// BR. Whether it may be.
 fn release(draft: &mut Draft<'_>, seed: &MemberName, pod: &Pod) -> bool {
-    draft.wait(Waiting::PodStarting(seed.clone()));
-    draft.propose(Effect::ReleasePod { member: seed.clone(), pod: pod.uid.clone() })
+    let may = draft.propose(Effect::ReleasePod { member: seed.clone(), pod: pod.uid.clone() });
+    if may {
+        draft.wait(Waiting::PodStarting(seed.clone()));
+    }
+    may
 }
 
 /// B6.
@@ -100,9 +103,10 @@ fn latch_cluster(draft: &mut Draft<'_>, list: &List) {
 }
 
 /// Pods of this incarnation without any record of it: status was lost. Where volumes tell who they are, they were adopted
-/// before; data in memory tell nothing, and a second cluster must not be founded beside them.
+/// before; data in memory tell nothing, and a second cluster must not be founded beside them. What is held back has none.
 fn others_run(draft: &mut Draft<'_>) -> bool {
-    let others: Vec<MemberName> = draft.seen.pods.keys().cloned().collect();
+    let others = draft.seen.pods.iter().filter(|(_, pod)| !pod.held).map(|(name, _)| name.clone());
+    let others: Vec<MemberName> = others.collect();
     if others.is_empty() || draft.record.attempt > 0 {
         return false;
     }

@@ -226,7 +226,7 @@ fn may_release(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     its_volume(scene, member, recorded.volume.as_ref())
 }
 
-/// Whether members may begin as new: there is an attempt, and no cluster yet.
+/// Whether founders may begin as new: there is no cluster yet, and their attempt is not given up.
 fn is_founding(scene: &Scene<'_>) -> bool {
     scene.record.cluster_id.is_none() && scene.record.abandoned.is_none()
 }

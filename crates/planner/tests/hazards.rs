@@ -5,7 +5,9 @@ mod world;
 use quorate_model::effect::{Boot, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Answer, Listed};
-use quorate_model::{ClusterId, Effect, GuardVerdict, MemberId, PeerUrl, Plan, Revision, Version, Waiting};
+use quorate_model::{
+    ClusterId, Effect, GuardVerdict, MemberId, PeerUrl, Plan, Record, Revision, Version, Waiting,
+};
 use world::{World, name};
 
 fn creates_pod(plan: &Plan, wanted: Boot) -> bool {
@@ -40,11 +42,7 @@ fn h01_an_empty_data_dir_is_never_started_as_new_once_the_cluster_id_is_latched(
 #[test]
 fn h01_what_a_late_call_makes_to_found_a_cluster_that_stands_is_deleted_before_it_runs() {
     for size in [3, 0] {
-        let mut world = World::new(3);
-        while world.seen.pods.is_empty() {
-            let plan = world.plan();
-            world.carry_out(plan);
-        }
+        let mut world = World::with_pods_made(3);
         let late = world.seen.pods[&name("demo-1")].clone();
         assert!(late.held);
         world.settle();
@@ -66,12 +64,19 @@ fn h01_what_a_late_call_makes_to_found_a_cluster_that_stands_is_deleted_before_i
 }
 
 #[test]
+fn where_status_was_lost_a_pod_that_is_held_back_keeps_nobody_from_founding_a_cluster() {
+    let mut world = World::with_pods_made(3);
+    world.seen.volumes.clear();
+    world.seen.record = Record::default();
+    (world.members, world.cluster_id) = (Vec::new(), None);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"]);
+    assert!(world.seen.pods.values().all(|pod| !pod.held), "it is cleared away");
+}
+
+#[test]
 fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched() {
-    let mut world = World::new(3);
-    while world.seen.pods.is_empty() {
-        let plan = world.plan();
-        world.carry_out(plan);
-    }
+    let mut world = World::with_pods_made(3);
     let mut plan = world.plan();
     plan.effects
         .retain(|effect| !matches!(effect, Effect::ReleasePod { member, .. } if *member == name("demo-2")));

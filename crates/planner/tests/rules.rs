@@ -91,11 +91,7 @@ fn r1_new_is_only_for_the_latched_set_before_the_cluster_id_is_latched() {
 
 #[test]
 fn r1_a_pod_that_is_held_back_is_released_only_to_found_the_cluster_on_its_own_volume() {
-    let mut world = World::new(3);
-    while world.seen.pods.is_empty() {
-        let plan = world.plan();
-        world.carry_out(plan);
-    }
+    let mut world = World::with_pods_made(3);
     let pod = world.seen.pods[&name("demo-0")].uid.clone();
     let release = Effect::ReleasePod { member: name("demo-0"), pod };
     assert_eq!(verdict(&mut world, &release), Ok(()));

@@ -6,7 +6,7 @@ use quorate_scenarios::{Playground, spec};
 
 /// The steps at which two systems meet: one was told and the other was not yet. (All steps, before and after, are
 /// crossed in process by `crates/operator/tests/crash_life.rs`; here it is real etcd and a real SIGABRT.)
-const STEPS: &[&str] = &["B4", "B6", "G3", "G6", "S3", "Z1"];
+const STEPS: &[&str] = &["B4", "BR", "B6", "G3", "G6", "S3", "Z1"];
 
 /// Found two, grow to three, shrink to two, sleep, wake.
 async fn story(playground: &Playground) -> Result<()> {

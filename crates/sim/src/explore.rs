@@ -29,7 +29,7 @@ pub struct Scope {
     pub before: Vec<Value>,
     /// The first spec that is explored.
     pub spec: Value,
-    /// What is made of it then, one edit after the other, each at any moment.
+    /// What is made of it then, one edit after the other, each at any moment or not at all.
     pub edits: Vec<Value>,
     /// How many faults may strike.
     pub faults: u32,
@@ -111,10 +111,7 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
             explored.transitions += 1;
             accuse(scope, &world, &departures)?;
             if went.is_none() {
-                if edits < scope.edits.len() {
-                    // Its edits are still to come.
-                    break;
-                }
+                // Also where an edit is still to come: what there is without it is the goal until then.
                 world.judge_rest();
                 if scope.harmless && world.oracle.violation().is_none() {
                     let ending = Ending::of(&world);

@@ -64,13 +64,16 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
             ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))
         }),
         guard: guard(status),
-        trouble: trouble(status),
+        trouble: trouble(pod, status),
     }
 }
 
 fn is_held(pod: &Pod) -> bool {
-    let mut gates = pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten());
-    gates.any(|gate| gate.name == keys::FOUNDING_GATE)
+    gates(pod).any(|gate| gate == keys::FOUNDING_GATE)
+}
+
+fn gates(pod: &Pod) -> impl Iterator<Item = &str> {
+    pod.spec.iter().flat_map(|spec| spec.scheduling_gates.iter().flatten()).map(|gate| &*gate.name)
 }
 
 fn starts_new(pod: &Pod) -> bool {
@@ -95,7 +98,7 @@ fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
 }
 
 /// What keeps the Pod from running. Only what lasts is told, in words that stay the same while it lasts.
-fn trouble(status: &PodStatus) -> Option<String> {
+fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
     if status.phase.as_deref() == Some("Failed") {
         let why = [status.reason.as_deref(), status.message.as_deref()];
         let why: Vec<&str> = why.into_iter().flatten().collect();
@@ -108,8 +111,15 @@ fn trouble(status: &PodStatus) -> Option<String> {
         .map(|scheduled| {
             format!("Unschedulable: {}", scheduled.message.as_deref().unwrap_or("no node fits"))
         });
+    let unscheduled = unscheduled.or_else(|| held_by_others(pod));
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     unscheduled.or_else(|| containers.find_map(trouble_of))
+}
+
+/// Queues and quotas hold Pods back, too, and that may last.
+fn held_by_others(pod: &Pod) -> Option<String> {
+    let others: Vec<&str> = gates(pod).filter(|gate| *gate != keys::FOUNDING_GATE).collect();
+    (!others.is_empty()).then(|| format!("SchedulingGated: it is held back by {}", others.join(", ")))
 }
 
 fn trouble_of(container: &ContainerStatus) -> Option<String> {

@@ -18,6 +18,8 @@ pub enum Step {
     B8,
     /// A wish is committed as the target.
     T1,
+    /// A founder's Pod is released, once it was seen.
+    BR,
     /// An abandoned attempt: Pods, then volumes.
     BA,
     /// Adoption of an earlier cluster's volumes.
@@ -63,7 +65,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -73,6 +75,7 @@ impl Step {
         Self::B7,
         Self::B8,
         Self::T1,
+        Self::BR,
         Self::BA,
         Self::BX,
         Self::G1,

@@ -100,6 +100,16 @@ impl World {
         world
     }
 
+    /// One whose Pods were just made.
+    pub fn with_pods_made(size: usize) -> Self {
+        let mut world = Self::new(size);
+        while world.seen.pods.is_empty() {
+            let plan = world.plan();
+            world.carry_out(plan);
+        }
+        world
+    }
+
     /// Looks, and plans.
     pub fn plan(&mut self) -> Plan {
         self.look();

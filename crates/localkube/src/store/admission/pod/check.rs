@@ -26,6 +26,15 @@ pub(super) fn check(pod: &Value, causes: &mut Vec<Cause>) {
         causes.push(Cause::unsupported("spec.restartPolicy", &pod["spec"]["restartPolicy"], &policies));
     }
     let (gates, node) = (items(pod, "/spec/schedulingGates"), text(pod, "/spec/nodeName"));
+    let mut held_by = BTreeSet::new();
+    for (index, gate) in gates.iter().enumerate() {
+        let (gate, field) = (text(gate, "/name"), format!("spec.schedulingGates[{index}]"));
+        causes
+            .extend(names::qualified(gate).into_iter().map(|why| Cause::invalid(&field, &json!(gate), why)));
+        if !held_by.insert(gate) {
+            causes.push(Cause::duplicate(&field, &json!(gate)));
+        }
+    }
     if !gates.is_empty() && !node.is_empty() {
         let why = "cannot be set until all schedulingGates have been cleared";
         causes.push(Cause::forbidden("spec.nodeName", why));
