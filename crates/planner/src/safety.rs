@@ -173,10 +173,7 @@ fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     if !has_data {
         forbid(Unsafe::NotRecorded(member.clone()))?;
     }
-    match scene.seen.pods.get(member) {
-        Some(seen) if seen.uid == *pod && !seen.terminating => Ok(()),
-        Some(_) | None => forbid(Unsafe::NotSeen(member.clone())),
-    }
+    its_pod(scene, member, pod)
 }
 
 /// R1, R2, R3.
@@ -219,10 +216,7 @@ fn may_release(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     if recorded.stage != Stage::Seed || !is_founding(scene) {
         forbid(Unsafe::NotASeed(member.clone()))?;
     }
-    match scene.seen.pods.get(member) {
-        Some(seen) if seen.uid == *pod && !seen.terminating => {}
-        Some(_) | None => forbid(Unsafe::NotSeen(member.clone()))?,
-    }
+    its_pod(scene, member, pod)?;
     its_volume(scene, member, recorded.volume.as_ref())
 }
 
@@ -468,6 +462,14 @@ fn healthy_voters<'a>(
 
 fn recorded<'a>(scene: &Scene<'a>, member: &MemberName) -> Result<&'a quorate_model::record::Member, Unsafe> {
     scene.record.members.get(member).ok_or_else(|| Unsafe::NotRecorded(member.clone()))
+}
+
+/// R3: the Pod that is meant was seen, and stays.
+fn its_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
+    match scene.seen.pods.get(member) {
+        Some(seen) if seen.uid == *pod && !seen.terminating => Ok(()),
+        Some(_) | None => forbid(Unsafe::NotSeen(member.clone())),
+    }
 }
 
 /// R2: the volume seen is the one that was latched (or the data live in memory).

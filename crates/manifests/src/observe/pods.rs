@@ -111,9 +111,8 @@ fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
         .map(|scheduled| {
             format!("Unschedulable: {}", scheduled.message.as_deref().unwrap_or("no node fits"))
         });
-    let unscheduled = unscheduled.or_else(|| held_by_others(pod));
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    unscheduled.or_else(|| containers.find_map(trouble_of))
+    unscheduled.or_else(|| held_by_others(pod)).or_else(|| containers.find_map(trouble_of))
 }
 
 /// Queues and quotas hold Pods back, too, and that may last.
