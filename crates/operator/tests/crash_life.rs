@@ -39,7 +39,7 @@ const NAMES_ONLY: [(Step, &str); 6] = [
 /// Effects that no world with modelled members can have.
 const ELSEWHERE: [(&str, &str); 2] = [
     ("IssueCertificates", "modelled members speak plain text: crash.rs"),
-    ("ExpandVolume", "volumes here have no class that lets them grow: crates/scenarios"),
+    ("ExpandVolume", "volumes here have no class that lets them grow: testing/scenarios"),
 ];
 
 /// Whether the operator dies at this step of the story: a learner's deadline is long, and its other steps are those of

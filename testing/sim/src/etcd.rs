@@ -6,7 +6,7 @@
 //! committed, acknowledged writes are lost: that can only happen after a voter forgot what it had stored, and it is
 //! exactly what must never happen. Messages, terms of failed elections and uncommitted entries are not modelled.
 //!
-//! `crates/scenarios/tests/etcd_model.rs` does the same to this model and to real etcd processes, and compares.
+//! `testing/scenarios/tests/etcd_model.rs` does the same to this model and to real etcd processes, and compares.
 //!
 //! - [`conf`]: configurations; `raft`: leaders, replication, commits; `start`: what a process does when it starts
 //! - `calls`: what clients may ask for, and the refusals

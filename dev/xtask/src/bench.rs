@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: hands over to the program in `bin/bench/`, which needs half of the workspace and is built only
+//! `cargo xtask bench`: hands over to the program in `dev/bench`, which needs half of the workspace and is built only
 //! then.
 
 use anyhow::{Context, Result};
@@ -14,7 +14,7 @@ pub fn run(args: &[String]) -> Result<()> {
     }
     let mut bench = cargo::command();
     bench
-        .args(["run", "--quiet", "--package", "xtask", "--features", "bench", "--bin", "bench", "--"])
+        .args(["run", "--quiet", "--package", "bench", "--"])
         .args(args);
     bench
         .env("QUORATE_XTASK", std::env::current_exe().context("xtask does not know its own path")?)

@@ -72,7 +72,7 @@ pub fn nextest(
     until: Instant,
 ) -> Result<Vec<String>> {
     let mut nextest = programs::nextest()?;
-    nextest.args(["run", "--workspace", "--features", cargo::TEST_FEATURES, "--profile", profile]);
+    nextest.args(["run", "--workspace", "--exclude", "bench", "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
     nextest.envs(variables.iter().map(|(name, value)| (name, value)));
     nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());

@@ -7,9 +7,6 @@ use anyhow::Result;
 
 use crate::{children, repo};
 
-/// What is not built by default, and has tests: the program of `cargo xtask kube`.
-pub const TEST_FEATURES: &str = "xtask/kube";
-
 /// Cargo itself, in the repository.
 pub fn command() -> Command {
     let cargo = std::env::var_os("CARGO");
@@ -37,7 +34,7 @@ pub fn outside(mut command: Command) -> Command {
 /// ask for: with these it has those that the tests want, and is built once for all.
 pub fn build(package: &str, program: &str) -> Result<()> {
     let mut build = command();
-    build.args(["build", "--quiet", "--package", package, "--package", "quorate", "--package", "xtask"]);
-    build.args(["--features", TEST_FEATURES, "--bin", program]);
+    build.args(["build", "--quiet", "--package", package, "--package", "quorate", "--package", "rig"]);
+    build.args(["--bin", program]);
     children::run(&mut build)
 }

@@ -6,7 +6,7 @@
 //! - [`controllers`]: scheduler, garbage collector, endpoints, budgets, volumes, namespaces
 //! - [`tables`], [`discovery`], [`openapi`]: what makes kubectl at home
 //!
-//! How it answers is compared with a real Kubernetes, call by call, in `crates/scenarios/tests/kube_conformance.rs`. Known
+//! How it answers is compared with a real Kubernetes, call by call, in `testing/scenarios/tests/kube_conformance.rs`. Known
 //! limits: no server-side apply and no managed fields, no streaming lists, quantities are kept as they are written, a null
 //! is not kept where Go writes one, what can not be decoded is refused in other words, of a Pod with scheduling gates only these
 //! may change, not where it may be placed, and a Pod that goes at once is shown to watches with its mark as it goes, not once

@@ -1,4 +1,4 @@
-//! `cargo xtask kube`: hands over to the program in `bin/kube/`, which talks to Kubernetes and is built only then.
+//! `cargo xtask kube`: hands over to the program in `dev/rig`, which talks to Kubernetes and is built only then.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
@@ -38,7 +38,7 @@ pub fn audit_log() -> PathBuf {
 
 /// The program's path, for tests that break the cluster.
 pub fn program() -> PathBuf {
-    repo::target().join("debug/kube")
+    repo::target().join("debug/rig")
 }
 
 /// The program, built, and for `up` all that it starts.
@@ -47,7 +47,7 @@ fn command(up: bool) -> Result<Command> {
         tools::build(tools::Set::Etcd)?;
         tools::build(tools::Set::Kubernetes)?;
     }
-    cargo::build("xtask", "kube")?;
+    cargo::build("rig", "rig")?;
     let mut kube = Command::new(program());
     kube.env("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()).env("QUORATE_TARGET_DIR", repo::target());
     Ok(kube)

@@ -10,7 +10,7 @@ use crate::children;
 
 /// The workspace's root.
 pub fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("xtask lies in dev/ of the workspace")
 }
 
 /// Cargo's target folder.
