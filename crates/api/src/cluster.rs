@@ -29,7 +29,7 @@ pub const MAX_NAME_LENGTH: usize = 52;
 /// The image repository when neither the spec nor the operator names one.
 pub const DEFAULT_IMAGE_REGISTRY: &str = "gcr.io/etcd-development/etcd";
 
-/// What is wanted of an etcd cluster.
+/// What is desired of an etcd cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operator.etcd.io",

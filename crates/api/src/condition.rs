@@ -85,7 +85,7 @@ macro_rules! reasons {
 
 reasons! {
     /// Nothing is left to do.
-    AsWanted,
+    Reconciled,
     /// The members of a new cluster are being started.
     Bootstrapping,
     /// The cluster has been founded, or the data of an earlier one adopted.

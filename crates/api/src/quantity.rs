@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn quantities_become_bytes_as_kubernetes_reads_them() {
-        for (text, wanted) in [
+        for (text, desired) in [
             ("0", 0),
             ("1024", 1024),
             ("1Ki", 1024),
@@ -69,7 +69,7 @@ mod tests {
             (".5Mi", 524_288),
             ("7Ei", 7 << 60),
         ] {
-            assert_eq!(parsed(text), Some(wanted), "{text}");
+            assert_eq!(parsed(text), Some(desired), "{text}");
         }
     }
 

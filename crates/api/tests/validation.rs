@@ -22,11 +22,11 @@ fn every_bad_input_gets_its_message_and_every_good_one_passes() {
         let (before, after) = case.objects();
         let refusals = judge::refusals(&schema, before.as_ref(), &after);
         let mut unexpected = refusals.clone();
-        for wanted in &case.refused {
-            match unexpected.iter().position(|refusal| refusal.contains(wanted.as_str())) {
+        for desired in &case.refused {
+            match unexpected.iter().position(|refusal| refusal.contains(desired.as_str())) {
                 Some(found) => drop(unexpected.remove(found)),
                 None => {
-                    failures.push(format!("{}: not refused with {wanted:?} but {refusals:?}", case.title));
+                    failures.push(format!("{}: not refused with {desired:?} but {refusals:?}", case.title));
                 }
             }
         }

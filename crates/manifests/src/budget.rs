@@ -16,7 +16,7 @@ pub fn budget(cluster: &EtcdCluster, at: &ClusterRef, min_available: usize) -> V
     budget
 }
 
-/// `minAvailable` of a budget that otherwise stands as wanted.
+/// `minAvailable` of a budget that otherwise stands as desired.
 pub(crate) fn standing(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &ClusterRef) -> Option<usize> {
     let spec = seen.spec.as_ref()?;
     let sound = spec.max_unavailable.is_none() && shape::stands(seen, &frame(cluster, at));
@@ -26,9 +26,9 @@ pub(crate) fn standing(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &C
     }
 }
 
-/// The patch towards the wanted form of one that exists.
-pub(crate) fn towards(seen: &PodDisruptionBudget, wanted: &Value) -> Value {
-    let mut patch = shape::towards(&seen.metadata, wanted);
+/// The patch towards the desired form of one that exists.
+pub(crate) fn towards(seen: &PodDisruptionBudget, desired: &Value) -> Value {
+    let mut patch = shape::towards(&seen.metadata, desired);
     patch["spec"]["maxUnavailable"] = Value::Null;
     patch
 }

@@ -22,7 +22,7 @@ pub mod target;
 pub mod volume;
 
 pub use kind::Kind;
-pub use observe::{Seen, Sight, snapshot};
+pub use observe::{ClusterObjects, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, request};
 pub use status::{EventText, Situation, events, invalid_status, status};
 pub use target::{DEFAULT_AGENT_IMAGE, Defaults, Invalid, resolve};

@@ -24,7 +24,7 @@ use crate::{budget, certificate, record, service, shape, volume};
 
 /// What is there, as far as it carries our label, and what the executor found in its way.
 #[derive(Clone, Debug)]
-pub struct Seen<'a> {
+pub struct ClusterObjects<'a> {
     /// The EtcdCluster.
     pub cluster: &'a EtcdCluster,
     /// Pods.
@@ -44,7 +44,7 @@ pub struct Seen<'a> {
 
 /// What was made of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
+pub struct Observation {
     /// The Snapshot, without etcd's part.
     pub snapshot: Snapshot,
     /// What of the spec can not be honoured. The cluster is then looked after by what was committed before.
@@ -52,24 +52,24 @@ pub struct Sight {
 }
 
 /// The Snapshot of what is there. An error only if the spec can not be honoured and nothing was committed before.
-pub fn snapshot(seen: &Seen<'_>, defaults: &Defaults) -> Result<Sight, Invalid> {
-    let Seen { cluster, pods, volumes, services, budgets, secrets, conflicts: _ } = seen;
+pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observation, Invalid> {
+    let ClusterObjects { cluster, pods, volumes, services, budgets, secrets, conflicts: _ } = seen;
     let meta = &cluster.metadata;
     let at = cluster_ref(cluster);
     let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
     let record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
-    let (wanted, refused) = wanted(cluster, &record, defaults)?;
+    let (desired, refused) = desired(cluster, &record, defaults)?;
     let (adopt, unreadable) = adopt(meta);
-    let tls = record.target.as_ref().unwrap_or(&wanted).tls;
-    let stands = |name: &str, wanted: &Value| {
+    let tls = record.target.as_ref().unwrap_or(&desired).tls;
+    let stands = |name: &str, desired: &Value| {
         let mut own = services.iter().filter(|seen| is_owned_by(&seen.metadata, &uid));
-        own.any(|seen| seen.metadata.name.as_deref() == Some(name) && shape::stands(*seen, wanted))
+        own.any(|seen| seen.metadata.name.as_deref() == Some(name) && shape::stands(*seen, desired))
     };
     let own_budget = budgets
         .iter()
         .find(|seen| seen.metadata.name.as_ref() == Some(&at.name) && is_owned_by(&seen.metadata, &uid));
     let snapshot = Snapshot {
-        wanted,
+        desired,
         paused: cluster.spec.paused,
         deleting: meta.deletion_timestamp.is_some(),
         finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
@@ -86,7 +86,7 @@ pub fn snapshot(seen: &Seen<'_>, defaults: &Defaults) -> Result<Sight, Invalid> 
         cluster: at,
         uid,
     };
-    Ok(Sight { snapshot, refused: refused.or(unreadable) })
+    Ok(Observation { snapshot, refused: refused.or(unreadable) })
 }
 
 /// Which cluster an EtcdCluster is.
@@ -97,13 +97,13 @@ pub fn cluster_ref(cluster: &EtcdCluster) -> ClusterRef {
 
 /// What the spec asks for. Where it can not be honoured, members are looked after as was committed; only size and
 /// retention are still followed. An object that is being deleted needs no more of its spec than what becomes of volumes.
-fn wanted(
+fn desired(
     cluster: &EtcdCluster,
     record: &Record,
     defaults: &Defaults,
 ) -> Result<(Target, Option<Invalid>), Invalid> {
     let invalid = match target::resolve(cluster, defaults) {
-        Ok(wanted) => return Ok((wanted, None)),
+        Ok(desired) => return Ok((desired, None)),
         Err(invalid) => invalid,
     };
     match &record.target {
@@ -147,7 +147,7 @@ fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberName> {
 }
 
 /// Objects that have our names and are not ours: seen, or found by the executor.
-fn foreign(seen: &Seen<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeSet<String> {
+fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeSet<String> {
     let services = [at.name.clone(), service::client_name(at)];
     let secrets = Certificate::ALL.map(|certificate| certificate.secret_name(at));
     let mut names = Names { at, uid, foreign: seen.conflicts.iter().cloned().collect() };

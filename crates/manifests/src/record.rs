@@ -58,7 +58,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
 
 fn read_member(status: &MemberStatus) -> Member {
     let stage = match status.phase {
-        MemberPhase::Seed => Stage::Seed,
+        MemberPhase::Seed => Stage::Bootstrap,
         MemberPhase::Joining => Stage::Joining,
         MemberPhase::Voter => Stage::Voter,
         MemberPhase::Leaving => Stage::Leaving(match status.leaving {
@@ -81,7 +81,7 @@ fn read_member(status: &MemberStatus) -> Member {
 fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus>) -> MemberStatus {
     let Member { stage, id, volume, version, since } = member;
     let (phase, leaving) = match stage {
-        Stage::Seed => (MemberPhase::Seed, None),
+        Stage::Bootstrap => (MemberPhase::Seed, None),
         Stage::Joining => (MemberPhase::Joining, None),
         Stage::Voter => (MemberPhase::Voter, None),
         Stage::Leaving(why) => {

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::kind::Kind;
 use crate::labels::is_owned_by;
-use crate::observe::Seen;
+use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::Defaults;
 use crate::{budget, service, shape, volume};
@@ -23,7 +23,7 @@ pub struct Context<'a> {
     /// The EtcdCluster as it stands now: after status was written.
     pub cluster: &'a EtcdCluster,
     /// The objects that the plan was made on.
-    pub seen: &'a Seen<'a>,
+    pub seen: &'a ClusterObjects<'a>,
     /// The snapshot that the plan was made on.
     pub snapshot: &'a Snapshot,
     /// The record of the plan: what stands in status now.
@@ -89,11 +89,11 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             apply_service(context, service::client(cluster, at), &service::client_name(at))
         }
         Effect::ApplyBudget { min_available } => {
-            let wanted = budget::budget(cluster, at, *min_available);
+            let desired = budget::budget(cluster, at, *min_available);
             let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
             let act = match own {
-                Some(own) => Act::Patch(budget::towards(own, &wanted)),
-                None => Act::Create(wanted),
+                Some(own) => Act::Patch(budget::towards(own, &desired)),
+                None => Act::Create(desired),
             };
             write(Kind::Budget, &at.name, act)
         }
@@ -103,7 +103,7 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);
             write(Kind::Volume, member.as_str(), Act::Create(made))
         }
-        Effect::StampVolume { member, volume: uid, cluster_id, member_id } => {
+        Effect::AnnotateVolume { member, volume: uid, cluster_id, member_id } => {
             let precondition = volume_as_seen(snapshot, member, uid);
             let token = record.token.as_ref();
             let patch = volume::stamp(&precondition, &snapshot.uid, token, *cluster_id, *member_id);
@@ -127,7 +127,7 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             });
             write(Kind::Pod, member.as_str(), Act::Create(made))
         }
-        Effect::MarkJoined { member, pod } => {
+        Effect::LabelJoined { member, pod } => {
             let seen = snapshot.pods.get(member).filter(|seen| seen.uid == *pod);
             let patch = json!({ "metadata": {
                 "uid": pod.as_str(),
@@ -137,7 +137,7 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             } });
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
         }
-        Effect::ReleasePod { member, pod } => {
+        Effect::UngatePod { member, pod } => {
             write(Kind::Pod, member.as_str(), Act::Patch(release(context, pod)))
         }
         Effect::DeletePod { member, pod, resource_version, step: _ } => {
@@ -163,7 +163,7 @@ pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option
 
 /// The write that comes before the effects of a plan (R3). Where status says already what they rest on, this changes nothing
 /// and is refused if somebody else has changed it meanwhile: what was seen may be old. `None` if nothing is to be done.
-pub fn latch(cluster: &EtcdCluster, status: &EtcdClusterStatus, effects: &[Effect]) -> Option<Write> {
+pub fn write_record(cluster: &EtcdCluster, status: &EtcdClusterStatus, effects: &[Effect]) -> Option<Write> {
     let confirm = || patch_status(cluster, json!({}));
     write_status(cluster, status).or_else(|| (!effects.is_empty()).then(confirm))
 }
@@ -181,7 +181,7 @@ fn patch_status(cluster: &EtcdCluster, mut patch: Value) -> Write {
 }
 
 impl Write {
-    /// The object in words: `Service default/demo`. Also what [`Seen::conflicts`] takes for a name that is taken.
+    /// The object in words: `Service default/demo`. Also what [`ClusterObjects::conflicts`] takes for a name that is taken.
     pub fn object(&self) -> String {
         self.kind.called(&self.namespace, &self.name)
     }
@@ -210,7 +210,7 @@ impl Write {
 
 /// The target that stands in status now.
 fn target<'a>(context: &Context<'a>) -> &'a Target {
-    context.record.target.as_ref().unwrap_or(&context.snapshot.wanted)
+    context.record.target.as_ref().unwrap_or(&context.snapshot.desired)
 }
 
 /// Latched before the first volume is made (B1).
@@ -218,12 +218,12 @@ fn token(record: &Record) -> Token {
     record.token.clone().unwrap_or_else(|| Token::new(""))
 }
 
-fn apply_service(context: &Context<'_>, wanted: Value, name: &str) -> Request {
+fn apply_service(context: &Context<'_>, desired: Value, name: &str) -> Request {
     let Context { seen, snapshot, .. } = context;
     let own = seen.services.iter().find(|seen| is_own(&seen.metadata, name, snapshot));
     let act = match own {
-        Some(own) => Act::Patch(shape::towards(&own.metadata, &wanted)),
-        None => Act::Create(wanted),
+        Some(own) => Act::Patch(shape::towards(&own.metadata, &desired)),
+        None => Act::Create(desired),
     };
     let namespace = snapshot.cluster.namespace.clone();
     Request::Write(Write { kind: Kind::Service, namespace, name: name.to_owned(), act })

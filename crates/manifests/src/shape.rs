@@ -1,37 +1,38 @@
-//! Whether an object stands as wanted, and the patch that brings it there.
+//! Whether an object stands as desired, and the patch that brings it there.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Whether everything that is wanted is there as wanted. What is not mentioned, such as what Kubernetes fills in, is free.
-pub(crate) fn stands(seen: &impl Serialize, wanted: &Value) -> bool {
-    serde_json::to_value(seen).is_ok_and(|seen| holds(&seen, wanted))
+/// Whether everything that is desired is there as desired. What is not mentioned, such as what Kubernetes fills in, is free.
+pub(crate) fn stands(seen: &impl Serialize, desired: &Value) -> bool {
+    serde_json::to_value(seen).is_ok_and(|seen| holds(&seen, desired))
 }
 
-/// A merge patch that brings an object of ours, as it was seen, to its wanted form. It fails if the object has changed.
-pub(crate) fn towards(seen: &ObjectMeta, wanted: &Value) -> Value {
+/// A merge patch that brings an object of ours, as it was seen, to its desired form. It fails if the object has changed.
+pub(crate) fn towards(seen: &ObjectMeta, desired: &Value) -> Value {
     let mut patch = json!({
         "metadata": {
             "uid": seen.uid,
             "resourceVersion": seen.resource_version,
-            "labels": wanted["metadata"]["labels"],
-            "ownerReferences": wanted["metadata"]["ownerReferences"],
+            "labels": desired["metadata"]["labels"],
+            "ownerReferences": desired["metadata"]["ownerReferences"],
         },
     });
-    patch["spec"] = wanted["spec"].clone();
+    patch["spec"] = desired["spec"].clone();
     patch
 }
 
-fn holds(seen: &Value, wanted: &Value) -> bool {
-    match (seen, wanted) {
-        (Value::Object(seen), Value::Object(wanted)) => {
-            wanted.iter().all(|(key, wanted)| seen.get(key).is_some_and(|seen| holds(seen, wanted)))
+fn holds(seen: &Value, desired: &Value) -> bool {
+    match (seen, desired) {
+        (Value::Object(seen), Value::Object(desired)) => {
+            desired.iter().all(|(key, desired)| seen.get(key).is_some_and(|seen| holds(seen, desired)))
         }
-        (Value::Array(seen), Value::Array(wanted)) => {
-            seen.len() == wanted.len() && seen.iter().zip(wanted).all(|(seen, wanted)| holds(seen, wanted))
+        (Value::Array(seen), Value::Array(desired)) => {
+            seen.len() == desired.len()
+                && seen.iter().zip(desired).all(|(seen, desired)| holds(seen, desired))
         }
-        (seen, wanted) => seen == wanted,
+        (seen, desired) => seen == desired,
     }
 }
 
@@ -41,12 +42,12 @@ mod tests {
 
     #[test]
     fn what_kubernetes_fills_in_is_free_and_what_we_want_is_not() {
-        let wanted = json!({"spec": {"ports": [{"port": 1}], "type": "ClusterIP"}});
+        let desired = json!({"spec": {"ports": [{"port": 1}], "type": "ClusterIP"}});
         let filled =
             json!({"spec": {"ports": [{"port": 1, "protocol": "TCP"}], "type": "ClusterIP", "ip": "x"}});
-        assert!(stands(&filled, &wanted));
+        assert!(stands(&filled, &desired));
         let another_port = json!({"spec": {"ports": [{"port": 1}, {"port": 2}], "type": "ClusterIP"}});
-        assert!(!stands(&another_port, &wanted));
-        assert!(!stands(&json!({"spec": {"type": "ClusterIP"}}), &wanted));
+        assert!(!stands(&another_port, &desired));
+        assert!(!stands(&json!({"spec": {"type": "ClusterIP"}}), &desired));
     }
 }

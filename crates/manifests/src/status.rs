@@ -53,7 +53,7 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     }
     status.leader_id = snapshot.leader(now).map(|id| id.to_string());
     let versions =
-        snapshot.etcd.answers.keys().filter_map(|member| Some(snapshot.said(member, now)?.version));
+        snapshot.etcd.answers.keys().filter_map(|member| Some(snapshot.status_of(member, now)?.version));
     if let Some(lowest) = versions.min() {
         status.current_version = Some(lowest.to_string());
     }

@@ -182,7 +182,7 @@ fn a_member_that_joins_is_started_with_the_list_on_an_empty_volume() {
 #[test]
 fn a_drifted_object_of_ours_is_brought_back_and_then_left_alone() {
     let mut world = World::running(3);
-    let wanted: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
+    let desired: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
     world.edit(Kind::Service, "demo", |service| service["spec"]["publishNotReadyAddresses"] = json!(false));
     world.edit(Kind::Service, "demo-client", |service| {
         service["spec"]["selector"] = json!({ "app": "other" });
@@ -192,7 +192,7 @@ fn a_drifted_object_of_ours_is_brought_back_and_then_left_alone() {
     });
     world.settle();
     let services: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
-    assert_eq!(services[0], wanted[0]);
+    assert_eq!(services[0], desired[0]);
     // A merge patch adds to a map; the label of ours is back, which is what selects.
     assert_eq!(services[1]["spec"]["selector"]["operator.etcd.io/cluster"], json!("demo"));
     let budget = made(&world, Kind::Budget, "demo");

@@ -125,7 +125,7 @@ fn the_guards_verdict_is_read_also_while_it_is_tried_again() {
     let report = r#"{"verdict":"DataMissing","message":"no etcd data on the volume","facts":{"data":false}}"#;
     let fit = r#"{"verdict":"Fit","message":"demo-0 continues on its data","facts":{"data":true}}"#;
     let refused = Some((GuardVerdict::DataMissing, "no etcd data on the volume".to_owned()));
-    for (state, last, wanted) in [
+    for (state, last, desired) in [
         (ended(1, "Error", report), json!({}), &refused),
         (waits("CrashLoopBackOff", "back-off 10s"), ended(1, "Error", report), &refused),
         (json!({ "running": {} }), ended(1, "Error", report), &refused),
@@ -134,7 +134,7 @@ fn the_guards_verdict_is_read_also_while_it_is_tried_again() {
     ] {
         let status =
             json!({ "phase": "Pending", "initContainerStatuses": [container("guard", &state, &last, 1)] });
-        assert_eq!(&seen(&status).guard, wanted, "{state}");
+        assert_eq!(&seen(&status).guard, desired, "{state}");
     }
 }
 

@@ -19,7 +19,8 @@ fn retention() -> impl Strategy<Value = Retention> {
 
 fn stage() -> impl Strategy<Value = Stage> {
     let leaving = [Leaving::Shrink, Leaving::RolledBack, Leaving::Lost, Leaving::Stray, Leaving::Removed];
-    let stages = [Stage::Seed, Stage::Joining, Stage::Voter].into_iter().chain(leaving.map(Stage::Leaving));
+    let stages =
+        [Stage::Bootstrap, Stage::Joining, Stage::Voter].into_iter().chain(leaving.map(Stage::Leaving));
     prop::sample::select(stages.collect::<Vec<_>>())
 }
 

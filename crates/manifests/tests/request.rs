@@ -3,7 +3,7 @@
 mod world;
 
 use quorate_api::status::EtcdClusterStatus;
-use quorate_manifests::request::{latch, write_status};
+use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::Effect;
 use serde_json::{Value, json};
@@ -93,8 +93,8 @@ fn h01_founders_are_made_held_back_and_released_without_touching_anybody_elses_g
 fn before_anything_is_done_the_status_that_it_rests_on_is_confirmed() {
     let world = World::running(1);
     let (cluster, status) = (world.cluster(), world.status());
-    assert_eq!(latch(&cluster, &status, &[]), None, "at rest nothing is sent");
-    let write = latch(&cluster, &status, &[Effect::ApplyPeerService]).unwrap();
+    assert_eq!(write_record(&cluster, &status, &[]), None, "at rest nothing is sent");
+    let write = write_record(&cluster, &status, &[Effect::ApplyPeerService]).unwrap();
     let meta = &cluster.metadata;
     assert_eq!(
         write.act,
@@ -103,5 +103,5 @@ fn before_anything_is_done_the_status_that_it_rests_on_is_confirmed() {
         )
     );
     let changed = EtcdClusterStatus { leader_id: None, ..status };
-    assert_eq!(latch(&cluster, &changed, &[]), write_status(&cluster, &changed));
+    assert_eq!(write_record(&cluster, &changed, &[]), write_status(&cluster, &changed));
 }

@@ -24,7 +24,7 @@ pub struct Plan {
     /// What status shall hold before any effect begins.
     pub record: Record,
     /// The steps at which the record changes; empty if it does not.
-    pub latches: Vec<Step>,
+    pub recorded_steps: Vec<Step>,
     /// What to do, in order.
     pub effects: Vec<Effect>,
     /// What is waited on, most important first.
@@ -38,7 +38,7 @@ pub enum Effect {
     AddFinalizer,
     /// Let the object go.
     RemoveFinalizer,
-    /// Create the headless peer Service, or bring it to its wanted form.
+    /// Create the headless peer Service, or bring it to its desired form.
     ApplyPeerService,
     /// Make the cluster's CA and leaf certificates, as far as they are missing.
     IssueCertificates,
@@ -50,7 +50,7 @@ pub enum Effect {
         step: Step,
     },
     /// Stamp a volume with the identity its data have, or ask it to grow.
-    StampVolume {
+    AnnotateVolume {
         /// Whose.
         member: MemberName,
         /// The volume that was seen.
@@ -62,7 +62,7 @@ pub enum Effect {
     },
     /// Mark a Pod as one whose member has joined. A Pod may start over on its node, with all its containers and on a
     /// volume that was emptied meanwhile; its guard, made for a first start, must not let that pass for one.
-    MarkJoined {
+    LabelJoined {
         /// Whose.
         member: MemberName,
         /// The Pod that was seen.
@@ -88,7 +88,7 @@ pub enum Effect {
     },
     /// Let a founder's Pod be placed on a node. It is made held back, and released only by who sees it while the cluster is
     /// still being founded: what a call makes that comes later stays held.
-    ReleasePod {
+    UngatePod {
         /// Whose.
         member: MemberName,
         /// The Pod that was seen.
@@ -156,7 +156,7 @@ pub enum Effect {
         /// The protocol step this transfer is.
         step: Step,
     },
-    /// Create the client Service, or bring it to its wanted form.
+    /// Create the client Service, or bring it to its desired form.
     ApplyClientService,
     /// Create the PodDisruptionBudget, or change its number.
     ApplyBudget {
@@ -184,7 +184,7 @@ impl Effect {
             Self::RemoveFinalizer => Step::D3,
             Self::ApplyPeerService | Self::IssueCertificates => Step::B2,
             Self::CreatePod { boot: Boot::New, .. } => Step::B4,
-            Self::ReleasePod { .. } => Step::BR,
+            Self::UngatePod { .. } => Step::BR,
             Self::CreatePod { boot: Boot::Join, .. } => Step::G4,
             Self::CreatePod { boot: Boot::Resume, .. } => Step::W1,
             Self::CreateVolume { step, .. }
@@ -196,21 +196,21 @@ impl Effect {
             Self::RemoveMember { .. } => Step::S3,
             Self::ApplyClientService => Step::B7,
             Self::ApplyBudget { .. }
-            | Self::StampVolume { .. }
-            | Self::MarkJoined { .. }
+            | Self::AnnotateVolume { .. }
+            | Self::LabelJoined { .. }
             | Self::ExpandVolume { .. } => Step::K1,
         }
     }
 
     /// Whether the effect after it may be sent before this one's reply is there. Creates of one step do not build on each
     /// other; everything else waits for what stands before it.
-    pub fn goes_with(&self, next: &Self) -> bool {
+    pub fn runs_in_parallel_with(&self, next: &Self) -> bool {
         self.creates() && next.creates() && self.step() == next.step()
     }
 
     /// Whether the plan goes on where this fails. Nothing builds on upkeep, and what it meets may last: a storage class
     /// that can not expand, a name that is taken. It is told, and the members are looked after all the same.
-    pub fn stands_aside(&self) -> bool {
+    pub fn is_best_effort(&self) -> bool {
         matches!(self.step(), Step::K1 | Step::B7)
     }
 
@@ -220,9 +220,9 @@ impl Effect {
             | Self::IssueCertificates
             | Self::CreateVolume { .. }
             | Self::CreatePod { .. }
-            | Self::ReleasePod { .. }
-            | Self::StampVolume { .. }
-            | Self::MarkJoined { .. }
+            | Self::UngatePod { .. }
+            | Self::AnnotateVolume { .. }
+            | Self::LabelJoined { .. }
             | Self::ApplyClientService
             | Self::ApplyBudget { .. } => true,
             Self::AddFinalizer
@@ -246,11 +246,11 @@ impl Effect {
             | Self::ApplyPeerService
             | Self::IssueCertificates
             | Self::CreateVolume { .. }
-            | Self::StampVolume { .. }
-            | Self::MarkJoined { .. }
+            | Self::AnnotateVolume { .. }
+            | Self::LabelJoined { .. }
             | Self::ExpandVolume { .. }
             | Self::CreatePod { .. }
-            | Self::ReleasePod { .. }
+            | Self::UngatePod { .. }
             | Self::DeletePod { .. }
             | Self::DeleteVolume { .. }
             | Self::MoveLeadership { .. }
@@ -268,10 +268,10 @@ impl fmt::Display for Effect {
             Self::ApplyPeerService => f.write_str("apply the peer Service"),
             Self::IssueCertificates => f.write_str("issue certificates"),
             Self::CreateVolume { member, .. } => write!(f, "create volume {member}"),
-            Self::StampVolume { member, cluster_id, member_id, .. } => {
+            Self::AnnotateVolume { member, cluster_id, member_id, .. } => {
                 write!(f, "stamp volume {member} with cluster {cluster_id} member {member_id}")
             }
-            Self::MarkJoined { member, .. } => write!(f, "mark Pod {member} as joined"),
+            Self::LabelJoined { member, .. } => write!(f, "mark Pod {member} as joined"),
             Self::ExpandVolume { member, bytes, .. } => write!(f, "expand volume {member} to {bytes} bytes"),
             Self::CreatePod { member, boot, peers } => {
                 let boot = match boot {
@@ -282,7 +282,7 @@ impl fmt::Display for Effect {
                 let peers: Vec<&str> = peers.iter().map(|(name, _)| name.as_str()).collect();
                 write!(f, "create Pod {member} ({boot}; peers {})", peers.join(" "))
             }
-            Self::ReleasePod { member, .. } => write!(f, "release Pod {member}"),
+            Self::UngatePod { member, .. } => write!(f, "release Pod {member}"),
             Self::DeletePod { member, pod, .. } => write!(f, "delete Pod {member} (uid {pod})"),
             Self::DeleteVolume { member, volume, .. } => write!(f, "delete volume {member} (uid {volume})"),
             Self::AddLearner { member, peer_url, via } => {

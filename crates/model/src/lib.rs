@@ -1,4 +1,4 @@
-//! The words of the domain, shared by every other crate: who a member is, what was seen, what is wanted, what shall
+//! The words of the domain, shared by every other crate: who a member is, what was seen, what is desired, what shall
 //! be done. Plain values only.
 //!
 //! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes' or etcd's wire formats.

@@ -49,7 +49,7 @@ pub struct Member {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// One of the latched bootstrap set, before the cluster id is latched.
-    Seed,
+    Bootstrap,
     /// Promised a name; becomes a learner, then a voter.
     Joining,
     /// A voter, as etcd's member list said.

@@ -22,7 +22,7 @@ pub struct Snapshot {
     /// Its incarnation.
     pub uid: ClusterUid,
     /// What the spec asks for now (not yet committed).
-    pub wanted: Target,
+    pub desired: Target,
     /// `spec.paused`.
     pub paused: bool,
     /// The object is being deleted.
@@ -39,9 +39,9 @@ pub struct Snapshot {
     pub volumes: BTreeMap<MemberName, Volume>,
     /// Objects that have our names and are somebody else's: `Service default/demo`.
     pub foreign: BTreeSet<String>,
-    /// The headless peer Service stands as wanted.
+    /// The headless peer Service stands as desired.
     pub peer_service: bool,
-    /// The client Service stands as wanted.
+    /// The client Service stands as desired.
     pub client_service: bool,
     /// `minAvailable` of the budget that stands, if one does.
     pub budget: Option<usize>,
@@ -161,12 +161,12 @@ pub struct Answer {
     /// When.
     pub at: Instant,
     /// What, or why not.
-    pub said: Result<Said, String>,
+    pub reply: Result<StatusReply, String>,
 }
 
 /// A member's own Status.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Said {
+pub struct StatusReply {
     /// The cluster it believes to be in.
     pub cluster_id: ClusterId,
     /// Its own id.
@@ -187,7 +187,7 @@ pub struct Said {
 
 impl Pod {
     /// Both marks are on it: from now on its member's data must be there, and clients may be sent to it.
-    pub fn is_marked(&self) -> bool {
+    pub fn is_labelled_joined(&self) -> bool {
         self.joined && self.labelled
     }
 }
@@ -211,16 +211,16 @@ impl Snapshot {
     }
 
     /// What a member says of itself, if it answered recently.
-    pub fn said(&self, member: &MemberName, now: Instant) -> Option<&Said> {
+    pub fn status_of(&self, member: &MemberName, now: Instant) -> Option<&StatusReply> {
         self.etcd
             .answers
             .get(member)
             .filter(|answer| now - answer.at <= FRESH)
-            .and_then(|answer| answer.said.as_ref().ok())
+            .and_then(|answer| answer.reply.as_ref().ok())
     }
 
     /// Whether any volume of this incarnation says that a cluster served from it: true also where status was lost.
-    pub fn is_stamped(&self) -> bool {
+    pub fn has_identity(&self) -> bool {
         self.volumes
             .values()
             .any(|volume| volume.cluster_uid.as_ref() == Some(&self.uid) && volume.cluster_id.is_some())
@@ -228,7 +228,7 @@ impl Snapshot {
 
     /// Whether a member answered recently, follows a leader and reports no error.
     pub fn is_healthy(&self, member: &MemberName, now: Instant) -> bool {
-        self.said(member, now).is_some_and(|said| said.leader.is_some() && said.errors.is_empty())
+        self.status_of(member, now).is_some_and(|said| said.leader.is_some() && said.errors.is_empty())
     }
 
     /// The peer URL of one of our members.
@@ -262,11 +262,11 @@ impl Snapshot {
 
     /// The leader, by the word of the members themselves.
     pub fn leader(&self, now: Instant) -> Option<MemberId> {
-        self.etcd.answers.keys().filter_map(|member| self.said(member, now)).find_map(|said| said.leader)
+        self.etcd.answers.keys().filter_map(|member| self.status_of(member, now)).find_map(|said| said.leader)
     }
 
-    /// The committed target; before the first commit, the wanted one.
+    /// The committed target; before the first commit, the desired one.
     pub fn target(&self) -> &Target {
-        self.record.target.as_ref().unwrap_or(&self.wanted)
+        self.record.target.as_ref().unwrap_or(&self.desired)
     }
 }

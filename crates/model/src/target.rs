@@ -1,4 +1,4 @@
-//! What is wanted: the spec, validated and resolved. The **committed** target is a copy of it in the record, replaced
+//! What is desired: the spec, validated and resolved. The **committed** target is a copy of it in the record, replaced
 //! at safe points only, so that an edit half way through a change cannot mix two plans.
 
 use std::collections::BTreeMap;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use crate::crash::CrashPoint;
+use crate::runtime::crash::CrashPoint;
 
 /// Flags of `quorate operator`.
 #[derive(Args, Clone, Debug)]

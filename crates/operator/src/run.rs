@@ -14,16 +14,16 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Bind, OperatorArgs};
-use crate::calls::counted;
-use crate::clock::Clock;
-use crate::cluster::Shared;
-use crate::crash::{AbortAt, Hook, NoCrash};
-use crate::fleet::Fleet;
-use crate::lease::{Elector, Leadership, LeaseLost};
-use crate::metrics::Metrics;
-use crate::report::events;
-use crate::serve::{self, ListenError};
-use crate::watch::{Indexes, watches};
+use crate::controllers::cluster::Shared;
+use crate::controllers::cluster::report::events;
+use crate::runtime::calls::counted;
+use crate::runtime::clock::Clock;
+use crate::runtime::crash::{AbortAt, Hook, NoCrash};
+use crate::runtime::fleet::Fleet;
+use crate::runtime::lease::{Elector, Leadership, LeaseLost};
+use crate::runtime::metrics::Metrics;
+use crate::runtime::serve::{self, ListenError};
+use crate::runtime::watch::{Indexes, watches};
 
 /// How long effects under way may take to end after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);

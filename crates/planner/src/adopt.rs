@@ -22,7 +22,7 @@ pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
         unfit => {
             // Whatever a human decides, a new cluster shall not reuse these names.
             let next = draft.next_ordinal();
-            draft.latch(Step::BX, |record| record.next_ordinal = next);
+            draft.write_record(Step::BX, |record| record.next_ordinal = next);
             let found: BTreeSet<ClusterId> =
                 draft.seen.volumes.values().filter_map(|volume| volume.cluster_id).collect();
             draft.wait(Waiting::ExistingData {
@@ -59,9 +59,9 @@ fn stamped<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a Vol
 }
 
 fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
-    let (next, now, target) = (draft.next_ordinal(), draft.now, draft.seen.wanted.clone());
+    let (next, now, target) = (draft.next_ordinal(), draft.now, draft.seen.desired.clone());
     let volumes = stamped(draft, id);
-    draft.latch(Step::BX, |record| {
+    draft.write_record(Step::BX, |record| {
         record.attempt = 1;
         record.cluster_id = Some(id);
         record.next_ordinal = next;

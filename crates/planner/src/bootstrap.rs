@@ -14,7 +14,7 @@ use quorate_model::{Effect, MemberName, Step, Token, Waiting};
 use crate::draft::{DONE, Draft, Flow, ON, for_all};
 use crate::upkeep;
 
-pub(crate) fn found(draft: &mut Draft<'_>) -> Flow {
+pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.is_bootstrapped() {
         return ON;
     }
@@ -29,14 +29,14 @@ pub(crate) fn found(draft: &mut Draft<'_>) -> Flow {
         return ON;
     }
     if let Some(why) = draft.record.abandoned.or_else(|| reason_to_abandon(draft)) {
-        draft.latch(Step::BA, |record| record.abandoned = Some(why));
+        draft.write_record(Step::BA, |record| record.abandoned = Some(why));
         if !cleared(draft) {
             draft.wait(Waiting::Clearing(why.as_str()));
             return DONE;
         }
     }
     if draft.record.members.is_empty() {
-        if draft.seen.wanted.size == 0 {
+        if draft.seen.desired.size == 0 {
             clear_late_pods(draft);
             return DONE;
         }
@@ -61,7 +61,7 @@ fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
     let seeds = &draft.record.members;
     let agreeing = seeds
         .keys()
-        .filter_map(|seed| draft.said(seed))
+        .filter_map(|seed| draft.status_of(seed))
         .filter(|said| said.cluster_id == list.cluster_id && said.leader.is_some())
         .count();
     let whole = seeds.keys().all(|seed| draft.listed(seed).is_some()) && list.members.len() == seeds.len();
@@ -79,7 +79,7 @@ fn released(draft: &mut Draft<'_>) -> bool {
 
 /// BR. Whether it may be.
 fn release(draft: &mut Draft<'_>, seed: &MemberName, pod: &Pod) -> bool {
-    let may = draft.propose(Effect::ReleasePod { member: seed.clone(), pod: pod.uid.clone() });
+    let may = draft.propose(Effect::UngatePod { member: seed.clone(), pod: pod.uid.clone() });
     if may {
         draft.wait(Waiting::PodStarting(seed.clone()));
     }
@@ -91,7 +91,7 @@ fn latch_cluster(draft: &mut Draft<'_>, list: &List) {
     let ids: Vec<_> =
         draft.record.members.keys().filter_map(|seed| Some((seed.clone(), draft.listed(seed)?.id))).collect();
     let now = draft.now;
-    draft.latch(Step::B6, |record| {
+    draft.write_record(Step::B6, |record| {
         record.cluster_id = Some(list.cluster_id);
         record.abandoned = None;
         for (seed, id) in ids {
@@ -130,7 +130,7 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     if record.members.is_empty() || has_served(draft) {
         return None;
     }
-    if !committed.shapes_the_same_set(&draft.seen.wanted) {
+    if !committed.shapes_the_same_set(&draft.seen.desired) {
         return Some(Abandoned::SpecEdited);
     }
     let lost = |(name, member): (&MemberName, &Member)| {
@@ -161,7 +161,7 @@ fn cleared(draft: &mut Draft<'_>) -> bool {
     let stopped = for_all(&seeds, |seed| draft.clear_pod(Step::BA, seed));
     let gone = stopped && for_all(&seeds, |seed| draft.clear_volume(Step::BA, seed));
     if gone {
-        draft.latch(Step::BA, |record| {
+        draft.write_record(Step::BA, |record| {
             record.members.clear();
             record.abandoned = None;
             record.target = None;
@@ -172,16 +172,16 @@ fn cleared(draft: &mut Draft<'_>) -> bool {
 
 /// B1.
 fn begin_attempt(draft: &mut Draft<'_>) {
-    let wanted = draft.seen.wanted.clone();
+    let desired = draft.seen.desired.clone();
     let uid = draft.seen.uid.clone();
-    let size = wanted.size;
-    draft.latch(Step::B1, |record| {
+    let size = desired.size;
+    draft.write_record(Step::B1, |record| {
         record.attempt += 1;
         record.token = Some(Token::new(format!("{uid}-{}", record.attempt)));
-        record.target = Some(wanted);
+        record.target = Some(desired);
     });
     for _ in 0..size {
-        draft.promise_name(Step::B1, Stage::Seed);
+        draft.promise_name(Step::B1, Stage::Bootstrap);
     }
 }
 
@@ -194,14 +194,14 @@ fn volumes(draft: &mut Draft<'_>) -> bool {
     for_all(&seeds, |seed| volume(draft, Step::B3, seed))
 }
 
-/// Creates a new member's volume, and latches the uid it got. `true` once latched.
+/// Creates a new member's volume, and recorded_steps the uid it got. `true` once latched.
 pub(crate) fn volume(draft: &mut Draft<'_>, step: Step, member: &MemberName) -> bool {
     if draft.record.members.get(member).is_some_and(|member| member.volume.is_some()) {
         return true;
     }
     match draft.volume(member) {
         Some(volume) if volume.cluster_uid.as_ref() == Some(&draft.seen.uid) => {
-            draft.latch(step, |record| {
+            draft.write_record(step, |record| {
                 if let Some(member) = record.members.get_mut(member) {
                     member.volume = Some(volume.uid.clone());
                 }

@@ -10,37 +10,37 @@ use crate::upgrade;
 pub(crate) fn target(draft: &mut Draft<'_>) {
     let Some(committed) = draft.record.target.clone() else {
         // A founded cluster whose status lost it: what is asked for now is all there is to go by.
-        let wanted = draft.seen.wanted.clone();
-        draft.latch(Step::T1, |record| record.target = Some(wanted));
+        let desired = draft.seen.desired.clone();
+        draft.write_record(Step::T1, |record| record.target = Some(desired));
         return;
     };
-    let mut wanted = wanted(draft, &committed);
-    if wanted == committed {
+    let mut desired = desired(draft, &committed);
+    if desired == committed {
         return;
     }
     if let Some(member) = moving_learner(draft) {
         draft.wait(Waiting::SafePoint(format!("the edit is taken up when learner {member} is a voter")));
         return;
     }
-    if let Err(why) = upgrade::permits(draft.seen, &draft.record, draft.now, wanted.version) {
+    if let Err(why) = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version) {
         draft.wait(Waiting::VersionRefused(why));
         // The rest of the edit waits with the version: its flags are meant for it.
-        wanted = committed.clone().with_what_is_always_safe(&wanted);
+        desired = committed.clone().with_what_is_always_safe(&desired);
     }
-    if wanted != committed {
-        draft.latch(Step::T1, |record| record.target = Some(wanted));
+    if desired != committed {
+        draft.write_record(Step::T1, |record| record.target = Some(desired));
     }
 }
 
 /// The wish, save what can not change under living members (the CRD refuses it; this holds where the CRD is old).
-fn wanted(draft: &Draft<'_>, committed: &Target) -> Target {
-    let mut wanted = draft.seen.wanted.clone();
-    wanted.tls = committed.tls;
-    wanted.storage.medium = committed.storage.medium;
-    wanted.storage.class.clone_from(&committed.storage.class);
-    wanted.storage.access_mode.clone_from(&committed.storage.access_mode);
-    wanted.storage.bytes = wanted.storage.bytes.max(committed.storage.bytes);
-    wanted
+fn desired(draft: &Draft<'_>, committed: &Target) -> Target {
+    let mut desired = draft.seen.desired.clone();
+    desired.tls = committed.tls;
+    desired.storage.medium = committed.storage.medium;
+    desired.storage.class.clone_from(&committed.storage.class);
+    desired.storage.access_mode.clone_from(&committed.storage.access_mode);
+    desired.storage.bytes = desired.storage.bytes.max(committed.storage.bytes);
+    desired
 }
 
 /// A learner on its way: in etcd's list, its Pod made and without trouble.

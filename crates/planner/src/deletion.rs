@@ -7,7 +7,7 @@ use quorate_model::{Effect, MemberName, Step};
 
 use crate::draft::{DONE, Draft, Flow, ON, for_all};
 
-pub(crate) fn take_leave(draft: &mut Draft<'_>) -> Flow {
+pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     if !draft.seen.deleting {
         return ON;
     }
@@ -28,8 +28,8 @@ fn stop_all_pods(draft: &mut Draft<'_>) -> bool {
 /// A cluster that never had an id never served anybody: there is nothing to retain. A stamp on any of its volumes says that it
 /// did, also where status does not know it any more.
 fn clear_volumes(draft: &mut Draft<'_>) -> bool {
-    let retain = draft.seen.wanted.storage.when_deleted == Retention::Retain;
-    let served = draft.record.is_bootstrapped() || draft.seen.is_stamped();
+    let retain = draft.seen.desired.storage.when_deleted == Retention::Retain;
+    let served = draft.record.is_bootstrapped() || draft.seen.has_identity();
     let goes = |volume: &Volume| !(retain && (served || volume.cluster_id.is_some()));
     let volumes = draft.seen.volumes.iter().filter(|(_, volume)| goes(volume));
     let volumes: Vec<MemberName> = volumes.map(|(name, _)| name.clone()).collect();

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 
 use quorate_model::record::{Member, Stage};
-use quorate_model::snapshot::{Listed, Pod, Said, Volume};
+use quorate_model::snapshot::{Listed, Pod, StatusReply, Volume};
 use quorate_model::{Effect, Instant, MemberName, Ordinal, Plan, Record, Snapshot, Step, Waiting};
 
 use crate::safety::{self, Scene};
@@ -20,7 +20,7 @@ pub(crate) struct Draft<'a> {
     pub(crate) seen: &'a Snapshot,
     pub(crate) now: Instant,
     pub(crate) record: Record,
-    latches: Vec<Step>,
+    recorded_steps: Vec<Step>,
     effects: Vec<Effect>,
     waiting: Vec<Waiting>,
 }
@@ -40,23 +40,23 @@ impl<'a> Draft<'a> {
             seen,
             now,
             record: seen.record.clone(),
-            latches: Vec::new(),
+            recorded_steps: Vec::new(),
             effects: Vec::new(),
             waiting: Vec::new(),
         }
     }
 
     pub(crate) fn finish(self) -> Plan {
-        let latches = if self.record == self.seen.record { Vec::new() } else { self.latches };
-        Plan { record: self.record, latches, effects: self.effects, waiting: self.waiting }
+        let recorded_steps = if self.record == self.seen.record { Vec::new() } else { self.recorded_steps };
+        Plan { record: self.record, recorded_steps, effects: self.effects, waiting: self.waiting }
     }
 
     /// Changes the record; status is written before any effect of this plan.
-    pub(crate) fn latch(&mut self, step: Step, change: impl FnOnce(&mut Record)) {
+    pub(crate) fn write_record(&mut self, step: Step, change: impl FnOnce(&mut Record)) {
         let before = self.record.clone();
         change(&mut self.record);
-        if self.record != before && !self.latches.contains(&step) {
-            self.latches.push(step);
+        if self.record != before && !self.recorded_steps.contains(&step) {
+            self.recorded_steps.push(step);
         }
     }
 
@@ -85,7 +85,7 @@ impl<'a> Draft<'a> {
     /// Puts a member into a stage, from now on.
     pub(crate) fn enter(&mut self, step: Step, member: &MemberName, stage: Stage) {
         let now = self.now;
-        self.latch(step, |record| {
+        self.write_record(step, |record| {
             if let Some(member) = record.members.get_mut(member) {
                 member.stage = stage;
                 member.since = now;
@@ -98,7 +98,7 @@ impl<'a> Draft<'a> {
         let ordinal = self.next_ordinal();
         let name = self.seen.cluster.member(ordinal);
         let member = Member { stage, id: None, volume: None, version: None, since: self.now };
-        self.latch(step, |record| {
+        self.write_record(step, |record| {
             record.next_ordinal = ordinal.next();
             record.members.insert(name.clone(), member);
         });
@@ -142,8 +142,8 @@ impl<'a> Draft<'a> {
         latched.is_some() && self.volume(member).map(|volume| &volume.uid) != latched
     }
 
-    pub(crate) fn said(&self, member: &MemberName) -> Option<&'a Said> {
-        self.seen.said(member, self.now)
+    pub(crate) fn status_of(&self, member: &MemberName) -> Option<&'a StatusReply> {
+        self.seen.status_of(member, self.now)
     }
 
     pub(crate) fn listed(&self, member: &MemberName) -> Option<&'a Listed> {

@@ -58,7 +58,7 @@ fn reason_to_roll_back(
         return Some(Waiting::VolumeLost(name.clone()));
     }
     if draft.record.voters().count() >= target.size {
-        return Some(Waiting::SafePoint(format!("{name} is no longer wanted")));
+        return Some(Waiting::SafePoint(format!("{name} is no longer desired")));
     }
     // The dead one goes before the new one comes (R6), and only one change is outstanding (R5): neither would go on.
     if let Some(lost) = replace::lost_voter(draft) {
@@ -74,7 +74,7 @@ fn reason_to_roll_back(
 /// How long a learner may take. One that follows the leader has caught up: what keeps it from being promoted is another
 /// member, and to begin again from nothing would not help.
 fn deadline(draft: &Draft<'_>, name: &MemberName) -> Option<Span> {
-    if draft.said(name).is_some_and(|said| said.leader.is_some()) {
+    if draft.status_of(name).is_some_and(|said| said.leader.is_some()) {
         return None;
     }
     let runs = |pod: &Pod| pod.ip.is_some() && pod.trouble.is_none() && pod.guard.is_none();
@@ -110,12 +110,12 @@ fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId
         draft.wait(Waiting::PodStuck(name.clone(), trouble));
     }
     draft.wait(Waiting::InSync(name.clone()));
-    let started = draft.said(name).is_some_and(|said| said.leader.is_some() && said.member_id == id);
+    let started = draft.status_of(name).is_some_and(|said| said.leader.is_some() && said.member_id == id);
     let Some(pod) = draft.pod(name).filter(|_| started) else { return };
     // A voter must not start on nothing, and once it votes there may be no time to mark it.
-    if !pod.is_marked() {
+    if !pod.is_labelled_joined() {
         let pod = pod.uid.clone();
-        draft.propose(Effect::MarkJoined { member: name.clone(), pod });
+        draft.propose(Effect::LabelJoined { member: name.clone(), pod });
     } else if let Some(via) = draft.via().cloned() {
         draft.propose(Effect::Promote { member: name.clone(), id, via });
     }

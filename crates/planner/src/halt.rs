@@ -11,7 +11,7 @@ use crate::safety;
 pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
     if safety::is_split(draft.seen, draft.now) {
         let ids = draft.seen.etcd.answers.keys();
-        let ids = ids.filter_map(|name| Some((name.clone(), draft.said(name)?.cluster_id))).collect();
+        let ids = ids.filter_map(|name| Some((name.clone(), draft.status_of(name)?.cluster_id))).collect();
         draft.wait(Waiting::SplitBrain(ids));
         return DONE;
     }
@@ -50,7 +50,7 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
         return ON;
     }
     let voters: BTreeSet<&MemberName> = safety::voters_by_record(&draft.record).collect();
-    let healthy = voters.iter().filter(|voter| draft.said(voter).is_some()).count();
+    let healthy = voters.iter().filter(|voter| draft.status_of(voter).is_some()).count();
     let why = draft.seen.etcd.list_failure.clone().unwrap_or_default();
     let voters = voters.len();
     draft.wait(Waiting::Quorum { healthy, voters, why });
@@ -75,7 +75,7 @@ fn why_sick(draft: &Draft<'_>, member: &MemberName) -> String {
     if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
         return trouble.clone();
     }
-    match draft.seen.etcd.answers.get(member).map(|answer| &answer.said) {
+    match draft.seen.etcd.answers.get(member).map(|answer| &answer.reply) {
         Some(Err(why)) => why.clone(),
         Some(Ok(said)) if said.leader.is_none() => "it follows no leader".to_owned(),
         Some(Ok(said)) if !said.errors.is_empty() => said.errors.join("; "),

@@ -9,7 +9,7 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let asleep = draft.record.target.as_ref().is_some_and(|target| target.size == 0);
     if draft.record.hibernating != asleep {
         let step = if asleep { Step::Z1 } else { Step::Z2 };
-        draft.latch(step, |record| record.hibernating = asleep);
+        draft.write_record(step, |record| record.hibernating = asleep);
     }
     if !asleep {
         return ON;

@@ -38,12 +38,12 @@ pub fn plan(seen: &Snapshot, now: Instant) -> Plan {
 }
 
 fn protocols(draft: &mut Draft<'_>) -> Flow {
-    deletion::take_leave(draft)?;
+    deletion::finalize(draft)?;
     halt::on_split_brain(draft)?;
     halt::when_paused(draft)?;
     adopt::existing_data(draft)?;
     halt::on_foreign_objects(draft)?;
-    bootstrap::found(draft)?;
+    bootstrap::run(draft)?;
     commit::target(draft);
     membership::settle(draft);
     hibernate::stop_or_wake(draft)?;
@@ -53,7 +53,7 @@ fn protocols(draft: &mut Draft<'_>) -> Flow {
     upkeep::services_and_volumes(draft);
     shrink::finish(draft)?;
     grow::finish(draft)?;
-    upkeep::missed_when_lost(draft)?;
+    upkeep::require_all_voters_joined(draft)?;
     replace::lost_members(draft)?;
     scale::to_size(draft)?;
     rollout::next(draft)

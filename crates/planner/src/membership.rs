@@ -26,16 +26,16 @@ pub(crate) fn settle(draft: &mut Draft<'_>) {
 fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     let Some(member) = draft.record.members.get(name).cloned() else { return };
     if member.id.is_none() {
-        draft.latch(Step::G3, |record| {
+        draft.write_record(Step::G3, |record| {
             if let Some(member) = record.members.get_mut(name) {
                 member.id = Some(listed.id);
             }
         });
     }
-    if let Some(version) = draft.said(name).map(|said| said.version)
+    if let Some(version) = draft.status_of(name).map(|said| said.version)
         && member.version != Some(version)
     {
-        draft.latch(Step::K1, |record| {
+        draft.write_record(Step::K1, |record| {
             if let Some(member) = record.members.get_mut(name) {
                 member.version = Some(version);
             }
@@ -47,7 +47,8 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
     // One in memory whose data went before it was heard can say nothing any more: it is replaced as the voter it may be.
     let unheard = || draft.record.is_in_memory() && replace::is_lost(draft, name);
-    let promoted = !listed.is_learner && (draft.said(name).is_some_and(|said| !said.is_learner) || unheard());
+    let promoted =
+        !listed.is_learner && (draft.status_of(name).is_some_and(|said| !said.is_learner) || unheard());
     if member.stage == Stage::Joining && promoted {
         draft.enter(Step::G6, name, Stage::Voter);
     }
@@ -58,7 +59,7 @@ fn find_volume(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     let Some(volume) = draft.volume(name) else { return };
     let own = volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
     if own && volume.member_id.is_none_or(|id| id == listed.id) && !volume.terminating {
-        draft.latch(Step::BX, |record| {
+        draft.write_record(Step::BX, |record| {
             if let Some(member) = record.members.get_mut(name) {
                 member.volume = Some(volume.uid.clone());
             }
@@ -73,7 +74,7 @@ fn settle_unlisted(draft: &mut Draft<'_>, name: &MemberName) {
         Stage::Voter | Stage::Joining if member.id.is_some() => {
             draft.enter(Step::S3, name, Stage::Leaving(Leaving::Removed));
         }
-        Stage::Voter | Stage::Joining | Stage::Seed | Stage::Leaving(_) => {}
+        Stage::Voter | Stage::Joining | Stage::Bootstrap | Stage::Leaving(_) => {}
     }
 }
 
@@ -89,7 +90,7 @@ fn settle_stranger(draft: &mut Draft<'_>, listed: &Listed) {
     let (step, stage) =
         if listed.is_learner { (Step::S1, Stage::Leaving(Leaving::Stray)) } else { (Step::BX, Stage::Voter) };
     let member = Member { stage, id: Some(listed.id), volume: None, version: None, since: draft.now };
-    draft.latch(step, |record| {
+    draft.write_record(step, |record| {
         record.next_ordinal = next;
         record.members.insert(name, member);
     });

@@ -36,7 +36,7 @@ pub(crate) fn is_lost(draft: &Draft<'_>, voter: &MemberName) -> bool {
         let forgot = draft.pod(voter).is_some_and(|pod| pod.already_bootstrapped && !pod.ready);
         // What was never marked, does not answer and ended again when it was restarted is not the Pod in which the member
         // voted, or contradicts the others. (What ails a Pod that answers is its probe.)
-        let never_joined = draft.said(voter).is_none()
+        let never_joined = draft.status_of(voter).is_none()
             && draft.pod(voter).is_some_and(|pod| {
                 pod.has_run && !pod.joined && !pod.ready && pod.trouble.is_some() && pod.restarts > 1
             });

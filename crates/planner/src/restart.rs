@@ -72,7 +72,9 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
         Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.is_listed_voter(member)),
         Some(Stage::Leaving(Leaving::RolledBack)) => is_known && draft.via().is_none(),
         // A seed's Pod is bootstrap's business.
-        Some(Stage::Leaving(Leaving::Lost | Leaving::Stray | Leaving::Removed) | Stage::Seed) | None => false,
+        Some(Stage::Leaving(Leaving::Lost | Leaving::Stray | Leaving::Removed) | Stage::Bootstrap) | None => {
+            false
+        }
     }
 }
 

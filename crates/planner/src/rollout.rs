@@ -33,7 +33,7 @@ pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
 
 /// U6: another voter whose Pod is not ready, or that has not caught up yet.
 fn not_ready(draft: &Draft<'_>, next: &MemberName) -> Option<MemberName> {
-    let applied = |voter: &MemberName| draft.said(voter).map(|said| said.applied);
+    let applied = |voter: &MemberName| draft.status_of(voter).map(|said| said.applied);
     let most = draft.record.voters().filter_map(applied).max().unwrap_or(0);
     let is_in_sync = |voter: &MemberName| applied(voter).is_some_and(|applied| applied + LAG >= most);
     let other = |voter: &&MemberName| {

@@ -54,12 +54,12 @@ pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
         | Effect::ApplyClientService
         | Effect::ApplyBudget { .. } => Ok(()),
         Effect::CreateVolume { member, .. } => may_create_volume(scene, member),
-        Effect::StampVolume { member, volume, .. } | Effect::ExpandVolume { member, volume, .. } => {
+        Effect::AnnotateVolume { member, volume, .. } | Effect::ExpandVolume { member, volume, .. } => {
             may_change_volume(scene, member, volume)
         }
-        Effect::MarkJoined { member, pod } => may_mark(scene, member, pod),
+        Effect::LabelJoined { member, pod } => may_mark(scene, member, pod),
         Effect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
-        Effect::ReleasePod { member, pod } => may_release(scene, member, pod),
+        Effect::UngatePod { member, pod } => may_release(scene, member, pod),
         Effect::DeletePod { member, pod, resource_version, .. } => {
             may_delete_pod(scene, member, pod, resource_version)
         }
@@ -77,7 +77,7 @@ pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
 
 /// R12: whether fresh words of members, or the latched id, name more than one cluster.
 pub fn is_split(seen: &Snapshot, now: Instant) -> bool {
-    let answers = seen.etcd.answers.keys().filter_map(|member| Some(seen.said(member, now)?.cluster_id));
+    let answers = seen.etcd.answers.keys().filter_map(|member| Some(seen.status_of(member, now)?.cluster_id));
     let listed = seen.list(now).map(|list| list.cluster_id);
     let ids: BTreeSet<ClusterId> = answers.chain(listed).chain(seen.record.cluster_id).collect();
     ids.len() > 1
@@ -86,7 +86,7 @@ pub fn is_split(seen: &Snapshot, now: Instant) -> bool {
 /// R7: a member that answers under the name of another.
 pub fn wrong_member(seen: &Snapshot, now: Instant) -> Option<(MemberName, MemberId, MemberId)> {
     seen.record.members.iter().find_map(|(name, member)| {
-        let (answers, latched) = (seen.said(name, now)?.member_id, member.id?);
+        let (answers, latched) = (seen.status_of(name, now)?.member_id, member.id?);
         (answers != latched).then(|| (name.clone(), answers, latched))
     })
 }
@@ -95,7 +95,7 @@ pub fn wrong_member(seen: &Snapshot, now: Instant) -> Option<(MemberName, Member
 pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
     record.members.iter().filter_map(|(name, member)| match member.stage {
         Stage::Voter | Stage::Leaving(Leaving::Shrink | Leaving::Lost) => Some(name),
-        Stage::Seed
+        Stage::Bootstrap
         | Stage::Joining
         | Stage::Leaving(Leaving::RolledBack | Leaving::Stray | Leaving::Removed) => None,
     })
@@ -143,7 +143,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
 fn may_create_volume(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let recorded = recorded(scene, member)?;
     let new = match recorded.stage {
-        Stage::Seed => is_founding(scene),
+        Stage::Bootstrap => is_founding(scene),
         Stage::Joining => true,
         Stage::Voter | Stage::Leaving(_) => false,
     };
@@ -167,8 +167,8 @@ fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Ju
 fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     let has_data = match recorded(scene, member)?.stage {
         Stage::Voter => true,
-        Stage::Joining => scene.seen.said(member, scene.now).is_some(),
-        Stage::Seed | Stage::Leaving(_) => false,
+        Stage::Joining => scene.seen.status_of(member, scene.now).is_some(),
+        Stage::Bootstrap | Stage::Leaving(_) => false,
     };
     if !has_data {
         forbid(Unsafe::NotRecorded(member.clone()))?;
@@ -187,9 +187,9 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     }
     match (boot, recorded.stage) {
         // R1
-        (Boot::New, Stage::Seed) if is_founding(scene) => {}
-        (Boot::New, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
-            forbid(Unsafe::NotASeed(member.clone()))?;
+        (Boot::New, Stage::Bootstrap) if is_founding(scene) => {}
+        (Boot::New, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
+            forbid(Unsafe::NotABootstrapMember(member.clone()))?;
         }
         (Boot::Join, Stage::Joining) => {
             fresh_list(scene.seen, scene.now)?;
@@ -202,7 +202,7 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
         (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
         // Only where it may be what the quorum lacks, or votes already.
         (Boot::Resume, Stage::Joining) if recorded.id.is_some() && may_vote(scene, member) => {}
-        (Boot::Join | Boot::Resume, Stage::Seed | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
+        (Boot::Join | Boot::Resume, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotRecorded(member.clone()))?;
         }
     }
@@ -213,8 +213,8 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
 /// this is the second look.
 fn may_release(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     let recorded = recorded(scene, member)?;
-    if recorded.stage != Stage::Seed || !is_founding(scene) {
-        forbid(Unsafe::NotASeed(member.clone()))?;
+    if recorded.stage != Stage::Bootstrap || !is_founding(scene) {
+        forbid(Unsafe::NotABootstrapMember(member.clone()))?;
     }
     its_pod(scene, member, pod)?;
     its_volume(scene, member, recorded.volume.as_ref())
@@ -291,11 +291,11 @@ fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
         | Effect::ApplyPeerService
         | Effect::IssueCertificates
         | Effect::CreateVolume { .. }
-        | Effect::StampVolume { .. }
-        | Effect::MarkJoined { .. }
+        | Effect::AnnotateVolume { .. }
+        | Effect::LabelJoined { .. }
         | Effect::ExpandVolume { .. }
         | Effect::CreatePod { .. }
-        | Effect::ReleasePod { .. }
+        | Effect::UngatePod { .. }
         | Effect::DeleteVolume { .. }
         | Effect::AddLearner { .. }
         | Effect::Promote { .. }
@@ -318,9 +318,9 @@ fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, versi
         forbid(Unsafe::PodNotGone(member.clone()))?;
     }
     // An attempt that never got a cluster id never served anybody.
-    let never_served = scene.record.cluster_id.is_none() && !scene.seen.is_stamped();
+    let never_served = scene.record.cluster_id.is_none() && !scene.seen.has_identity();
     if scene.seen.deleting {
-        let kept = scene.seen.wanted.storage.when_deleted == Retention::Retain && !never_served;
+        let kept = scene.seen.desired.storage.when_deleted == Retention::Retain && !never_served;
         return if kept { forbid(Unsafe::DataKept(member.clone())) } else { Ok(()) };
     }
     if never_served {
@@ -337,7 +337,7 @@ fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, versi
     };
     match recorded.stage {
         Stage::Leaving(_) => is_gone_from_list(scene, member),
-        Stage::Seed | Stage::Joining | Stage::Voter => {
+        Stage::Bootstrap | Stage::Joining | Stage::Voter => {
             forbid(Unsafe::DataKept(member.clone()))?;
             is_gone_from_list(scene, member)
         }

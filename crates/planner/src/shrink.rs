@@ -21,7 +21,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         .iter()
         .filter_map(|(name, member)| match member.stage {
             Stage::Leaving(why) => Some((name.clone(), why)),
-            Stage::Seed | Stage::Joining | Stage::Voter => None,
+            Stage::Bootstrap | Stage::Joining | Stage::Voter => None,
         })
         .collect();
     for (name, why) in leaving {
@@ -70,7 +70,7 @@ pub(crate) fn does_not_lead(draft: &mut Draft<'_>, step: Step, member: &MemberNa
         .record
         .voters()
         .filter(|voter| *voter != member && draft.seen.is_healthy(voter, draft.now))
-        .filter_map(|voter| Some((draft.said(voter)?, voter)))
+        .filter_map(|voter| Some((draft.status_of(voter)?, voter)))
         .max_by_key(|(said, _)| said.applied)
         .map(|(said, voter)| (voter.clone(), said.member_id));
     match heir {
@@ -125,7 +125,7 @@ fn clear_away(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
         Leaving::RolledBack | Leaving::Lost | Leaving::Stray => false,
     };
     if retained || draft.clear_volume(Step::S5, name) {
-        draft.latch(Step::S5, |record| {
+        draft.write_record(Step::S5, |record| {
             record.members.remove(name);
         });
     } else {

@@ -10,20 +10,20 @@ const FLOOR_FOR_3_6: Version = Version::new(3, 5, 26);
 /// 3.7 may only follow 3.6.11 or later (etcd's upgrade page for 3.7).
 const FLOOR_FOR_3_7: Version = Version::new(3, 6, 11);
 
-/// Whether the wanted version may follow what every member's data are of: what it says now or, while it sleeps or is
+/// Whether the desired version may follow what every member's data are of: what it says now or, while it sleeps or is
 /// silent, what it said last; what was committed if it never spoke. The error says why not, for people.
-pub fn permits(seen: &Snapshot, record: &Record, now: Instant, wanted: Version) -> Result<(), String> {
+pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version) -> Result<(), String> {
     let Some(committed) = record.target.as_ref().map(|target| target.version) else { return Ok(()) };
-    if committed == wanted {
+    if committed == desired {
         return Ok(());
     }
     let mut with_data = record.members.iter().filter(|(_, member)| match member.stage {
         Stage::Voter | Stage::Leaving(_) => true,
-        Stage::Seed | Stage::Joining => false,
+        Stage::Bootstrap | Stage::Joining => false,
     });
     with_data.try_for_each(|(name, member)| {
-        let said = seen.said(name, now).map(|said| said.version);
-        step(said.or(member.version).unwrap_or(committed), wanted)
+        let said = seen.status_of(name, now).map(|said| said.version);
+        step(said.or(member.version).unwrap_or(committed), desired)
     })
 }
 
@@ -32,12 +32,12 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, wanted: Version) 
 /// themselves nothing is known.
 pub(crate) fn goes_back(draft: &Draft<'_>, member: &MemberName) -> Option<Waiting> {
     let target = draft.record.target.as_ref()?;
-    let (wanted, image) = (target.version, &target.pod.image);
-    let said = draft.said(member).map(|said| said.version);
+    let (desired, image) = (target.version, &target.pod.image);
+    let said = draft.status_of(member).map(|said| said.version);
     let ran = said.or(draft.record.members.get(member)?.version)?;
-    (wanted.line() < ran.line() && image.ends_with(&format!(":v{wanted}"))).then(|| {
+    (desired.line() < ran.line() && image.ends_with(&format!(":v{desired}"))).then(|| {
         Waiting::VersionRefused(format!(
-            "{member} has run {ran}, and its data do not go back to {wanted}: set spec.version to {ran} or later"
+            "{member} has run {ran}, and its data do not go back to {desired}: set spec.version to {ran} or later"
         ))
     })
 }

@@ -62,7 +62,7 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
 
 /// Membership and Pods change only once the loss of any voter's data would be noticed: one that is emptied before that starts
 /// as new, and may not know of a change that it has voted for.
-pub(crate) fn missed_when_lost(draft: &mut Draft<'_>) -> Flow {
+pub(crate) fn require_all_voters_joined(draft: &mut Draft<'_>) -> Flow {
     let unmarked = |voter: &&MemberName| draft.pod(voter).is_some_and(is_unmarked);
     let mut voters = draft.record.voters().filter(unmarked);
     // What is lost has nothing left to be missed. Why another is not marked yet is told of whoever does not answer.
@@ -108,13 +108,13 @@ fn mark(draft: &mut Draft<'_>, member: &MemberName) {
             return;
         }
     }
-    draft.propose(Effect::MarkJoined { member: member.clone(), pod: pod.uid.clone() });
+    draft.propose(Effect::LabelJoined { member: member.clone(), pod: pod.uid.clone() });
 }
 
 /// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
 /// volume is that of a first start.
 fn is_unmarked(pod: &Pod) -> bool {
-    pod.has_run && !pod.is_marked() && !pod.terminating
+    pod.has_run && !pod.is_labelled_joined() && !pod.terminating
 }
 
 /// On a disk data outlive their Pod. In memory a Pod may be another than the one in which its member voted: made by a late
@@ -122,7 +122,7 @@ fn is_unmarked(pod: &Pod) -> bool {
 fn who_must_answer_first(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> Option<MemberName> {
     let is_silent = |voter: &MemberName| {
         let id = draft.record.members.get(voter).and_then(|member| member.id);
-        draft.said(voter).is_none_or(|said| Some(said.member_id) != id)
+        draft.status_of(voter).is_none_or(|said| Some(said.member_id) != id)
     };
     let may_know = |voter: &MemberName| {
         draft.pod(voter).is_some_and(|pod| pod.has_run) && !replace::is_lost(draft, voter)
@@ -138,7 +138,7 @@ fn stamp(draft: &mut Draft<'_>, member: &MemberName) {
         && volume.member_id == Some(member_id)
         && volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
     if !stamped && !volume.terminating {
-        draft.propose(Effect::StampVolume {
+        draft.propose(Effect::AnnotateVolume {
             member: member.clone(),
             volume: volume.uid.clone(),
             cluster_id,

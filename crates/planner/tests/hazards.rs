@@ -10,8 +10,8 @@ use quorate_model::{
 };
 use world::{World, name};
 
-fn creates_pod(plan: &Plan, wanted: Boot) -> bool {
-    plan.effects.iter().any(|effect| matches!(effect, Effect::CreatePod { boot, .. } if *boot == wanted))
+fn creates_pod(plan: &Plan, desired: Boot) -> bool {
+    plan.effects.iter().any(|effect| matches!(effect, Effect::CreatePod { boot, .. } if *boot == desired))
 }
 
 fn changes_membership(plan: &Plan) -> bool {
@@ -54,7 +54,7 @@ fn h01_what_a_late_call_makes_to_found_a_cluster_that_stands_is_deleted_before_i
         let cleared =
             |effect: &Effect| matches!(effect, Effect::DeletePod { member, .. } if *member == name("demo-1"));
         assert!(plan.effects.iter().any(cleared), "{size}: {:?}", plan.effects);
-        let released = |effect: &Effect| matches!(effect, Effect::ReleasePod { .. });
+        let released = |effect: &Effect| matches!(effect, Effect::UngatePod { .. });
         assert!(!plan.effects.iter().any(released), "{size}: {:?}", plan.effects);
         world.carry_out(plan);
         world.settle();
@@ -79,10 +79,10 @@ fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched(
     let mut world = World::with_pods_made(3);
     let mut plan = world.plan();
     plan.effects
-        .retain(|effect| !matches!(effect, Effect::ReleasePod { member, .. } if *member == name("demo-2")));
+        .retain(|effect| !matches!(effect, Effect::UngatePod { member, .. } if *member == name("demo-2")));
     world.carry_out(plan);
     let plan = world.plan();
-    assert!(matches!(plan.effects.as_slice(), [Effect::ReleasePod { .. }]), "{:?}", plan.effects);
+    assert!(matches!(plan.effects.as_slice(), [Effect::UngatePod { .. }]), "{:?}", plan.effects);
     assert_eq!(
         plan.record.cluster_id, None,
         "two of three are a quorum, and the third could not begin as new any more"
@@ -125,7 +125,7 @@ fn h03_two_cluster_ids_among_members_stop_everything() {
     world.lose_pod("demo-2");
     world.look();
     let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
-    answer.said.as_mut().unwrap().cluster_id = ClusterId(0xbad);
+    answer.reply.as_mut().unwrap().cluster_id = ClusterId(0xbad);
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert!(plan.effects.is_empty() && plan.record == world.seen.record);
     assert!(matches!(plan.waiting.as_slice(), [Waiting::SplitBrain(ids)] if ids.len() == 2));
@@ -331,7 +331,7 @@ fn h13_a_member_that_answers_under_anothers_name_stops_everything() {
     world.wish(1);
     world.look();
     let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
-    answer.said.as_mut().unwrap().member_id = MemberId(0xbad);
+    answer.reply.as_mut().unwrap().member_id = MemberId(0xbad);
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert!(plan.effects.is_empty());
     assert!(matches!(plan.waiting.first(), Some(Waiting::WrongMember { .. })));
@@ -408,7 +408,7 @@ fn h18_a_member_is_a_voter_only_when_its_own_raft_says_so_too() {
         world.carry_out(plan);
     }
     world.look();
-    let said = world.seen.etcd.answers.get_mut(&name("demo-3")).unwrap().said.as_mut().unwrap();
+    let said = world.seen.etcd.answers.get_mut(&name("demo-3")).unwrap().reply.as_mut().unwrap();
     said.is_learner = true;
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining);
@@ -417,7 +417,7 @@ fn h18_a_member_is_a_voter_only_when_its_own_raft_says_so_too() {
 #[test]
 fn h19_a_name_and_a_volume_are_used_once() {
     let mut world = World::running(3);
-    world.seen.wanted.storage.when_scaled = quorate_model::target::Retention::Retain;
+    world.seen.desired.storage.when_scaled = quorate_model::target::Retention::Retain;
     world.wish(1);
     world.settle();
     assert_eq!(world.seen.volumes.len(), 3, "volumes are retained");
@@ -492,7 +492,7 @@ fn h31_an_error_that_a_member_reports_holds_up_membership() {
     let mut world = World::running(3);
     world.wish(4);
     world.look();
-    let said = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap().said.as_mut().unwrap();
+    let said = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap().reply.as_mut().unwrap();
     said.errors.push("CORRUPT alarm".into());
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert!(!changes_membership(&plan));
@@ -502,8 +502,8 @@ fn h31_an_error_that_a_member_reports_holds_up_membership() {
 fn h36_versions_are_not_skipped_and_never_go_back() {
     let mut world = World::running(3);
     for version in [Version::new(3, 5, 35), Version::new(3, 8, 0)] {
-        world.seen.wanted.version = version;
-        world.seen.wanted.pod.revision.0 = "r2".into();
+        world.seen.desired.version = version;
+        world.seen.desired.pod.revision.0 = "r2".into();
         let plan = world.plan();
         assert!(!destroys(&plan));
         assert_eq!(plan.record.target.as_ref().unwrap().version, Version::new(3, 6, 16));
@@ -538,9 +538,11 @@ fn a_second_learner_is_never_added() {
 fn answers_of_long_ago_count_for_nothing() {
     let mut world = World::running(3);
     world.look();
-    let stale =
-        Answer { at: quorate_model::Instant(0), said: world.seen.etcd.answers[&name("demo-1")].said.clone() };
-    assert_eq!(stale.said.as_ref().unwrap().revision, Revision(7));
+    let stale = Answer {
+        at: quorate_model::Instant(0),
+        reply: world.seen.etcd.answers[&name("demo-1")].reply.clone(),
+    };
+    assert_eq!(stale.reply.as_ref().unwrap().revision, Revision(7));
     world.seen.etcd.answers.insert(name("demo-1"), stale);
     assert!(!world.seen.is_healthy(&name("demo-1"), world.now));
 }

@@ -11,14 +11,14 @@ use world::{World, name};
 
 fn in_memory(size: usize) -> World {
     let mut world = World::new(size);
-    world.seen.wanted.storage.medium = Medium::Memory;
+    world.seen.desired.storage.medium = Medium::Memory;
     world.settle();
     world
 }
 
-/// Every Pod is of an older shape than the one that is wanted.
+/// Every Pod is of an older shape than the one that is desired.
 fn new_shape(world: &mut World) {
-    world.seen.wanted.pod.revision = PodRevision("r2".into());
+    world.seen.desired.pod.revision = PodRevision("r2".into());
 }
 
 fn deletes_pods(plan: &Plan) -> usize {
@@ -38,7 +38,7 @@ fn a_voters_pod_is_marked_so_that_a_volume_emptied_under_it_is_a_loss_and_no_fir
     );
     world.seen.pods.get_mut(&name("demo-1")).unwrap().joined = false;
     let plan = world.plan();
-    assert!(matches!(plan.effects.as_slice(), [Effect::MarkJoined { .. }]), "{:?}", plan.effects);
+    assert!(matches!(plan.effects.as_slice(), [Effect::LabelJoined { .. }]), "{:?}", plan.effects);
 }
 
 #[test]
@@ -48,14 +48,14 @@ fn a_founding_member_whose_pod_is_late_is_not_marked_and_so_makes_its_first_star
     (late.joined, late.has_run, late.ready) = (false, false, false);
     let plan = world.plan();
     assert!(
-        !plan.effects.iter().any(|effect| matches!(effect, Effect::MarkJoined { .. })),
+        !plan.effects.iter().any(|effect| matches!(effect, Effect::LabelJoined { .. })),
         "{:?}",
         plan.effects
     );
     world.seen.pods.get_mut(&name("demo-2")).unwrap().has_run = true;
     let plan = world.plan();
     assert!(
-        plan.effects.iter().any(|effect| matches!(effect, Effect::MarkJoined { .. })),
+        plan.effects.iter().any(|effect| matches!(effect, Effect::LabelJoined { .. })),
         "{:?}",
         plan.effects
     );
@@ -70,7 +70,7 @@ fn a_founder_in_memory_that_never_comes_up_is_not_marked_but_replaced() {
     broken.trouble = Some("CrashLoopBackOff: etcd ended with exit code 1".to_owned());
     let plan = world.plan();
     assert!(
-        !plan.effects.iter().any(|effect| matches!(effect, Effect::MarkJoined { .. })),
+        !plan.effects.iter().any(|effect| matches!(effect, Effect::LabelJoined { .. })),
         "{:?}",
         plan.effects
     );
@@ -175,7 +175,7 @@ fn a_record_that_lost_its_cluster_id_is_not_given_up_over_stamped_volumes() {
     let mut world = World::running(3);
     world.seen.record.cluster_id = None;
     for member in world.seen.record.members.values_mut() {
-        member.stage = Stage::Seed;
+        member.stage = Stage::Bootstrap;
     }
     for pod in world.seen.pods.values_mut() {
         pod.ready = false;
@@ -192,8 +192,8 @@ fn a_record_that_lost_its_cluster_id_is_not_given_up_over_stamped_volumes() {
 fn a_version_that_is_refused_does_not_hide_the_wish_to_keep_volumes() {
     let mut world = World::running(3);
     world.wish(2);
-    world.seen.wanted.version = Version::new(3, 5, 1);
-    world.seen.wanted.storage.when_scaled = Retention::Retain;
+    world.seen.desired.version = Version::new(3, 5, 1);
+    world.seen.desired.storage.when_scaled = Retention::Retain;
     world.settle();
     assert_eq!(world.voters().len(), 2);
     assert_eq!(world.seen.volumes.len(), 3, "the removed member's volume is kept");
@@ -229,7 +229,7 @@ fn a_version_follows_what_the_data_are_of_also_while_members_sleep() {
     for member in world.seen.record.members.values_mut() {
         member.version = Some(Version::new(3, 5, 35));
     }
-    world.seen.wanted.version = Version::new(3, 7, 3);
+    world.seen.desired.version = Version::new(3, 7, 3);
     world.settle();
     let committed = world.seen.record.target.as_ref().unwrap().version;
     assert_eq!(committed, Version::new(3, 6, 16), "3.7 must not meet data of 3.5");
@@ -337,7 +337,7 @@ fn a_restarted_voter_catches_up_before_the_next_one_is_rolled() {
     let restarted = world.seen.pods.iter().find(|(_, pod)| new(pod)).map(|(name, _)| name.clone()).unwrap();
     assert_eq!(deletes_pods(&world.plan()), 1, "in sync, so the next one goes");
     for (member, answer) in &mut world.seen.etcd.answers {
-        answer.said.as_mut().unwrap().applied = if *member == restarted { 1 } else { 100_000 };
+        answer.reply.as_mut().unwrap().applied = if *member == restarted { 1 } else { 100_000 };
     }
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert_eq!(deletes_pods(&plan), 0, "{:?}", plan.effects);

@@ -81,22 +81,22 @@ fn r1_new_is_only_for_the_latched_set_before_the_cluster_id_is_latched() {
 
     world.seen.record.cluster_id = Some(ClusterId(1));
     let refused = verdict(&mut world, &create("demo-0", Boot::New));
-    assert_eq!(refused, Err(Unsafe::NotASeed(name("demo-0"))));
+    assert_eq!(refused, Err(Unsafe::NotABootstrapMember(name("demo-0"))));
 
     let mut running = World::running(3);
     running.lose_pod("demo-0");
     let refused = verdict(&mut running, &create("demo-0", Boot::New));
-    assert_eq!(refused, Err(Unsafe::NotASeed(name("demo-0"))));
+    assert_eq!(refused, Err(Unsafe::NotABootstrapMember(name("demo-0"))));
 }
 
 #[test]
 fn r1_a_pod_that_is_held_back_is_released_only_to_found_the_cluster_on_its_own_volume() {
     let mut world = World::with_pods_made(3);
     let pod = world.seen.pods[&name("demo-0")].uid.clone();
-    let release = Effect::ReleasePod { member: name("demo-0"), pod };
+    let release = Effect::UngatePod { member: name("demo-0"), pod };
     assert_eq!(verdict(&mut world, &release), Ok(()));
 
-    let later = Effect::ReleasePod { member: name("demo-0"), pod: quorate_model::Uid::new("later") };
+    let later = Effect::UngatePod { member: name("demo-0"), pod: quorate_model::Uid::new("later") };
     assert_eq!(verdict(&mut world, &later), Err(Unsafe::NotSeen(name("demo-0"))));
 
     let volume = world.seen.volumes.remove(&name("demo-0")).unwrap();
@@ -105,9 +105,9 @@ fn r1_a_pod_that_is_held_back_is_released_only_to_found_the_cluster_on_its_own_v
 
     let founding = world.seen.record.clone();
     world.seen.record.abandoned = Some(Abandoned::SpecEdited);
-    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotASeed(name("demo-0"))));
+    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotABootstrapMember(name("demo-0"))));
     world.seen.record = Record { cluster_id: Some(ClusterId(1)), ..founding };
-    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotASeed(name("demo-0"))));
+    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotABootstrapMember(name("demo-0"))));
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn r10_retained_data_outlive_the_cluster() {
     world.seen.deleting = true;
     let effect = delete_volume(&world, "demo-0");
     assert_eq!(verdict(&mut world, &effect), Err(Unsafe::DataKept(name("demo-0"))));
-    world.seen.wanted.storage.when_deleted = quorate_model::target::Retention::Delete;
+    world.seen.desired.storage.when_deleted = quorate_model::target::Retention::Delete;
     assert_eq!(verdict(&mut world, &effect), Ok(()));
     world.seen.volumes.get_mut(&name("demo-0")).unwrap().cluster_uid = None;
     assert_eq!(verdict(&mut world, &effect), Err(Unsafe::NotItsVolume(name("demo-0"))));
@@ -283,7 +283,7 @@ fn r11_what_is_left_after_a_removal_must_be_a_quorum() {
     world.look();
     world.seen.etcd.list = list;
     for answer in world.seen.etcd.answers.values_mut() {
-        if let Ok(said) = &mut answer.said {
+        if let Ok(said) = &mut answer.reply {
             said.leader = Some(MemberId(1));
         }
     }
@@ -403,9 +403,9 @@ fn r2_a_volume_is_made_once_and_only_a_members_own_is_changed() {
 fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_marked_as_joined() {
     let mut world = World::running(3);
     let pod = world.seen.pods[&name("demo-1")].uid.clone();
-    let mark = Effect::MarkJoined { member: name("demo-1"), pod };
+    let mark = Effect::LabelJoined { member: name("demo-1"), pod };
     assert_eq!(verdict(&mut world, &mark), Ok(()));
-    let other = Effect::MarkJoined { member: name("demo-1"), pod: quorate_model::Uid::new("later") };
+    let other = Effect::LabelJoined { member: name("demo-1"), pod: quorate_model::Uid::new("later") };
     assert_eq!(verdict(&mut world, &other), Err(Unsafe::NotSeen(name("demo-1"))));
     world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Joining;
     assert_eq!(verdict(&mut world, &mark), Ok(()));

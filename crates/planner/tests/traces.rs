@@ -68,7 +68,7 @@ fn a_lost_pod_is_made_again_on_its_volume() {
 #[test]
 fn a_new_shape_is_rolled_out_one_pod_at_a_time_leader_last() {
     let mut world = World::running(3);
-    world.seen.wanted.pod.revision = PodRevision("r2".into());
+    world.seen.desired.pod.revision = PodRevision("r2".into());
     insta::assert_snapshot!(world.settle());
 }
 
@@ -80,7 +80,7 @@ fn deletion_keeps_volumes_by_default_and_takes_them_on_request() {
     assert!(world.seen.pods.is_empty() && world.seen.volumes.len() == 3 && !world.seen.finalizer);
 
     let mut world = World::running(3);
-    world.seen.wanted.storage.when_deleted = Retention::Delete;
+    world.seen.desired.storage.when_deleted = Retention::Delete;
     world.seen.deleting = true;
     insta::assert_snapshot!(world.settle());
     assert!(world.seen.volumes.is_empty() && !world.seen.finalizer);
@@ -89,7 +89,7 @@ fn deletion_keeps_volumes_by_default_and_takes_them_on_request() {
 #[test]
 fn a_member_in_memory_is_replaced_when_its_pod_is_lost() {
     let mut world = World::new(3);
-    world.seen.wanted.storage.medium = Medium::Memory;
+    world.seen.desired.storage.medium = Medium::Memory;
     world.settle();
     world.lose_pod("demo-1");
     insta::assert_snapshot!(world.settle());

@@ -113,7 +113,7 @@ async fn is_ready(client: &MemberClient, start: Instant) -> Result<()> {
 impl Drop for Running {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Fails only if it is gone already, which is what is wanted.
+            // Fails only if it is gone already, which is what is desired.
             let _ = child.kill();
             let _ = child.wait();
         }

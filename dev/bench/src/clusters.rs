@@ -24,7 +24,7 @@ pub struct Clusters {
 
 /// What is asked for.
 #[derive(Clone, Copy)]
-pub struct Wanted<'a> {
+pub struct Desired<'a> {
     pub size: usize,
     pub version: &'a str,
     pub tls: bool,
@@ -48,8 +48,8 @@ impl Clusters {
     }
 
     /// Applies one and waits until it is ready.
-    pub async fn create(&self, name: &str, wanted: Wanted<'_>) -> Result<Took> {
-        let Wanted { size, version, tls } = wanted;
+    pub async fn create(&self, name: &str, desired: Desired<'_>) -> Result<Took> {
+        let Desired { size, version, tls } = desired;
         let cluster: EtcdCluster = serde_json::from_value(json!({
             "apiVersion": "operator.etcd.io/v1alpha1",
             "kind": "EtcdCluster",

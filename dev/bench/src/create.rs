@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use quorate_etcd::testkit::etcd;
 
-use super::clusters::{Clusters, Wanted};
+use super::clusters::{Clusters, Desired};
 use super::playground::Playground;
 use super::turns::{self, word};
 use super::{Create, by_hand, idle};
@@ -21,12 +21,12 @@ pub async fn run(args: &Create) -> Result<()> {
     let version = xtask::etcd_version(&etcd(args.etcd))?;
     let playground = Playground::start().await?;
     let clusters = Clusters::new(playground.client(), PATIENCE);
-    let wanted = |tls| Wanted { size: 3, version: &version, tls };
+    let desired = |tls| Desired { size: 3, version: &version, tls };
     println!("create: three members, etcd {version}; seconds from start to three Ready voters");
     turns::measure(args, ["by hand", "playground"], async |tls, run| {
         let base = by_hand::create(args.etcd, tls).await?;
         let name = format!("bench-{}-{run}", word(tls));
-        let took = clusters.create(&name, wanted(tls)).await?;
+        let took = clusters.create(&name, desired(tls)).await?;
         clusters.delete(&name).await?;
         Ok([base, took.ready])
     })
@@ -36,7 +36,7 @@ pub async fn run(args: &Create) -> Result<()> {
     }
     let tls = args.tls.modes().contains(&true);
     for n in 0..IDLE_CLUSTERS {
-        clusters.create(&format!("idle-{n}"), wanted(tls)).await?;
+        clusters.create(&format!("idle-{n}"), desired(tls)).await?;
     }
     println!("\nidle: {IDLE_CLUSTERS} clusters of three members, TLS {}, {} s", word(tls), args.idle);
     idle::measure(&playground, IDLE_CLUSTERS, Duration::from_secs(args.idle)).await

@@ -13,7 +13,7 @@ use anyhow::Result;
 use quorate_etcd::testkit::etcd;
 
 use super::Create;
-use super::clusters::{Clusters, Took, Wanted};
+use super::clusters::{Clusters, Desired, Took};
 use super::turns;
 use namespace::Namespace;
 use rig::Rig;
@@ -55,7 +55,7 @@ async fn by_hand(rig: &Rig, version: &str, tls: bool) -> Result<Duration> {
 async fn by_operator(rig: &Rig, version: &str, tls: bool) -> Result<Took> {
     let namespace = Namespace::create(rig).await?;
     let clusters = Clusters::new(namespace.client(), PATIENCE);
-    let took = clusters.create("bench", Wanted { size: 3, version, tls }).await?;
+    let took = clusters.create("bench", Desired { size: 3, version, tls }).await?;
     namespace.clear().await?;
     Ok(took)
 }

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::Create;
 use super::figures::Quartiles;
 
-/// What is wanted of the ratio.
+/// What is desired of the ratio.
 const GOAL: f64 = 1.5;
 
 /// Measures with and without TLS, as asked for: one turn to warm up, then those that count. The ratio is that of the

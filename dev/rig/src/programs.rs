@@ -190,13 +190,13 @@ pub fn end(processes: &[Identity]) -> Result<()> {
 
 /// The living processes that a cluster's programs are or left.
 pub fn marked(dir: &Path) -> Vec<Identity> {
-    let wanted = format!("{RIG_MARK}={}", dir.display());
+    let desired = format!("{RIG_MARK}={}", dir.display());
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     let processes = pids.filter_map(Identity::of);
     let carries = |process: &Identity| {
         let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        environment.split(|byte| *byte == 0).any(|entry| entry == desired.as_bytes())
     };
     processes.filter(carries).collect()
 }
@@ -256,7 +256,7 @@ fn signal(process: &Identity, signal: Signal) {
         return;
     };
     if process.runs() {
-        // It may have ended since, which is what is wanted.
+        // It may have ended since, which is what is desired.
         let _ = pidfd_send_signal(handle, signal);
     }
 }

@@ -160,10 +160,10 @@ fn asks(claim: &PersistentVolumeClaim) -> Option<Asks> {
             ours.then(|| Asks::Volume { node: node.clone() })
         }
         (Some(volume), Some("Bound")) => {
-            let wanted = spec.resources.as_ref()?.requests.as_ref()?.get(STORAGE)?;
+            let desired = spec.resources.as_ref()?.requests.as_ref()?.get(STORAGE)?;
             let room = status.capacity.as_ref()?.get(STORAGE)?;
             // Kubernetes does not let a claim shrink.
-            (wanted != room).then(|| Asks::Room { volume: volume.clone(), size: wanted.clone() })
+            (desired != room).then(|| Asks::Room { volume: volume.clone(), size: desired.clone() })
         }
         _ => None,
     }

@@ -13,9 +13,7 @@ pub fn run(args: &[String]) -> Result<()> {
         children::run(cargo::command().args(["build", "--release", "--package", "quorate"]))?;
     }
     let mut bench = cargo::command();
-    bench
-        .args(["run", "--quiet", "--package", "bench", "--"])
-        .args(args);
+    bench.args(["run", "--quiet", "--package", "bench", "--"]).args(args);
     bench
         .env("QUORATE_XTASK", std::env::current_exe().context("xtask does not know its own path")?)
         .env("QUORATE_TARGET_DIR", repo::target())

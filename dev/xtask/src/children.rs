@@ -97,10 +97,10 @@ fn end_leftovers(mark: &str) -> Vec<String> {
 /// The living processes that carry the mark.
 fn marked(mark: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let wanted = format!("{MARK}={mark}");
+    let desired = format!("{MARK}={mark}");
     let carries = |pid: &u32| {
         let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        environment.split(|byte| *byte == 0).any(|entry| entry == wanted.as_bytes())
+        environment.split(|byte| *byte == 0).any(|entry| entry == desired.as_bytes())
     };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(carries).collect()
@@ -114,7 +114,7 @@ fn stop(mark: &str) {
         if pids.is_empty() || Instant::now() > end {
             return;
         }
-        // Fails for one that ended meanwhile, which is what is wanted.
+        // Fails for one that ended meanwhile, which is what is desired.
         let _ = Command::new("kill")
             .arg("-KILL")
             .args(pids.iter().map(u32::to_string))

@@ -16,12 +16,12 @@ const FOLDER: &str = "config/crd";
 pub fn write() -> Result<()> {
     let folder = repo::root().join(FOLDER);
     fs::create_dir_all(&folder)?;
-    let (wanted, present) = (wanted()?, present()?);
-    for file in present.keys().filter(|file| !wanted.contains_key(*file)) {
+    let (desired, present) = (desired()?, present()?);
+    for file in present.keys().filter(|file| !desired.contains_key(*file)) {
         fs::remove_file(repo::root().join(file))?;
         println!("removed {}", file.display());
     }
-    for (file, text) in &wanted {
+    for (file, text) in &desired {
         let state = if present.get(file) == Some(text) { "unchanged" } else { "written" };
         fs::write(repo::root().join(file), text)
             .with_context(|| format!("cannot write {}", file.display()))?;
@@ -32,20 +32,20 @@ pub fn write() -> Result<()> {
 
 /// What differs between the files and the code, a line each.
 pub fn drift() -> Result<Vec<String>> {
-    let (wanted, present) = (wanted()?, present()?);
+    let (desired, present) = (desired()?, present()?);
     let mut faults = Vec::new();
-    for (file, text) in &wanted {
+    for (file, text) in &desired {
         if present.get(file) != Some(text) {
             faults.push(format!("{}: not what the code says; run `cargo xtask crds`", file.display()));
         }
     }
-    for file in present.keys().filter(|file| !wanted.contains_key(*file)) {
+    for file in present.keys().filter(|file| !desired.contains_key(*file)) {
         faults.push(format!("{}: no such kind; run `cargo xtask crds`", file.display()));
     }
     Ok(faults)
 }
 
-fn wanted() -> Result<BTreeMap<PathBuf, String>> {
+fn desired() -> Result<BTreeMap<PathBuf, String>> {
     cargo::build("quorate", "quorate")?;
     files_of(&children::output(Command::new(repo::quorate()).arg("crds"))?)
 }

@@ -15,7 +15,7 @@ pub fn check(modules: &[&Path]) -> Result<()> {
         needed = needed.max(version(line).with_context(|| format!("go.mod says go {line}"))?);
     }
     let (major, minor) = needed;
-    let wanted =
+    let desired =
         format!("Go {major}.{minor} or newer (https://go.dev/dl), which builds the tools from source");
     // Outside of any module: there, Go speaks of itself and not of the toolchain the module asks for.
     let env = Command::new("go")
@@ -26,14 +26,14 @@ pub fn check(modules: &[&Path]) -> Result<()> {
     let output = match env {
         Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).into_owned(),
         Ok(output) => bail!("`go env` fails: {}", String::from_utf8_lossy(&output.stderr)),
-        Err(_) => bail!("no `go` on the PATH. Needed: {wanted}"),
+        Err(_) => bail!("no `go` on the PATH. Needed: {desired}"),
     };
     let installed = output.lines().next().unwrap_or_default();
     match version(installed.trim_start_matches("go")) {
         Some(version) if version >= needed => Ok(()),
         // From 1.21 on, Go fetches the newer toolchain by itself unless told not to.
         Some(version) if version >= (1, 21) && fetches_toolchains() => Ok(()),
-        _ => bail!("{installed} is too old. Needed: {wanted}"),
+        _ => bail!("{installed} is too old. Needed: {desired}"),
     }
 }
 

@@ -54,12 +54,12 @@ const VARIANTS: [&[&str]; 3] = [
 
 /// Writes what is generated.
 pub fn write() -> Result<()> {
-    let wanted = wanted(&helm()?)?;
-    for file in extra(&wanted)? {
+    let desired = desired(&helm()?)?;
+    for file in extra(&desired)? {
         fs::remove_file(repo::root().join(&file))?;
         println!("removed {}", file.display());
     }
-    for (file, text) in &wanted {
+    for (file, text) in &desired {
         let state =
             if repo::read(file).is_ok_and(|present| present == *text) { "unchanged" } else { "written" };
         let path = repo::root().join(file);
@@ -81,14 +81,14 @@ pub fn check() -> Result<()> {
 /// What is not as the chart and the code say, and what no installation may do, a line each.
 pub fn drift() -> Result<Vec<String>> {
     let helm = helm()?;
-    let wanted = wanted(&helm)?;
+    let desired = desired(&helm)?;
     let mut faults = Vec::new();
-    for (file, text) in &wanted {
+    for (file, text) in &desired {
         if !repo::read(file).is_ok_and(|present| present == *text) {
             faults.push(format!("{}: out of date; run `cargo xtask manifests`", file.display()));
         }
     }
-    for file in extra(&wanted)? {
+    for file in extra(&desired)? {
         faults.push(format!("{}: no such kind; run `cargo xtask manifests`", file.display()));
     }
 
@@ -111,7 +111,7 @@ pub fn drift() -> Result<Vec<String>> {
 }
 
 /// The files that are generated and what is in them, by path from the root.
-fn wanted(helm: &Path) -> Result<BTreeMap<PathBuf, String>> {
+fn desired(helm: &Path) -> Result<BTreeMap<PathBuf, String>> {
     let mut files = BTreeMap::new();
     for file in repo_files(CRDS)? {
         let name = file.file_name().expect("files have names");
@@ -129,9 +129,9 @@ fn wanted(helm: &Path) -> Result<BTreeMap<PathBuf, String>> {
 }
 
 /// Files in the chart's copy of the CRDs that have no original.
-fn extra(wanted: &BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>> {
+fn extra(desired: &BTreeMap<PathBuf, String>) -> Result<Vec<PathBuf>> {
     let mut present = repo_files(CHART_CRDS)?;
-    present.retain(|file| !wanted.contains_key(file));
+    present.retain(|file| !desired.contains_key(file));
     Ok(present)
 }
 

@@ -166,11 +166,11 @@ impl Eyes {
     }
 
     /// Waits until a condition has a status, and gives its message.
-    pub async fn condition(&self, name: &str, kind: &str, wanted: &str) -> Result<String> {
+    pub async fn condition(&self, name: &str, kind: &str, desired: &str) -> Result<String> {
         let mut message = String::new();
-        until(&format!("{kind} of {name} is {wanted}"), async || {
+        until(&format!("{kind} of {name} is {desired}"), async || {
             let status = self.status(name).await?;
-            if condition(&status, kind) == wanted {
+            if condition(&status, kind) == desired {
                 message = message_of(&status, kind);
                 return Ok(Ok(()));
             }

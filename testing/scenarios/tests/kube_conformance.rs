@@ -160,10 +160,10 @@ async fn ours(namespace: &str) -> Result<Side> {
 
 async fn define(client: &Client) -> Result<()> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let wanted = definition();
-    let name = wanted.metadata.name.clone().context("a definition has a name")?;
+    let desired = definition();
+    let name = desired.metadata.name.clone().context("a definition has a name")?;
     if definitions.get_opt(&name).await?.is_none() {
-        definitions.create(&PostParams::default(), &wanted).await?;
+        definitions.create(&PostParams::default(), &desired).await?;
     }
     until("the definition is served", async || {
         // Right after it is established the real one answers "storage is (re)initializing".

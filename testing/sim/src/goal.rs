@@ -20,12 +20,12 @@ impl World {
             return Err("the cluster is still being deleted".to_owned());
         }
         let (record, cluster) = (self.record(), self.cluster().ok_or("the cluster can not be read")?);
-        let wanted = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
+        let desired = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
         let pods = self.names(Kind::Pod);
         if self.is_paused() || self.is_past_help(&record) {
             return Ok(());
         }
-        if wanted == 0 {
+        if desired == 0 {
             return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
         }
         let Some(target) = record.target.as_ref() else {
@@ -39,8 +39,8 @@ impl World {
         if let Some((name, member)) = stray {
             return Err(format!("{name} is still {:?}", member.stage));
         }
-        if voters.len() != wanted {
-            return Err(format!("{} voters instead of {wanted}", voters.len()));
+        if voters.len() != desired {
+            return Err(format!("{} voters instead of {desired}", voters.len()));
         }
         if pods != voters {
             return Err(format!("Pods {pods:?} for voters {voters:?}"));
@@ -60,10 +60,10 @@ impl World {
         if group.leader().is_none() {
             return Err("nobody leads".to_owned());
         }
-        for (type_, wanted) in [("Available", "True"), ("Progressing", "False"), ("Degraded", "False")] {
+        for (type_, desired) in [("Available", "True"), ("Progressing", "False"), ("Degraded", "False")] {
             let found = condition_of(&cluster, type_);
-            if found.is_none_or(|found| found.status != wanted) {
-                return Err(format!("{type_} is not {wanted}: {:?}", found.map(|found| &found.message)));
+            if found.is_none_or(|found| found.status != desired) {
+                return Err(format!("{type_} is not {desired}: {:?}", found.map(|found| &found.message)));
             }
         }
         Ok(())
@@ -81,9 +81,10 @@ impl World {
             return true;
         }
         // A newer minor has run before the wish for it was taken back: to go on, somebody has to wish for it again.
-        let wanted = target.version.line();
-        let goes_back =
-            record.voters().any(|voter| record.members[voter].version.is_some_and(|ran| ran.line() > wanted));
+        let desired = target.version.line();
+        let goes_back = record
+            .voters()
+            .any(|voter| record.members[voter].version.is_some_and(|ran| ran.line() > desired));
         if goes_back {
             return true;
         }

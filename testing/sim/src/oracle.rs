@@ -129,11 +129,11 @@ impl Oracle {
             | Effect::ApplyPeerService
             | Effect::IssueCertificates
             | Effect::CreateVolume { .. }
-            | Effect::StampVolume { .. }
-            | Effect::MarkJoined { .. }
+            | Effect::AnnotateVolume { .. }
+            | Effect::LabelJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
-            | Effect::ReleasePod { .. }
+            | Effect::UngatePod { .. }
             | Effect::DeleteVolume { .. }
             | Effect::AddLearner { .. }
             | Effect::Promote { .. }
@@ -199,11 +199,11 @@ impl Oracle {
             | Effect::ApplyPeerService
             | Effect::IssueCertificates
             | Effect::CreateVolume { .. }
-            | Effect::StampVolume { .. }
-            | Effect::MarkJoined { .. }
+            | Effect::AnnotateVolume { .. }
+            | Effect::LabelJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
-            | Effect::ReleasePod { .. }
+            | Effect::UngatePod { .. }
             | Effect::AddLearner { .. }
             | Effect::Promote { .. }
             | Effect::RemoveMember { .. }
@@ -226,7 +226,7 @@ impl Oracle {
         self.judge_sight(seen, effect);
         self.judge_start(plan, effect);
         match effect {
-            Effect::CreatePod { boot: Boot::New, member, .. } | Effect::ReleasePod { member, .. } => {
+            Effect::CreatePod { boot: Boot::New, member, .. } | Effect::UngatePod { member, .. } => {
                 if plan.record.cluster_id.is_some() || seen.record.cluster_id.is_some() {
                     self.object_to(Property::NoNewAfterLatch, format!("{member} is started as new"));
                 }
@@ -285,8 +285,8 @@ impl Oracle {
             | Effect::ApplyPeerService
             | Effect::IssueCertificates
             | Effect::CreateVolume { .. }
-            | Effect::StampVolume { .. }
-            | Effect::MarkJoined { .. }
+            | Effect::AnnotateVolume { .. }
+            | Effect::LabelJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
             | Effect::Promote { .. }

@@ -98,7 +98,7 @@ fn staged() -> Vec<Staged> {
     vec![
         // R1: a Pod that is gone is made again as that of a new member.
         at(
-            "NotASeed",
+            "NotABootstrapMember",
             Property::NoNewAfterLatch,
             &[3, 3],
             None,
@@ -150,7 +150,7 @@ fn staged() -> Vec<Staged> {
             None,
             vec![fault(Fault::Swap(one())), whim(Whim::DeletePod(one()))],
         ),
-        // R4: what runs is taken for what is wanted.
+        // R4: what runs is taken for what is desired.
         at("R4", Property::GoalIsReached, &[3, 4], None, Vec::new()),
         // R8: a status whose write was lost is taken for written.
         at("R8", Property::IntentBeforeEffect, &[1], None, vec![fault(Fault::Fate(Fate::Lost))]),

@@ -75,17 +75,17 @@ impl Watch {
     pub(super) async fn wait(
         self: &Arc<Self>,
         wait: Duration,
-        wanted: impl Fn(Seen) -> Result<(), String>,
+        desired: impl Fn(Seen) -> Result<(), String>,
     ) -> Result<(), String> {
         let end = Instant::now() + wait;
         loop {
             let Ok(seen) = tokio::time::timeout_at(end, self.look()).await else {
                 let waited = format!("no answer within {wait:?}");
-                return Err(wanted(self.seen())
+                return Err(desired(self.seen())
                     .err()
                     .map_or(waited.clone(), |why| format!("{waited}; before: {why}")));
             };
-            let answer = wanted(seen);
+            let answer = desired(seen);
             let again = Instant::now() + PACE;
             if answer.is_ok() || again >= end {
                 return answer;

@@ -129,7 +129,7 @@ impl Member {
     /// SIGKILL, and waits until it is gone.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // Fails only if it is gone already, which is what is wanted.
+            // Fails only if it is gone already, which is what is desired.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -170,7 +170,7 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
     if !record.is_bootstrapped() {
         return Finding::no(Reason::Bootstrapping, "The cluster is not founded yet");
     }
-    if record.target.as_ref() != Some(&picture.seen.wanted) {
+    if record.target.as_ref() != Some(&picture.seen.desired) {
         let why =
             picture.waits(|waiting| matches!(waiting, Waiting::SafePoint(_)).then(|| waiting.to_string()));
         let why = why.unwrap_or_else(|| "An edit of the spec is not taken up yet".to_owned());
@@ -178,7 +178,7 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
     }
     if record.hibernating {
         let stopped = picture.seen.pods.is_empty();
-        let reason = if stopped { Reason::AsWanted } else { Reason::Hibernating };
+        let reason = if stopped { Reason::Reconciled } else { Reason::Hibernating };
         return Finding { holds: Some(stopped), reason, message: "Size zero is asked for".to_owned() };
     }
     if picture.is_scaling() {
@@ -190,7 +190,7 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
         let names = in_words(&stale, "still runs", "still run");
         return Finding::no(Reason::RollingOut, format!("{names} as before the last edit"));
     }
-    Finding::yes(Reason::AsWanted, "What runs is what the spec asks for")
+    Finding::yes(Reason::Reconciled, "What runs is what the spec asks for")
 }
 
 fn tls_ready(picture: &Picture<'_>) -> Finding {
@@ -286,7 +286,7 @@ fn lost_quorum(picture: &Picture<'_>) -> String {
     let counts = |stage| matches!(stage, Stage::Voter | Stage::Leaving(_));
     let voters = members.iter().filter(|(_, member)| counts(member.stage) && member.id.is_some());
     let voters: Vec<&MemberName> = voters.map(|(name, _)| name).collect();
-    let answer = voters.iter().filter(|voter| picture.seen.said(voter, picture.now).is_some()).count();
+    let answer = voters.iter().filter(|voter| picture.seen.status_of(voter, picture.now).is_some()).count();
     let mut message =
         format!("{answer} of {} voters answer, {} are needed", voters.len(), quorum(voters.len()));
     if let Some(why) = &picture.seen.etcd.list_failure {

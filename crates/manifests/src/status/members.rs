@@ -18,7 +18,7 @@ pub(super) fn fill(status: &mut MemberStatus, picture: &Picture<'_>) {
     }
     let id = latched.and_then(|member| member.id);
     status.is_leader = id.is_some() && id == seen.leader(*now);
-    if let Some(said) = seen.said(&name, *now) {
+    if let Some(said) = seen.status_of(&name, *now) {
         status.version = Some(said.version.to_string());
     }
     status.node_name = seen.pods.get(&name).and_then(|pod| pod.node.clone());

@@ -71,9 +71,9 @@ impl<'a> Picture<'a> {
         if self.is_scaling() { Phase::Scaling } else { Phase::Running }
     }
 
-    /// The committed target; before the first commit, the wanted one.
+    /// The committed target; before the first commit, the desired one.
     pub(super) fn target(&self) -> &Target {
-        self.record.target.as_ref().unwrap_or(&self.seen.wanted)
+        self.record.target.as_ref().unwrap_or(&self.seen.desired)
     }
 
     /// Its Pods are not there, or go, because somebody wants it so.
@@ -96,7 +96,7 @@ impl<'a> Picture<'a> {
     pub(super) fn serving(&self) -> usize {
         let serves = |member: &&MemberName| {
             let ready = self.seen.pods.get(*member).is_some_and(|pod| pod.ready && !pod.terminating);
-            ready && self.seen.said(member, self.now).is_some_and(|said| !said.is_learner)
+            ready && self.seen.status_of(member, self.now).is_some_and(|said| !said.is_learner)
         };
         self.record.members.keys().filter(serves).count()
     }
@@ -200,7 +200,7 @@ impl<'a> Picture<'a> {
         if pod.ip.is_none() {
             return Some("its Pod is starting".to_owned());
         }
-        Some(match self.seen.etcd.answers.get(member).map(|answer| &answer.said) {
+        Some(match self.seen.etcd.answers.get(member).map(|answer| &answer.reply) {
             Some(Err(why)) => why.clone(),
             Some(Ok(said)) if said.leader.is_none() => "it follows no leader".to_owned(),
             Some(Ok(said)) if !said.errors.is_empty() => said.errors.join("; "),

@@ -10,11 +10,11 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::{Pair, missing, secret};
 use quorate_manifests::{
-    Act, Context, Defaults, EventText, Invalid, Kind, Request, Seen, Sight, Situation, Write, events,
-    request, snapshot, status,
+    Act, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, Observation, Request, Situation, Write,
+    events, request, snapshot, status,
 };
 use quorate_model::quorum::has_quorum;
-use quorate_model::snapshot::{Answer, Etcd, List, Listed, Said};
+use quorate_model::snapshot::{Answer, Etcd, List, Listed, StatusReply};
 use quorate_model::{
     ClusterId, Effect, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span, Version,
 };
@@ -38,7 +38,7 @@ pub struct World {
 
 /// What one look and one plan gave.
 pub struct Pass {
-    pub sight: Sight,
+    pub sight: Observation,
     pub plan: Plan,
     pub status: EtcdClusterStatus,
 }
@@ -111,7 +111,7 @@ impl World {
         let (pods, volumes) = (self.all(Kind::Pod), self.all(Kind::Volume));
         let (services, budgets, secrets) =
             (self.all(Kind::Service), self.all(Kind::Budget), self.all(Kind::Secret));
-        let seen = Seen {
+        let seen = ClusterObjects {
             cluster: &cluster,
             pods: pods.iter().collect(),
             volumes: volumes.iter().collect(),
@@ -178,7 +178,7 @@ impl World {
         let cluster = self.cluster();
         let (pods, services) = (self.all(Kind::Pod), self.all(Kind::Service));
         let (budgets, secrets) = (self.all(Kind::Budget), self.all(Kind::Secret));
-        let seen = Seen {
+        let seen = ClusterObjects {
             cluster: &cluster,
             pods: pods.iter().collect(),
             volumes: Vec::new(),
@@ -300,7 +300,7 @@ impl World {
         let leader = leads.filter(|_| quorum).map(|(_, member)| member.id);
         let mut answers: BTreeMap<MemberName, Answer> = BTreeMap::new();
         for (name, member) in &alive {
-            let said = Said {
+            let said = StatusReply {
                 cluster_id: ClusterId(0xc1),
                 member_id: member.id,
                 leader,
@@ -310,10 +310,11 @@ impl World {
                 version: Version::new(3, 6, 16),
                 errors: Vec::new(),
             };
-            answers.insert((*name).clone(), Answer { at, said: Ok(said) });
+            answers.insert((*name).clone(), Answer { at, reply: Ok(said) });
         }
         for name in seen.pods.keys().filter(|name| self.silent.contains(name.as_str())) {
-            answers.insert(name.clone(), Answer { at, said: Err("it does not answer within 2s".to_owned()) });
+            answers
+                .insert(name.clone(), Answer { at, reply: Err("it does not answer within 2s".to_owned()) });
         }
         let list = leads.filter(|_| quorum).map(|(via, _)| List {
             at,

@@ -9,7 +9,7 @@ use crate::quorum::quorum;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unsafe {
     /// R1: `new` outside the latched set, or after the cluster id was latched.
-    NotASeed(MemberName),
+    NotABootstrapMember(MemberName),
     /// R2, R3: the name was not promised in the record.
     NotRecorded(MemberName),
     /// R2: the volume is another incarnation's, or missing where data must be.
@@ -51,7 +51,7 @@ impl Unsafe {
     /// Its name in metrics.
     pub fn name(&self) -> &'static str {
         match self {
-            Self::NotASeed(_) => "NotASeed",
+            Self::NotABootstrapMember(_) => "NotABootstrapMember",
             Self::NotRecorded(_) => "NotRecorded",
             Self::NotItsVolume(_) => "NotItsVolume",
             Self::NotSeen(_) => "NotSeen",
@@ -73,7 +73,7 @@ impl Unsafe {
 impl fmt::Display for Unsafe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotASeed(member) => write!(f, "{member} must not start as new"),
+            Self::NotABootstrapMember(member) => write!(f, "{member} must not start as new"),
             Self::NotRecorded(member) => write!(f, "{member} is not promised in status"),
             Self::NotItsVolume(member) => write!(f, "the volume of {member} is missing or is another's"),
             Self::NotSeen(member) => write!(f, "{member} is not as it was seen"),

@@ -233,10 +233,10 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<Result<(),
     }
 }
 
-pub async fn until_pods(world: &World, wanted: &[&str]) -> Result<()> {
+pub async fn until_pods(world: &World, desired: &[&str]) -> Result<()> {
     until("the Pods are there", async || {
         let pods = world.names::<k8s_openapi::api::core::v1::Pod>().await?;
-        Ok(if pods == wanted {
+        Ok(if pods == desired {
             Ok(())
         } else {
             Err(format!("{pods:?}; {:#?}", world.status().await?.conditions))
@@ -256,8 +256,8 @@ pub async fn settled(world: &World, size: u32) -> Result<()> {
     until(&format!("{size} voters"), async || {
         let status = world.status().await?;
         let current = world.api::<EtcdCluster>().get("demo").await?.metadata.generation;
-        let is = |type_: &str, wanted: &str| {
-            status.conditions.iter().any(|one| one.type_ == type_ && one.status == wanted)
+        let is = |type_: &str, desired: &str| {
+            status.conditions.iter().any(|one| one.type_ == type_ && one.status == desired)
         };
         let settled = status.observed_generation == current
             && status.ready_replicas == size

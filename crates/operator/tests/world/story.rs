@@ -91,11 +91,11 @@ pub const EFFECTS: [&str; 18] = [
     "ApplyPeerService",
     "IssueCertificates",
     "CreateVolume",
-    "StampVolume",
-    "MarkJoined",
+    "AnnotateVolume",
+    "LabelJoined",
     "ExpandVolume",
     "CreatePod",
-    "ReleasePod",
+    "UngatePod",
     "DeletePod",
     "DeleteVolume",
     "AddLearner",
@@ -114,11 +114,11 @@ pub fn name_of(effect: &Effect) -> &'static str {
         Effect::ApplyPeerService => "ApplyPeerService",
         Effect::IssueCertificates => "IssueCertificates",
         Effect::CreateVolume { .. } => "CreateVolume",
-        Effect::StampVolume { .. } => "StampVolume",
-        Effect::MarkJoined { .. } => "MarkJoined",
+        Effect::AnnotateVolume { .. } => "AnnotateVolume",
+        Effect::LabelJoined { .. } => "LabelJoined",
         Effect::ExpandVolume { .. } => "ExpandVolume",
         Effect::CreatePod { .. } => "CreatePod",
-        Effect::ReleasePod { .. } => "ReleasePod",
+        Effect::UngatePod { .. } => "UngatePod",
         Effect::DeletePod { .. } => "DeletePod",
         Effect::DeleteVolume { .. } => "DeleteVolume",
         Effect::AddLearner { .. } => "AddLearner",
@@ -133,7 +133,7 @@ pub fn name_of(effect: &Effect) -> &'static str {
 /// Which effect a request to the Kubernetes API is.
 fn of_request(sent: &Sent) -> Option<&'static str> {
     let named =
-        |wanted: &str| sent.body["metadata"]["name"].as_str().is_some_and(|name| name.ends_with(wanted));
+        |desired: &str| sent.body["metadata"]["name"].as_str().is_some_and(|name| name.ends_with(desired));
     let finalizers = &sent.body["metadata"]["finalizers"];
     Some(match (sent.method.as_str(), sent.kind().as_str()) {
         ("PATCH", "etcdclusters") if finalizers.as_array().is_some_and(|all| !all.is_empty()) => {
@@ -146,11 +146,11 @@ fn of_request(sent: &Sent) -> Option<&'static str> {
         ("POST", "secrets") => "IssueCertificates",
         ("POST", "persistentvolumeclaims") => "CreateVolume",
         ("PATCH", "persistentvolumeclaims") if sent.body["spec"].is_object() => "ExpandVolume",
-        ("PATCH", "persistentvolumeclaims") => "StampVolume",
+        ("PATCH", "persistentvolumeclaims") => "AnnotateVolume",
         ("DELETE", "persistentvolumeclaims") => "DeleteVolume",
         ("POST", "pods") => "CreatePod",
-        ("PATCH", "pods") if sent.body["spec"].is_object() => "ReleasePod",
-        ("PATCH", "pods") => "MarkJoined",
+        ("PATCH", "pods") if sent.body["spec"].is_object() => "UngatePod",
+        ("PATCH", "pods") => "LabelJoined",
         ("DELETE", "pods") => "DeletePod",
         ("POST" | "PATCH", "poddisruptionbudgets") => "ApplyBudget",
         _ => return None,
@@ -372,7 +372,7 @@ impl World {
     /// The end of every story: the goal of the simulation is reached, nothing forbidden was ever seen, there was one
     /// cluster id, and a minute passes in which nothing is written.
     pub async fn is_at_rest(&self) -> Result<()> {
-        // What follows from the last change: readiness, stamps, the budget, and a look at what an answer was doubtful about.
+        // What follows from the last change: readiness, stamps, the budget, and a look at what an answer was unconfirmed about.
         tokio::time::sleep(Duration::from_secs(30)).await;
         let goal = self.members.goal();
         ensure!(goal.is_ok(), "the goal is not reached: {goal:?}");

@@ -10,7 +10,7 @@ thread_local! {
 
 /// The names of the refusals that can be taken away, as [`Unsafe::name`] has them.
 pub const CHECKS: [&str; 15] = [
-    "NotASeed",
+    "NotABootstrapMember",
     "NotRecorded",
     "NotItsVolume",
     "NotSeen",

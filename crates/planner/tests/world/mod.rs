@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use quorate_model::effect::Boot;
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
-use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, Said, Volume};
+use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply, Volume};
 use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, Effect, Instant, MemberId, MemberName, Plan, Record, Revision,
@@ -68,7 +68,7 @@ impl World {
             seen: Snapshot {
                 cluster: ClusterRef::new("default", "demo"),
                 uid: ClusterUid::new("uid-1"),
-                wanted: target(size),
+                desired: target(size),
                 paused: false,
                 deleting: false,
                 finalizer: false,
@@ -142,7 +142,7 @@ impl World {
     }
 
     pub fn wish(&mut self, size: usize) {
-        self.seen.wanted.size = size;
+        self.seen.desired.size = size;
     }
 
     /// The Pod is gone, its volume stays.
@@ -160,7 +160,7 @@ impl World {
 
     /// The object was deleted and made again: another uid, an empty status, volumes left behind.
     pub fn recreate(&mut self, uid: &str) {
-        let fresh = Self::new(self.seen.wanted.size);
+        let fresh = Self::new(self.seen.desired.size);
         let volumes = std::mem::take(&mut self.seen.volumes);
         self.seen = fresh.seen;
         self.seen.volumes = volumes;
@@ -211,7 +211,7 @@ impl World {
         for (pod, _) in self.seen.pods.clone() {
             let member = self.members.iter().find(|member| self.is(&pod, member));
             let said = match (member, cluster_id) {
-                (Some(member), Some(cluster_id)) if alive.contains(&pod) => Ok(Said {
+                (Some(member), Some(cluster_id)) if alive.contains(&pod) => Ok(StatusReply {
                     cluster_id,
                     member_id: member.id,
                     leader: leader_id,
@@ -223,7 +223,7 @@ impl World {
                 }),
                 _ => Err("no answer within 2s".to_owned()),
             };
-            self.seen.etcd.answers.insert(pod, Answer { at: self.now, said });
+            self.seen.etcd.answers.insert(pod, Answer { at: self.now, reply: said });
         }
         match (cluster_id, &self.leader) {
             (Some(cluster_id), Some(leader)) => {
@@ -265,12 +265,12 @@ impl World {
                     cluster_id: None,
                     member_id: None,
                     token: self.seen.record.token.clone(),
-                    bytes: self.seen.wanted.storage.bytes,
+                    bytes: self.seen.desired.storage.bytes,
                     trouble: None,
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }
-            Effect::StampVolume { member, volume, cluster_id, member_id } => {
+            Effect::AnnotateVolume { member, volume, cluster_id, member_id } => {
                 let uid = self.seen.uid.clone();
                 let stamped = self.seen.volumes.get_mut(member).expect("stamped volume exists");
                 assert_eq!(stamped.uid, *volume);
@@ -280,13 +280,13 @@ impl World {
             Effect::ExpandVolume { member, bytes, .. } => {
                 self.seen.volumes.get_mut(member).expect("expanded volume exists").bytes = *bytes;
             }
-            Effect::MarkJoined { member, pod } => {
+            Effect::LabelJoined { member, pod } => {
                 let marked = self.seen.pods.get_mut(member).expect("marked Pod exists");
                 assert_eq!(marked.uid, *pod);
                 (marked.joined, marked.labelled) = (true, true);
             }
             Effect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
-            Effect::ReleasePod { member, pod } => {
+            Effect::UngatePod { member, pod } => {
                 let released = self.seen.pods.get_mut(member).expect("released Pod exists");
                 assert_eq!(released.uid, *pod);
                 (released.held, released.ready, released.has_run) = (false, true, true);
@@ -372,8 +372,8 @@ impl World {
 
 /// The plan in words: latched step, effects, what is waited on.
 pub fn tell(story: &mut String, plan: &Plan) {
-    let latches: Vec<String> = plan.latches.iter().map(ToString::to_string).collect();
-    let _ = match latches.as_slice() {
+    let recorded_steps: Vec<String> = plan.recorded_steps.iter().map(ToString::to_string).collect();
+    let _ = match recorded_steps.as_slice() {
         [] if plan.effects.is_empty() => writeln!(story, "-- nothing to do"),
         [] => writeln!(story, "-- pass"),
         steps => writeln!(story, "{} latched", steps.join(" ")),

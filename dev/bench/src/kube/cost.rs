@@ -12,7 +12,7 @@ use kube::api::{Api, ListParams};
 use quorate_api::quantity;
 
 use super::super::Create;
-use super::super::clusters::{Clusters, Wanted};
+use super::super::clusters::{Clusters, Desired};
 use super::super::idle::SETTLE;
 use super::super::metrics::{API_REQUESTS, ETCD_CALLS, label};
 use super::super::turns::word;
@@ -62,7 +62,7 @@ pub async fn has_room(rig: &Rig, args: &Create) -> Result<()> {
 /// Measures and prints.
 pub async fn measure(rig: &Rig, args: &Create, version: &str) -> Result<()> {
     let tls = args.tls.modes().contains(&true);
-    let wanted = Wanted { size: args.members.into(), version, tls };
+    let desired = Desired { size: args.members.into(), version, tls };
     let mut counts = vec![1, args.clusters];
     counts.dedup();
     println!(
@@ -73,20 +73,20 @@ pub async fn measure(rig: &Rig, args: &Create, version: &str) -> Result<()> {
     );
     let mut spans = Vec::new();
     for count in counts {
-        spans.extend(watched(rig, count, wanted, Duration::from_secs(args.idle)).await?);
+        spans.extend(watched(rig, count, desired, Duration::from_secs(args.idle)).await?);
     }
     print(&spans);
     Ok(())
 }
 
 /// While so many are created, and while they are idle.
-async fn watched(rig: &Rig, count: u32, wanted: Wanted<'_>, idle: Duration) -> Result<[Span; 2]> {
+async fn watched(rig: &Rig, count: u32, desired: Desired<'_>, idle: Duration) -> Result<[Span; 2]> {
     let namespace = Namespace::create(rig).await?;
     let clusters = Clusters::new(namespace.client(), PATIENCE);
     let names: Vec<String> = (0..count).map(|n| format!("cost-{n}")).collect();
     let replicas = replicas(rig).await?;
     let before = used(rig, &replicas).await?;
-    let creations = names.iter().map(|name| clusters.create(name, wanted));
+    let creations = names.iter().map(|name| clusters.create(name, desired));
     let mut creations = stream::iter(creations).buffer_unordered(AT_A_TIME);
     while creations.try_next().await?.is_some() {}
     let created = used(rig, &replicas).await?;

@@ -106,9 +106,9 @@ impl Pair {
     }
 
     /// The same, and tells what must come of it.
-    pub async fn ask_for(&mut self, at: Place, what: What, wanted: Outcome) {
+    pub async fn ask_for(&mut self, at: Place, what: What, desired: Outcome) {
         let outcome = self.step(Step::Ask(at, what)).await;
-        assert_eq!(outcome, Some(wanted), "on both sides, of {what:?} at m{at}\n{}", self.told.join("\n"));
+        assert_eq!(outcome, Some(desired), "on both sides, of {what:?} at m{at}\n{}", self.told.join("\n"));
     }
 
     /// What was done so far, with what came of it.
@@ -248,7 +248,7 @@ impl Pair {
             let before = self.predict(at, what, 0);
             let said = self.ask_real(at, what).await;
             let after = self.predict(at, what, 0);
-            let wanted = after.0.clone();
+            let desired = after.0.clone();
             if let Some((_, model)) =
                 [before, after.clone()].into_iter().find(|(outcome, _)| *outcome == said)
             {
@@ -256,12 +256,12 @@ impl Pair {
                 return said;
             }
             // Lost in an election: done or not, which the list tells.
-            if said == Outcome::Unknown && wanted == Outcome::Done && self.comes_to(after.1).await {
-                return wanted;
+            if said == Outcome::Unknown && desired == Outcome::Done && self.comes_to(after.1).await {
+                return desired;
             }
             assert!(
                 said != Outcome::Done && Instant::now() < end,
-                "{what:?} at m{at}: etcd says {said:?}, the model {wanted:?}\n{}",
+                "{what:?} at m{at}: etcd says {said:?}, the model {desired:?}\n{}",
                 self.both()
             );
             tokio::time::sleep(Duration::from_millis(50)).await;

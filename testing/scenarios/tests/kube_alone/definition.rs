@@ -31,10 +31,10 @@ async fn judge(client: &Client) -> Result<Vec<String>> {
     let mut failures = Vec::new();
     for case in &cases {
         let refusal = answer(&api, case).await.with_context(|| case.title.clone())?.unwrap_or_default();
-        let told = |wanted: &String| wanted.splitn(2, ": ").all(|part| refusal.contains(part));
-        let missing: Vec<&String> = case.refused.iter().filter(|wanted| !told(wanted)).collect();
+        let told = |desired: &String| desired.splitn(2, ": ").all(|part| refusal.contains(part));
+        let missing: Vec<&String> = case.refused.iter().filter(|desired| !told(desired)).collect();
         if !missing.is_empty() || (case.refused.is_empty() && !refusal.is_empty()) {
-            failures.push(format!("{}: wanted {:?}, was told {refusal:?}", case.title, case.refused));
+            failures.push(format!("{}: desired {:?}, was told {refusal:?}", case.title, case.refused));
         }
     }
     Ok(failures)

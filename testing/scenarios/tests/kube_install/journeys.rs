@@ -37,7 +37,7 @@ impl Reader<'_> {
         ensure!(table.matches("https://demo-").count() == 3, "{table}");
         let told = self.does("kubectl describe etcd demo").await?;
         let (status, events) = told.split_once("\nEvents:").unwrap_or_default();
-        ensure!(status.contains("3 of 3 voters are healthy") && events.contains("Founded"), "{told}");
+        ensure!(status.contains("3 of 3 voters are healthy") && events.contains("Bootstrapped"), "{told}");
         let log =
             self.does("kubectl -n quorate-system logs -l app.kubernetes.io/name=quorate --tail=50").await?;
         ensure!(log.contains("/demo"), "{log}");

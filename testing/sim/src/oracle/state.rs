@@ -45,13 +45,13 @@ impl World {
                 }
                 self.judge_owner(write, there);
             }
-            Act::Delete { uid: wanted, resource_version } => {
-                if wanted.is_empty() || resource_version.is_empty() {
+            Act::Delete { uid: desired, resource_version } => {
+                if desired.is_empty() || resource_version.is_empty() {
                     let how = format!("{} is deleted whatever it is", write.object());
                     self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
                 }
                 let same = there.filter(|there| {
-                    uid(there) == wanted && text(there, "/metadata/resourceVersion") == resource_version
+                    uid(there) == desired && text(there, "/metadata/resourceVersion") == resource_version
                 });
                 self.judge_owner(write, same);
                 if let Some(volume) = same.filter(|_| write.kind == Kind::Volume).cloned() {

@@ -8,7 +8,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use quorate_api::{EtcdCluster, keys};
 use quorate_localkube::fields::{label, name, namespace, text};
 use quorate_localkube::{ApiError, ObjectKey, ResourceKey, Store};
-use quorate_manifests::{Kind, Seen};
+use quorate_manifests::{ClusterObjects, Kind};
 use quorate_model::ClusterRef;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -99,11 +99,11 @@ impl Parsed {
 
 impl Objects {
     /// As the translation takes them.
-    pub fn seen<'a>(&'a self, cluster: &'a EtcdCluster, conflicts: Vec<String>) -> Seen<'a> {
+    pub fn seen<'a>(&'a self, cluster: &'a EtcdCluster, conflicts: Vec<String>) -> ClusterObjects<'a> {
         fn all<K>(objects: &[Arc<K>]) -> Vec<&K> {
             objects.iter().map(AsRef::as_ref).collect()
         }
-        Seen {
+        ClusterObjects {
             cluster,
             pods: all(&self.pods),
             volumes: all(&self.volumes),

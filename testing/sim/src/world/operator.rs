@@ -10,9 +10,9 @@ use quorate_api::{EtcdCluster, keys};
 use quorate_localkube::fields::{items, label, name, text, uid};
 use quorate_manifests::certificate::{self, Certificate, Pair};
 use quorate_manifests::{
-    Act, Context, Defaults, Kind, Request, Sight, Situation, Write, request, snapshot, status,
+    Act, Context, Defaults, Kind, Observation, Request, Situation, Write, request, snapshot, status,
 };
-use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, Said};
+use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply};
 use quorate_model::{Effect, MemberName, Plan, Snapshot, Step};
 use quorate_planner::plan;
 use quorate_planner::safety::mutants;
@@ -107,7 +107,7 @@ impl World {
         let conflicts = self.conflicts_left();
         let defaults = Defaults::default();
         let seen = objects.seen(&cluster, conflicts);
-        let Sight { snapshot: mut seen, refused } = match snapshot(&seen, &defaults) {
+        let Observation { snapshot: mut seen, refused } = match snapshot(&seen, &defaults) {
             Ok(sight) => sight,
             Err(invalid) => {
                 let status = quorate_manifests::invalid_status(&cluster, &invalid, self.now);
@@ -143,8 +143,8 @@ impl World {
         let truth = Truth::of(self);
         let mut told = told(&plan);
         self.oracle.plan(&seen, &plan, &status, &truth);
-        let write = quorate_manifests::request::latch(&cluster, &status, &plan.effects);
-        let Some(cluster) = self.write_status(&cluster, write, &plan.latches) else {
+        let write = quorate_manifests::request::write_record(&cluster, &status, &plan.effects);
+        let Some(cluster) = self.write_status(&cluster, write, &plan.recorded_steps) else {
             return format!("{told}; status was not written");
         };
         if plan.effects.is_empty() {
@@ -163,10 +163,10 @@ impl World {
         &mut self,
         cluster: &Arc<EtcdCluster>,
         write: Option<Write>,
-        latches: &[Step],
+        recorded_steps: &[Step],
     ) -> Option<Arc<EtcdCluster>> {
         let Some(write) = write else { return Some(cluster.clone()) };
-        self.covered.extend(latches.iter().map(|step| (*step, self.fate.as_str())));
+        self.covered.extend(recorded_steps.iter().map(|step| (*step, self.fate.as_str())));
         match self.send(Call::Kube(write)) {
             Outcome::Done(Some(object)) => {
                 self.note(Kind::Cluster, Own::Stands(object.clone()), name(&object).to_owned());
@@ -194,8 +194,8 @@ impl World {
         let told = format!("{}: {effect}{}", effect.step(), if done { "" } else { " - not done" });
         pass.next += 1;
         let next = pass.plan.effects.get(pass.next);
-        pass.failed |= !done && !effect.stands_aside();
-        let together = next.is_some_and(|next| effect.goes_with(next));
+        pass.failed |= !done && !effect.is_best_effort();
+        let together = next.is_some_and(|next| effect.runs_in_parallel_with(next));
         if next.is_some() && (together || !pass.failed) {
             self.operator.at = At::Within(pass);
         }
@@ -289,11 +289,11 @@ impl World {
             | Effect::ApplyPeerService
             | Effect::IssueCertificates
             | Effect::CreateVolume { .. }
-            | Effect::StampVolume { .. }
-            | Effect::MarkJoined { .. }
+            | Effect::AnnotateVolume { .. }
+            | Effect::LabelJoined { .. }
             | Effect::ExpandVolume { .. }
             | Effect::CreatePod { .. }
-            | Effect::ReleasePod { .. }
+            | Effect::UngatePod { .. }
             | Effect::DeletePod { .. }
             | Effect::DeleteVolume { .. }
             | Effect::ApplyClientService
@@ -372,10 +372,10 @@ impl World {
     fn look(&self, seen: &Snapshot) -> Etcd {
         let answers: BTreeMap<MemberName, Answer> = seen
             .can_answer()
-            .map(|(member, pod)| (member.clone(), Answer { at: self.now, said: self.ask(pod) }))
+            .map(|(member, pod)| (member.clone(), Answer { at: self.now, reply: self.ask(pod) }))
             .collect();
         let said =
-            || answers.iter().filter_map(|(member, answer)| Some((member, answer.said.as_ref().ok()?)));
+            || answers.iter().filter_map(|(member, answer)| Some((member, answer.reply.as_ref().ok()?)));
         let leads = said().find(|(_, said)| said.leader == Some(said.member_id));
         let via = leads.or_else(|| said().find(|(_, said)| said.leader.is_some() && !said.is_learner));
         let list = match via {
@@ -389,9 +389,9 @@ impl World {
         Etcd { list, list_failure, answers }
     }
 
-    fn ask(&self, pod: &Pod) -> Result<Said, String> {
+    fn ask(&self, pod: &Pod) -> Result<StatusReply, String> {
         let status = self.etcd.status(pod.uid.as_str()).map_err(words)?;
-        Ok(Said {
+        Ok(StatusReply {
             cluster_id: status.cluster,
             member_id: status.member,
             leader: status.leader,
@@ -431,11 +431,11 @@ fn words(failed: Failed) -> String {
 
 /// What a plan does, in a line.
 fn told(plan: &Plan) -> String {
-    let latches: Vec<String> = plan.latches.iter().map(ToString::to_string).collect();
+    let recorded_steps: Vec<String> = plan.recorded_steps.iter().map(ToString::to_string).collect();
     let waiting: Vec<String> = plan.waiting.iter().take(2).map(ToString::to_string).collect();
     let mut parts = Vec::new();
-    if !latches.is_empty() {
-        parts.push(format!("latches {}", latches.join(" ")));
+    if !recorded_steps.is_empty() {
+        parts.push(format!("recorded_steps {}", recorded_steps.join(" ")));
     }
     if !plan.effects.is_empty() {
         parts.push(format!("plans {} effects", plan.effects.len()));

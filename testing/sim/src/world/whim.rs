@@ -96,7 +96,7 @@ impl Whim {
         }
         if plan.record != record {
             plan.record = record;
-            plan.latches.push(Step::P1);
+            plan.recorded_steps.push(Step::P1);
         }
         plan.effects.push(effect);
         true
@@ -131,7 +131,7 @@ impl Whim {
             Self::Release(member) => {
                 let member = MemberName::new(member.as_str());
                 let pod = seen.pods.get(&member)?.uid.clone();
-                Some(Effect::ReleasePod { member, pod })
+                Some(Effect::UngatePod { member, pod })
             }
             Self::MakeVolume(member) => {
                 Some(Effect::CreateVolume { member: MemberName::new(member.as_str()), step: Step::G2 })

@@ -60,7 +60,7 @@ fn founding(picture: &Picture<'_>) -> Finding {
     if record.abandoned.is_some() {
         return Finding::yes(Reason::AttemptAbandoned, picture.next_step());
     }
-    if record.members.is_empty() && picture.seen.wanted.size == 0 {
+    if record.members.is_empty() && picture.seen.desired.size == 0 {
         return Finding::no(Reason::Hibernated, "Size zero is asked for: nothing is founded");
     }
     Finding::yes(Reason::Bootstrapping, or(picture.next_step(), "The first members are being started"))
@@ -119,7 +119,7 @@ fn at_rest(picture: &Picture<'_>) -> Finding {
     }
     match picture.refused {
         Some(invalid) => Finding::no(Reason::SpecInvalid, invalid.to_string()),
-        None => Finding::no(Reason::AsWanted, "Nothing is left to do"),
+        None => Finding::no(Reason::Reconciled, "Nothing is left to do"),
     }
 }
 

@@ -7,13 +7,13 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::{Resource, ResourceExt as _};
 use quorate_api::EtcdCluster;
-use quorate_manifests::{Kind, Seen};
+use quorate_manifests::{ClusterObjects, Kind};
 use quorate_model::ClusterRef;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::watch::{Indexes, ReadCluster};
-use crate::written::Written;
+use crate::controllers::cluster::written::Written;
+use crate::runtime::watch::{Indexes, ReadCluster};
 
 /// What we wrote to the objects of one cluster.
 #[derive(Debug, Default)]
@@ -87,17 +87,17 @@ impl Own {
     }
 
     /// Objects that we wrote and of which the watches should have told long ago.
-    pub fn doubtful(&self) -> Vec<(Kind, String)> {
+    pub fn unconfirmed(&self) -> Vec<(Kind, String)> {
         fn all<'a>(kind: Kind, names: impl Iterator<Item = &'a str>) -> impl Iterator<Item = (Kind, String)> {
             names.map(move |name| (kind, name.to_owned()))
         }
         let Self { clusters, pods, volumes, services, budgets, secrets } = self;
-        all(Kind::Cluster, clusters.doubtful())
-            .chain(all(Kind::Pod, pods.doubtful()))
-            .chain(all(Kind::Volume, volumes.doubtful()))
-            .chain(all(Kind::Service, services.doubtful()))
-            .chain(all(Kind::Budget, budgets.doubtful()))
-            .chain(all(Kind::Secret, secrets.doubtful()))
+        all(Kind::Cluster, clusters.unconfirmed())
+            .chain(all(Kind::Pod, pods.unconfirmed()))
+            .chain(all(Kind::Volume, volumes.unconfirmed()))
+            .chain(all(Kind::Service, services.unconfirmed()))
+            .chain(all(Kind::Budget, budgets.unconfirmed()))
+            .chain(all(Kind::Secret, secrets.unconfirmed()))
             .collect()
     }
 
@@ -139,11 +139,11 @@ impl Own {
 
 impl View {
     /// As the translation takes it, with the names that were found taken.
-    pub fn seen<'a>(&'a self, cluster: &'a EtcdCluster, conflicts: Vec<String>) -> Seen<'a> {
+    pub fn seen<'a>(&'a self, cluster: &'a EtcdCluster, conflicts: Vec<String>) -> ClusterObjects<'a> {
         fn all<K>(objects: &BTreeMap<String, Arc<K>>) -> Vec<&K> {
             objects.values().map(AsRef::as_ref).collect()
         }
-        Seen {
+        ClusterObjects {
             cluster,
             pods: all(&self.pods),
             volumes: all(&self.volumes),

@@ -8,8 +8,8 @@ use quorate_manifests::{Kind, labels};
 use quorate_model::{ClusterRef, ClusterUid};
 use serde_json::Value;
 
-use crate::cluster::Shared;
-use crate::execute::send;
+use crate::controllers::cluster::Shared;
+use crate::controllers::cluster::execute::send;
 
 /// An object of somebody else that has our name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

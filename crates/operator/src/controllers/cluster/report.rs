@@ -9,11 +9,11 @@ use quorate_api::{ConditionType, EtcdCluster, Reason};
 use quorate_manifests::{EventText, Invalid};
 use quorate_model::{Instant, Plan, Snapshot, Waiting};
 
-use crate::cluster::Shared;
-use crate::metrics::Figures;
+use crate::controllers::cluster::Shared;
+use crate::runtime::metrics::Figures;
 
 use events::Notice;
-pub use events::{Events, Said, events};
+pub use events::{Events, Reported, events};
 
 /// What could not be done, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) fn with_trouble(mut status: EtcdClusterStatus, trouble: Option<&Troub
 /// Puts the events of a pass.
 pub(crate) fn tell(
     shared: &Shared,
-    said: &mut Said,
+    said: &mut Reported,
     cluster: &EtcdCluster,
     texts: Vec<EventText>,
     now: Instant,
@@ -68,7 +68,7 @@ pub(crate) fn show(shared: &Shared, seen: &Snapshot, plan: &Plan, now: Instant) 
     let list = seen.list(now);
     let figures = Figures {
         members: list.map_or(0, |list| list.members.len()),
-        wanted: seen.wanted.size,
+        desired: seen.desired.size,
         ready: seen.pods.values().filter(|pod| pod.ready).count(),
         healthy,
         leader: seen.leader(now).is_some(),

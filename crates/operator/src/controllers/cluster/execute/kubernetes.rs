@@ -10,11 +10,11 @@ use serde_json::Value;
 
 use super::send::{self, SendError};
 use super::{Scene, Stopped};
-use crate::cluster::Shared;
-use crate::cluster::pace::Ended;
-use crate::observe::{Foreign, Own, is_ours};
-use crate::report::Trouble;
-use crate::tls::{self, IssueError, Pair};
+use crate::controllers::cluster::Shared;
+use crate::controllers::cluster::observe::{Foreign, Own, is_ours};
+use crate::controllers::cluster::report::Trouble;
+use crate::controllers::cluster::tls::{self, IssueError, Pair};
+use crate::runtime::pace::Outcome;
 
 /// What the API server said of an object.
 #[derive(Debug)]
@@ -65,14 +65,14 @@ pub(crate) async fn write_status(
 }
 
 /// As [`write_status`], and makes sure that it stands so now where something is going to be done (R3).
-pub(crate) async fn latch(
+pub(crate) async fn write_record(
     shared: &Shared,
     cluster: &EtcdCluster,
     status: &EtcdClusterStatus,
     effects: &[Effect],
     own: &mut Own,
 ) -> Result<Option<EtcdCluster>, SendError> {
-    send_status(shared, request::latch(cluster, status, effects), own).await
+    send_status(shared, request::write_record(cluster, status, effects), own).await
 }
 
 async fn send_status(
@@ -137,7 +137,7 @@ impl Failure {
     /// How the pass ends with it. What was learnt is remembered.
     pub(super) fn into_stopped(self, what: &str, own: &mut Own) -> Stopped {
         self.replies.into_iter().for_each(|reply| reply.note(own));
-        let ended = if self.foreign.is_some() { Ended::Unwell } else { self.error.ended() };
+        let ended = if self.foreign.is_some() { Outcome::Unwell } else { self.error.ended() };
         // A name that is taken is told by the planner, which sees it in the next pass.
         let reason = match &self.error {
             SendError::NotLeading | SendError::Exists | SendError::Changed(_) | SendError::Missing(_) => None,
@@ -213,7 +213,7 @@ async fn issue(scene: &Scene<'_>, cluster: &EtcdCluster) -> Result<Vec<Reply>, F
     let (at, uid) = (scene.cluster, &scene.seen.uid);
     let missing = certificate::missing(&scene.objects.secrets, at, uid);
     let now = scene.shared.clock.now();
-    let failed = |error: IssueError| Failure::new(SendError::Invalid(crate::watch::chain(&error)));
+    let failed = |error: IssueError| Failure::new(SendError::Invalid(crate::runtime::watch::chain(&error)));
     let mut replies = Vec::new();
     let authority =
         if let Some(kept) = certificate::kept(Certificate::Authority, &scene.objects.secrets, at, uid) {

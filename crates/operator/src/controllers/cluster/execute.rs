@@ -9,39 +9,39 @@ pub(crate) mod send;
 
 use futures::future::join_all;
 use quorate_api::EtcdCluster;
-use quorate_manifests::Seen;
+use quorate_manifests::ClusterObjects;
 use quorate_model::{ClusterRef, Effect, Record, Snapshot};
 
-use crate::cluster::Shared;
-use crate::cluster::pace::Ended;
-use crate::crash::Side;
-use crate::look::Lines;
-use crate::observe::{Foreign, Own};
-use crate::report::Trouble;
+use crate::controllers::cluster::Shared;
+use crate::controllers::cluster::look::MemberClients;
+use crate::controllers::cluster::observe::{Foreign, Own};
+use crate::controllers::cluster::report::Trouble;
+use crate::runtime::crash::Side;
+use crate::runtime::pace::Outcome;
 use etcd::Call;
 use send::SendError;
 
-pub(crate) use kubernetes::{latch, write_status};
+pub(crate) use kubernetes::{write_record, write_status};
 
 /// What effects are carried out upon.
 pub(crate) struct Scene<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) cluster: &'a ClusterRef,
     /// The objects that the plan was made on.
-    pub(crate) objects: &'a Seen<'a>,
+    pub(crate) objects: &'a ClusterObjects<'a>,
     /// The snapshot that the plan was made on.
     pub(crate) seen: &'a Snapshot,
     /// The record of the plan, which stands in status now.
     pub(crate) record: &'a Record,
     /// The connections to members.
-    pub(crate) lines: &'a Lines,
+    pub(crate) lines: &'a MemberClients,
 }
 
 /// Why a pass ended before its plan did.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stopped {
     /// When to try again.
-    pub(crate) ended: Ended,
+    pub(crate) ended: Outcome,
     /// Something that status and events must say, if so.
     pub(crate) trouble: Option<Trouble>,
     /// An object of somebody else that has our name.
@@ -57,9 +57,9 @@ pub(crate) async fn carry_out(
 ) -> Result<(), Stopped> {
     let mut cluster = cluster.clone();
     let mut aside = None;
-    for group in effects.chunk_by(Effect::goes_with) {
+    for group in effects.chunk_by(Effect::runs_in_parallel_with) {
         if scene.shared.stop.is_cancelled() {
-            return Err(Stopped::quietly(Ended::Waiting));
+            return Err(Stopped::quietly(Outcome::Waiting));
         }
         let outcomes = join_all(group.iter().map(|effect| carried_out(scene, &cluster, effect))).await;
         let mut stopped = None;
@@ -79,18 +79,18 @@ pub(crate) async fn carry_out(
             }
         }
         match stopped {
-            Some(stopped) if group.iter().all(Effect::stands_aside) => aside = aside.or(Some(stopped)),
+            Some(stopped) if group.iter().all(Effect::is_best_effort) => aside = aside.or(Some(stopped)),
             Some(stopped) => return Err(stopped),
             None => {}
         }
     }
     // The members may be in the middle of something, so the next look does not wait as it would after a failure.
-    aside.map_or(Ok(()), |stopped| Err(Stopped { ended: Ended::Unwell, ..stopped }))
+    aside.map_or(Ok(()), |stopped| Err(Stopped { ended: Outcome::Unwell, ..stopped }))
 }
 
 impl Stopped {
     /// Nothing needs to be said.
-    pub(crate) fn quietly(ended: Ended) -> Self {
+    pub(crate) fn quietly(ended: Outcome) -> Self {
         Self { ended, trouble: None, foreign: None }
     }
 
@@ -99,7 +99,7 @@ impl Stopped {
         let ended = error.ended();
         let reason = "StatusNotWritten";
         let trouble =
-            (ended == Ended::Failed).then(|| Trouble { reason, message: format!("status: {error}") });
+            (ended == Outcome::Failed).then(|| Trouble { reason, message: format!("status: {error}") });
         Self { ended, trouble, foreign: None }
     }
 }
@@ -168,11 +168,11 @@ async fn one(
         | Effect::ApplyPeerService
         | Effect::IssueCertificates
         | Effect::CreateVolume { .. }
-        | Effect::StampVolume { .. }
-        | Effect::MarkJoined { .. }
+        | Effect::AnnotateVolume { .. }
+        | Effect::LabelJoined { .. }
         | Effect::ExpandVolume { .. }
         | Effect::CreatePod { .. }
-        | Effect::ReleasePod { .. }
+        | Effect::UngatePod { .. }
         | Effect::DeletePod { .. }
         | Effect::DeleteVolume { .. }
         | Effect::ApplyClientService

@@ -13,9 +13,9 @@ use quorate_model::Instant;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::clock::timestamp;
-use crate::lease::{Leadership, WRITE_DEADLINE};
-use crate::metrics::Metrics;
+use crate::runtime::clock::timestamp;
+use crate::runtime::lease::{Leadership, WRITE_DEADLINE};
+use crate::runtime::metrics::Metrics;
 
 /// Who tells.
 const COMPONENT: &str = "quorate";
@@ -61,7 +61,7 @@ pub struct Publisher {
 
 /// What one cluster was told lately, so that it is not told again.
 #[derive(Debug, Default)]
-pub struct Said(HashMap<(String, String), tokio::time::Instant>);
+pub struct Reported(HashMap<(String, String), tokio::time::Instant>);
 
 /// A place for notices and its publisher.
 pub fn events(client: kube::Client, leadership: Leadership, metrics: Metrics) -> (Events, Publisher) {
@@ -72,14 +72,14 @@ pub fn events(client: kube::Client, leadership: Leadership, metrics: Metrics) ->
 
 impl Events {
     /// Tells, unless it was said lately or too much waits to be told.
-    pub fn tell(&self, said: &mut Said, notice: Notice) {
+    pub fn tell(&self, said: &mut Reported, notice: Notice) {
         if said.is_news(&notice) && self.queue.try_send(notice).is_err() {
             self.metrics.event("dropped");
         }
     }
 }
 
-impl Said {
+impl Reported {
     fn is_news(&mut self, notice: &Notice) -> bool {
         let now = tokio::time::Instant::now();
         self.0.retain(|_, at| now.duration_since(*at) < AGAIN);
@@ -174,7 +174,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_same_is_not_said_again_for_a_while_but_something_else_is() {
-        let mut said = Said::default();
+        let mut said = Reported::default();
         assert!(said.is_news(&notice("demo-0")));
         assert!(!said.is_news(&notice("demo-0")));
         assert!(said.is_news(&notice("demo-1")));

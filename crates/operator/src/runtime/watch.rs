@@ -21,7 +21,7 @@ use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use index::version;
-pub use index::{Index, Shelf};
+pub use index::{CachedObjects, Index};
 
 /// An EtcdCluster as it was read. One that does not parse must not end the watch of all the others.
 pub type ReadCluster = DeserializeGuard<EtcdCluster>;

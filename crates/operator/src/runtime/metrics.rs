@@ -22,7 +22,7 @@ pub struct Metrics {
     dropped: Counter,
     events: Family<Outcome, Counter>,
     members: Family<Cluster, Gauge>,
-    wanted: Family<Cluster, Gauge>,
+    desired: Family<Cluster, Gauge>,
     ready: Family<Cluster, Gauge>,
     healthy: Family<Cluster, Gauge>,
     leader: Family<Cluster, Gauge>,
@@ -34,8 +34,8 @@ pub struct Metrics {
 pub struct Figures {
     /// Members in etcd's list.
     pub members: usize,
-    /// Members wanted.
-    pub wanted: usize,
+    /// Members desired.
+    pub desired: usize,
     /// Members whose Pod is ready.
     pub ready: usize,
     /// Members that answer and follow a leader.
@@ -99,7 +99,7 @@ impl Metrics {
             dropped: Counter::default(),
             events: Family::default(),
             members: Family::default(),
-            wanted: Family::default(),
+            desired: Family::default(),
             ready: Family::default(),
             healthy: Family::default(),
             leader: Family::default(),
@@ -128,7 +128,7 @@ impl Metrics {
         );
         to.register("events", "Kubernetes events published", self.events.clone());
         to.register("cluster_members", "Members in etcd's list", self.members.clone());
-        to.register("cluster_wanted", "Members the spec asks for", self.wanted.clone());
+        to.register("cluster_wanted", "Members the spec asks for", self.desired.clone());
         to.register("cluster_ready", "Members whose Pod is ready", self.ready.clone());
         to.register("cluster_healthy", "Members that answer and follow a leader", self.healthy.clone());
         to.register("cluster_leader", "Whether a leader is known", self.leader.clone());
@@ -172,9 +172,9 @@ impl Metrics {
         let set = |family: &Family<Cluster, Gauge>, value: usize| {
             family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
-        let Figures { members, wanted, ready, healthy, leader, available } = figures;
+        let Figures { members, desired, ready, healthy, leader, available } = figures;
         set(&self.members, members);
-        set(&self.wanted, wanted);
+        set(&self.desired, desired);
         set(&self.ready, ready);
         set(&self.healthy, healthy);
         set(&self.leader, usize::from(leader));
@@ -185,7 +185,7 @@ impl Metrics {
     pub(crate) fn forget(&self, cluster: &ClusterRef) {
         let labels = labels(cluster);
         let families =
-            [&self.members, &self.wanted, &self.ready, &self.healthy, &self.leader, &self.available];
+            [&self.members, &self.desired, &self.ready, &self.healthy, &self.leader, &self.available];
         for family in families {
             family.remove(&labels);
         }

@@ -4,9 +4,9 @@ use quorate_etcd::{CallError, MemberClient, Refusal};
 use quorate_model::MemberName;
 
 use super::{Scene, Stopped};
-use crate::cluster::pace::Ended;
-use crate::look::count;
-use crate::report::Trouble;
+use crate::controllers::cluster::look::count;
+use crate::controllers::cluster::report::Trouble;
+use crate::runtime::pace::Outcome;
 
 /// A call that changes etcd.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub(super) enum CallFailed {
     NotLeading,
     /// There is no connection to the member that was to be asked.
     #[error("there is no connection to {0} any more")]
-    NoLine(MemberName),
+    ConnectError(MemberName),
     /// etcd's answer, or that there was none.
     #[error(transparent)]
     Call(#[from] CallError),
@@ -38,7 +38,7 @@ pub(super) async fn call<T>(
     at: &MemberName,
     send: impl AsyncFnOnce(MemberClient) -> Result<T, CallError>,
 ) -> Result<(), CallFailed> {
-    let client = scene.lines.open(at).ok_or_else(|| CallFailed::NoLine(at.clone()))?;
+    let client = scene.lines.open(at).ok_or_else(|| CallFailed::ConnectError(at.clone()))?;
     if !scene.shared.leadership.may_act() {
         scene.shared.metrics.dropped_write();
         return Err(CallFailed::NotLeading);
@@ -63,7 +63,7 @@ impl CallFailed {
     pub(super) fn as_label(&self) -> &'static str {
         match self {
             Self::NotLeading => "not_leading",
-            Self::NoLine(_) | Self::Call(CallError::Unreachable(_)) => "unreachable",
+            Self::ConnectError(_) | Self::Call(CallError::Unreachable(_)) => "unreachable",
             Self::Call(CallError::Refused(..)) => "refused",
             Self::Call(CallError::Unknown(_)) => "unknown",
         }
@@ -73,19 +73,19 @@ impl CallFailed {
     pub(super) fn into_stopped(self, what: &str) -> Stopped {
         let ended = match &self {
             Self::NotLeading
-            | Self::NoLine(_)
-            | Self::Call(CallError::Unknown(_) | CallError::Unreachable(_)) => Ended::Waiting,
+            | Self::ConnectError(_)
+            | Self::Call(CallError::Unknown(_) | CallError::Unreachable(_)) => Outcome::Waiting,
             Self::Call(CallError::Refused(refusal, _)) => after(*refusal),
         };
         // What passes by itself is told by what the plan waits on; the rest needs words.
-        let trouble = (ended == Ended::Failed)
+        let trouble = (ended == Outcome::Failed)
             .then(|| Trouble { reason: "MembershipChangeRefused", message: format!("{what}: {self}") });
         Stopped { ended, trouble, foreign: None }
     }
 }
 
 /// When to try again after etcd refused.
-fn after(refusal: Refusal) -> Ended {
+fn after(refusal: Refusal) -> Outcome {
     match refusal {
         // It passes: connections of 5 s, a learner that catches up, an election.
         Refusal::UnhealthyCluster
@@ -94,19 +94,19 @@ fn after(refusal: Refusal) -> Ended {
         | Refusal::LearnerNotReady
         | Refusal::NoLeader
         | Refusal::NotLeader
-        | Refusal::BadLeaderTransferee => Ended::Refused,
+        | Refusal::BadLeaderTransferee => Outcome::Refused,
         // The world is not as it was seen: look again.
         Refusal::PeerUrlExists
         | Refusal::MemberExists
         | Refusal::MemberNotFound
         | Refusal::MemberNotLearner
-        | Refusal::ClusterIdMismatch => Ended::Waiting,
+        | Refusal::ClusterIdMismatch => Outcome::Waiting,
         Refusal::PermissionDenied
         | Refusal::Unauthenticated
         | Refusal::NotSupportedForLearner
         | Refusal::NoSpace
         | Refusal::Corrupt
-        | Refusal::Other => Ended::Failed,
+        | Refusal::Other => Outcome::Failed,
     }
 }
 
@@ -121,19 +121,19 @@ mod tests {
     #[test]
     fn h16_a_refusal_that_passes_is_asked_again_without_a_word() {
         let refused = ended(CallError::Refused(Refusal::UnhealthyCluster, "unhealthy cluster".to_owned()));
-        assert_eq!((refused.ended, refused.trouble), (Ended::Refused, None));
+        assert_eq!((refused.ended, refused.trouble), (Outcome::Refused, None));
     }
 
     #[test]
     fn h45_an_unknown_outcome_ends_the_pass_and_the_next_looks_again() {
         let unknown = ended(CallError::Unknown("no answer".to_owned()));
-        assert_eq!((unknown.ended, unknown.trouble), (Ended::Waiting, None));
+        assert_eq!((unknown.ended, unknown.trouble), (Outcome::Waiting, None));
     }
 
     #[test]
     fn a_refusal_that_does_not_pass_is_told_in_etcds_own_words() {
         let refused = ended(CallError::Refused(Refusal::PermissionDenied, "permission denied".to_owned()));
-        assert_eq!(refused.ended, Ended::Failed);
+        assert_eq!(refused.ended, Outcome::Failed);
         assert!(refused.trouble.unwrap().message.contains("MemberAdd demo-3: refused: permission denied"));
     }
 }

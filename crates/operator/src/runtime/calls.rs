@@ -3,7 +3,7 @@
 use http::{Method, Request};
 use kube::client::Body;
 
-use crate::metrics::Metrics;
+use crate::runtime::metrics::Metrics;
 
 /// Wraps a client so that its requests are counted. The client beneath must not retry by itself: a repeated write is
 /// ours to decide.

@@ -9,8 +9,8 @@ use kube::{Resource, ResourceExt};
 use quorate_manifests::Kind;
 use tokio::time::Instant;
 
-use crate::observe::Versions;
-use crate::watch::{Shelf, version};
+use crate::controllers::cluster::observe::Versions;
+use crate::runtime::watch::{CachedObjects, version};
 
 /// How long an own write is believed without the watch having told it. Only a watch that is down is so late, or what was
 /// replied was not so. The object is then read, never forgotten: without it a pass would see a world from before the write.
@@ -55,13 +55,13 @@ impl<K: Resource> Written<K> {
     }
 
     /// The names of objects that the watch should have told of long ago, and which must be read.
-    pub fn doubtful(&self) -> impl Iterator<Item = &str> {
+    pub fn unconfirmed(&self) -> impl Iterator<Item = &str> {
         let late = self.0.iter().filter(|(_, entry)| entry.is_late());
         late.map(|(name, _)| name.as_str())
     }
 
     /// The cache with our own writes laid over it. Those that the cache has caught up with are forgotten.
-    pub fn over(&mut self, mut shelf: Shelf<K>) -> BTreeMap<String, Arc<K>> {
+    pub fn over(&mut self, mut shelf: CachedObjects<K>) -> BTreeMap<String, Arc<K>> {
         self.0.retain(|name, entry| entry.is_news(name, &shelf));
         for (name, entry) in &self.0 {
             match &entry.what {
@@ -89,7 +89,7 @@ impl<K: Resource> Written<K> {
 }
 
 impl<K: Resource> Entry<K> {
-    fn is_news(&self, name: &str, shelf: &Shelf<K>) -> bool {
+    fn is_news(&self, name: &str, shelf: &CachedObjects<K>) -> bool {
         let cached = shelf.objects.get(name);
         match &self.what {
             // Later events of this cluster, the deletion of this very object among them, were all seen.
@@ -116,7 +116,7 @@ mod tests {
     use quorate_model::ClusterRef;
 
     use super::*;
-    use crate::watch::Index;
+    use crate::runtime::watch::Index;
 
     fn pod(name: &str, uid: &str, version: u64) -> Pod {
         let mut pod = Pod::default();
@@ -188,13 +188,13 @@ mod tests {
         let mut world = World::new();
         world.told(pod("demo-0", "a", 5));
         world.written.gone("demo-0", "a");
-        assert_eq!(world.written.doubtful().count(), 0);
+        assert_eq!(world.written.unconfirmed().count(), 0);
         tokio::time::advance(BELIEVED).await;
         assert_eq!(world.sees(), [], "still believed");
-        assert_eq!(world.written.doubtful().collect::<Vec<_>>(), ["demo-0"]);
+        assert_eq!(world.written.unconfirmed().collect::<Vec<_>>(), ["demo-0"]);
         world.written.missing("demo-0");
         assert_eq!(
-            (world.sees(), world.written.doubtful().count()),
+            (world.sees(), world.written.unconfirmed().count()),
             (vec![], 0),
             "it is not asked in every pass"
         );
@@ -206,9 +206,9 @@ mod tests {
     async fn an_own_write_that_the_watch_never_tells_is_asked_after_and_never_just_forgotten() {
         let mut world = World::new();
         world.written.stands(pod("demo-0", "a", 7));
-        assert_eq!(world.written.doubtful().count(), 0);
+        assert_eq!(world.written.unconfirmed().count(), 0);
         tokio::time::advance(BELIEVED).await;
-        assert_eq!(world.written.doubtful().collect::<Vec<_>>(), ["demo-0"]);
+        assert_eq!(world.written.unconfirmed().collect::<Vec<_>>(), ["demo-0"]);
         assert_eq!(world.sees(), [("a".to_owned(), 7)]);
         world.written.missing("demo-0");
         assert_eq!(world.sees(), []);

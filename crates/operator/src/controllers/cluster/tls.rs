@@ -120,8 +120,8 @@ mod tests {
     fn issued(kind: Certificate) -> Issued {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let ca = authority("quorate-ca 1", NOW).unwrap();
-        let wanted = kind.leaf(&ClusterRef::new("default", "demo")).unwrap();
-        let made = leaf(&ca, &wanted, NOW).unwrap();
+        let desired = kind.leaf(&ClusterRef::new("default", "demo")).unwrap();
+        let made = leaf(&ca, &desired, NOW).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.cert.as_bytes()).unwrap()).unwrap();
         let leaf = CertificateDer::from_pem_slice(made.cert.as_bytes()).unwrap();

@@ -3,27 +3,29 @@
 use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::{self, Certificate};
-use quorate_manifests::{Invalid, Seen, Sight, Situation, events, invalid_status, snapshot, status};
+use quorate_manifests::{
+    ClusterObjects, Invalid, Observation, Situation, events, invalid_status, snapshot, status,
+};
 use quorate_model::{ClusterRef, ClusterUid, Effect, Plan, Snapshot, Waiting};
 use quorate_planner::plan;
 
 use super::Shared;
-use super::pace::Ended;
-use crate::crash::Side;
-use crate::execute::send::{self, SendError};
-use crate::execute::{self, Scene, Stopped, carry_out, write_status};
-use crate::look::{Credentials, Lines, Speech, look};
-use crate::observe::{Foreigners, Own, Versions, View};
-use crate::report::{self, Said, Trouble};
+use crate::controllers::cluster::execute::send::{self, SendError};
+use crate::controllers::cluster::execute::{self, Scene, Stopped, carry_out, write_status};
+use crate::controllers::cluster::look::{ClientTls, Credentials, MemberClients, look};
+use crate::controllers::cluster::observe::{Foreigners, Own, Versions, View};
+use crate::controllers::cluster::report::{self, Reported, Trouble};
+use crate::runtime::crash::Side;
+use crate::runtime::pace::Outcome;
 
 /// What is kept of one cluster from pass to pass. All of it can be lost: it saves time and repetition, nothing else.
 pub(super) struct Worker {
     shared: Shared,
     cluster: ClusterRef,
     own: Own,
-    lines: Lines,
+    lines: MemberClients,
     foreigners: Foreigners,
-    said: Said,
+    reported: Reported,
     /// What the last pass saw or wrote.
     known: Versions,
     /// What the last pass did.
@@ -37,18 +39,18 @@ pub(super) enum Passed {
     /// The object is gone.
     Gone,
     /// The object is there.
-    Ended(Ended),
+    Outcome(Outcome),
 }
 
 impl Worker {
     pub(super) fn new(shared: Shared, cluster: ClusterRef) -> Self {
         Self {
-            lines: Lines::over(shared.transport.clone()),
+            lines: MemberClients::over(shared.transport.clone()),
             shared,
             cluster,
             own: Own::default(),
             foreigners: Foreigners::default(),
-            said: Said::default(),
+            reported: Reported::default(),
             known: Versions::new(),
             done: Vec::new(),
             trouble: None,
@@ -73,16 +75,16 @@ impl Worker {
             Err(invalid) => {
                 // The resource definition lets nothing through that does not parse; an older one might.
                 tracing::error!(error = %invalid.error, "the object can not be read, so nothing is done");
-                Ended::UserMustEdit
+                Outcome::UserMustEdit
             }
         };
         self.own.add_to(&mut self.known);
-        Passed::Ended(ended)
+        Passed::Outcome(ended)
     }
 
     /// What can not be read now is read in the next pass.
     async fn read_what_the_watch_forgot(&mut self) {
-        for (kind, name) in self.own.doubtful() {
+        for (kind, name) in self.own.unconfirmed() {
             match send::read(&self.shared, kind, &self.cluster.namespace, &name).await {
                 Ok(Some(object)) => self.own.stands(kind, object),
                 Ok(None) => self.own.missing(kind, &name),
@@ -91,11 +93,11 @@ impl Worker {
         }
     }
 
-    async fn pass_over(&mut self, cluster: &EtcdCluster, view: &View) -> Result<Ended, Stopped> {
+    async fn pass_over(&mut self, cluster: &EtcdCluster, view: &View) -> Result<Outcome, Stopped> {
         let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
         let conflicts = self.foreigners.look(&self.shared, &self.cluster, &uid).await;
         let objects = view.seen(cluster, conflicts);
-        let Sight { snapshot: mut seen, refused } = match snapshot(&objects, &self.shared.defaults) {
+        let Observation { snapshot: mut seen, refused } = match snapshot(&objects, &self.shared.defaults) {
             Ok(sight) => sight,
             Err(invalid) => return self.refuse(cluster, &invalid).await,
         };
@@ -109,9 +111,9 @@ impl Worker {
         let situation = Situation { cluster, snapshot: &seen, refused: refused.as_ref(), plan: &plan, now };
         let status = status(&situation);
         let before = cluster.status.clone().unwrap_or_default();
-        let cluster = &self.latch(cluster, &plan, &status).await?;
+        let cluster = &self.write_record(cluster, &plan, &status).await?;
         let told = events(&before, &status);
-        report::tell(&self.shared, &mut self.said, cluster, told, now);
+        report::tell(&self.shared, &mut self.reported, cluster, told, now);
 
         let Self { shared, cluster: at, lines, own, .. } = self;
         let scene =
@@ -126,24 +128,25 @@ impl Worker {
     }
 
     /// Writes status before any effect, whether or not anything is latched: it is true either way.
-    async fn latch(
+    async fn write_record(
         &mut self,
         cluster: &EtcdCluster,
         plan: &Plan,
         status: &EtcdClusterStatus,
     ) -> Result<EtcdCluster, Stopped> {
         let hook = self.shared.hook.clone();
-        for step in &plan.latches {
+        for step in &plan.recorded_steps {
             hook.reached(Side::Before, *step).await;
         }
         let status = report::with_trouble(status.clone(), self.trouble.as_ref());
-        let written = execute::latch(&self.shared, cluster, &status, &plan.effects, &mut self.own).await;
-        for step in &plan.latches {
+        let written =
+            execute::write_record(&self.shared, cluster, &status, &plan.effects, &mut self.own).await;
+        for step in &plan.recorded_steps {
             let outcome = written.as_ref().map_or_else(SendError::as_label, |_| "ok");
             self.shared.metrics.effect(&step.to_string(), outcome);
         }
         let written = written.map_err(|error| Stopped::without_status(&error))?;
-        for step in &plan.latches {
+        for step in &plan.recorded_steps {
             tracing::info!(%step, "latched");
             hook.reached(Side::After, *step).await;
         }
@@ -151,14 +154,14 @@ impl Worker {
     }
 
     /// The spec can not be honoured, and nothing was ever committed that could be looked after instead.
-    async fn refuse(&mut self, cluster: &EtcdCluster, invalid: &Invalid) -> Result<Ended, Stopped> {
+    async fn refuse(&mut self, cluster: &EtcdCluster, invalid: &Invalid) -> Result<Outcome, Stopped> {
         let now = self.shared.clock.now();
         let status = invalid_status(cluster, invalid, now);
         write_status(&self.shared, cluster, &status, &mut self.own)
             .await
             .map_err(|error| Stopped::without_status(&error))?;
-        report::tell(&self.shared, &mut self.said, cluster, vec![report::refused(invalid)], now);
-        Ok(Ended::UserMustEdit)
+        report::tell(&self.shared, &mut self.reported, cluster, vec![report::refused(invalid)], now);
+        Ok(Outcome::UserMustEdit)
     }
 
     /// What could not be done stands in status until it is done.
@@ -171,7 +174,7 @@ impl Worker {
         let Some(trouble) = &stopped.trouble else { return Ok(()) };
         let status = report::with_trouble(status.clone(), Some(trouble));
         let now = self.shared.clock.now();
-        report::tell(&self.shared, &mut self.said, cluster, vec![trouble.event()], now);
+        report::tell(&self.shared, &mut self.reported, cluster, vec![trouble.event()], now);
         self.trouble = Some(trouble.clone());
         write_status(&self.shared, cluster, &status, &mut self.own)
             .await
@@ -179,7 +182,7 @@ impl Worker {
             .map(drop)
     }
 
-    fn stopped(&mut self, stopped: Stopped) -> Ended {
+    fn stopped(&mut self, stopped: Stopped) -> Outcome {
         if let Some(trouble) = &stopped.trouble {
             tracing::warn!(
                 reason = trouble.reason,
@@ -190,36 +193,36 @@ impl Worker {
         self.done.clear();
         // The planner is to know of it at once; once it does, there is nothing more to learn.
         let news = stopped.foreign.is_some_and(|foreign| self.foreigners.met(foreign));
-        if news { Ended::Acted } else { stopped.ended }
+        if news { Outcome::Acted } else { stopped.ended }
     }
 
     /// Everything that was planned is done.
-    fn ended(&mut self, plan: Plan) -> Ended {
-        let Plan { latches, effects, waiting, record: _ } = plan;
-        let in_vain = latches.is_empty() && effects == self.done;
-        let acted = !latches.is_empty() || !effects.is_empty();
+    fn ended(&mut self, plan: Plan) -> Outcome {
+        let Plan { recorded_steps, effects, waiting, record: _ } = plan;
+        let in_vain = recorded_steps.is_empty() && effects == self.done;
+        let acted = !recorded_steps.is_empty() || !effects.is_empty();
         self.done = effects;
         match (acted, in_vain) {
-            (true, true) => Ended::ActedInVain,
-            (true, false) => Ended::Acted,
-            (false, _) => waiting.iter().map(waits).min().unwrap_or(Ended::Calm),
+            (true, true) => Outcome::NoProgress,
+            (true, false) => Outcome::Acted,
+            (false, _) => waiting.iter().map(waits).min().unwrap_or(Outcome::Calm),
         }
     }
 }
 
 /// How members are spoken to.
-fn speech(objects: &Seen<'_>, seen: &Snapshot) -> Speech {
+fn speech(objects: &ClusterObjects<'_>, seen: &Snapshot) -> ClientTls {
     if !seen.target().tls {
-        return Speech::Plain;
+        return ClientTls::Plain;
     }
     let kept = certificate::kept(Certificate::Client, &objects.secrets, &seen.cluster, &seen.uid);
-    kept.map_or(Speech::NotYet, |kept| {
-        Speech::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
+    kept.map_or(ClientTls::NotYet, |kept| {
+        ClientTls::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
     })
 }
 
 /// How soon it may look otherwise. What only shows in etcd has to be asked for; what shows in Kubernetes wakes us.
-fn waits(waiting: &Waiting) -> Ended {
+fn waits(waiting: &Waiting) -> Outcome {
     match waiting {
         Waiting::FirstLeader
         | Waiting::InSync(_)
@@ -228,9 +231,9 @@ fn waits(waiting: &Waiting) -> Ended {
         | Waiting::PodStarting(_)
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
-        | Waiting::SafePoint(_) => Ended::Waiting,
+        | Waiting::SafePoint(_) => Outcome::Waiting,
         Waiting::Quorum { .. } | Waiting::Sick(..) | Waiting::PodStuck(..) | Waiting::Unsafe(_) => {
-            Ended::Unwell
+            Outcome::Unwell
         }
         Waiting::Paused
         | Waiting::ForeignObjects(_)
@@ -240,6 +243,6 @@ fn waits(waiting: &Waiting) -> Ended {
         | Waiting::WrongMember { .. }
         | Waiting::VolumeLost(_)
         | Waiting::UnmanagedMember(..)
-        | Waiting::VersionRefused(_) => Ended::UserMustEdit,
+        | Waiting::VersionRefused(_) => Outcome::UserMustEdit,
     }
 }

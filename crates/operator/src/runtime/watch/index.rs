@@ -8,11 +8,11 @@ use quorate_model::ClusterRef;
 
 /// The objects of one kind, by cluster. Written by the watch, read by the workers.
 #[derive(Debug)]
-pub struct Index<K>(Arc<RwLock<HashMap<ClusterRef, Shelf<K>>>>);
+pub struct Index<K>(Arc<RwLock<HashMap<ClusterRef, CachedObjects<K>>>>);
 
 /// The objects of one kind that belong to one cluster.
 #[derive(Debug)]
-pub struct Shelf<K> {
+pub struct CachedObjects<K> {
     /// By name.
     pub objects: BTreeMap<String, Arc<K>>,
     /// Everything that happened to these objects up to this version is in here; 0 if that can not be told.
@@ -21,7 +21,7 @@ pub struct Shelf<K> {
 
 impl<K> Index<K> {
     /// What is known of one cluster.
-    pub fn shelf(&self, cluster: &ClusterRef) -> Shelf<K> {
+    pub fn shelf(&self, cluster: &ClusterRef) -> CachedObjects<K> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(cluster).cloned().unwrap_or_default()
     }
 
@@ -77,7 +77,7 @@ impl<K: Resource> Index<K> {
     }
 }
 
-impl<K: Resource> Shelf<K> {
+impl<K: Resource> CachedObjects<K> {
     fn put(&mut self, object: K) {
         self.seen = self.seen.max(version(&object));
         self.objects.insert(object.name_any(), Arc::new(object));
@@ -101,13 +101,13 @@ impl<K> Default for Index<K> {
     }
 }
 
-impl<K> Clone for Shelf<K> {
+impl<K> Clone for CachedObjects<K> {
     fn clone(&self) -> Self {
         Self { objects: self.objects.clone(), seen: self.seen }
     }
 }
 
-impl<K> Default for Shelf<K> {
+impl<K> Default for CachedObjects<K> {
     fn default() -> Self {
         Self { objects: BTreeMap::new(), seen: 0 }
     }

@@ -24,18 +24,18 @@ const REFUSED: Duration = Duration::from_secs(1);
 
 /// How a pass ended, as far as the next one depends on it; the one that is due sooner first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ended {
+pub enum Outcome {
     /// Something was done: what it led to can be seen at once.
     Acted,
     /// The same was done as in the pass before, and it led to nothing new.
-    ActedInVain,
+    NoProgress,
     /// Something is under way and will go on by itself.
     Waiting,
     /// Refused for the time being, by etcd or by somebody who was faster.
     Refused,
     /// Something is not well, and may stay so for long.
     Unwell,
-    /// Everything is as wanted.
+    /// Everything is as desired.
     Calm,
     /// Only the user can help; an edit wakes us.
     UserMustEdit,
@@ -50,12 +50,12 @@ pub struct Pace {
     failures: u32,
 }
 
-impl Ended {
+impl Outcome {
     /// For the metric.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Acted => "acted",
-            Self::ActedInVain => "acted_in_vain",
+            Self::NoProgress => "no_progress",
             Self::Waiting => "waiting",
             Self::Unwell => "unwell",
             Self::Calm => "calm",
@@ -68,28 +68,28 @@ impl Ended {
 
 impl Pace {
     /// How long to wait until the next pass, unless an event comes first.
-    pub fn after(&mut self, ended: Ended) -> Duration {
+    pub fn after(&mut self, ended: Outcome) -> Duration {
         match ended {
-            Ended::Failed => {}
-            Ended::Acted
-            | Ended::ActedInVain
-            | Ended::Waiting
-            | Ended::Unwell
-            | Ended::Calm
-            | Ended::Refused
-            | Ended::UserMustEdit => self.failures = 0,
+            Outcome::Failed => {}
+            Outcome::Acted
+            | Outcome::NoProgress
+            | Outcome::Waiting
+            | Outcome::Unwell
+            | Outcome::Calm
+            | Outcome::Refused
+            | Outcome::UserMustEdit => self.failures = 0,
         }
         match ended {
-            Ended::Acted => {
+            Outcome::Acted => {
                 self.quick = 0;
                 Duration::ZERO
             }
-            Ended::Waiting if self.quick < BRISK_LOOKS => grow(QUICK, BRISK, &mut self.quick),
-            Ended::Waiting | Ended::ActedInVain => grow(QUICK, STEADY, &mut self.quick),
-            Ended::Unwell => grow(QUICK, CALM, &mut self.quick),
-            Ended::Refused => REFUSED,
-            Ended::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
-            Ended::Calm | Ended::UserMustEdit => {
+            Outcome::Waiting if self.quick < BRISK_LOOKS => grow(QUICK, BRISK, &mut self.quick),
+            Outcome::Waiting | Outcome::NoProgress => grow(QUICK, STEADY, &mut self.quick),
+            Outcome::Unwell => grow(QUICK, CALM, &mut self.quick),
+            Outcome::Refused => REFUSED,
+            Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
+            Outcome::Calm | Outcome::UserMustEdit => {
                 self.quick = 0;
                 CALM
             }
@@ -97,7 +97,7 @@ impl Pace {
     }
 
     /// Something happened in Kubernetes: what was slow to come may come now.
-    pub fn quicken(&mut self) {
+    pub fn reset_backoff(&mut self) {
         self.quick = 0;
     }
 }
@@ -116,39 +116,39 @@ mod tests {
     #[test]
     fn what_was_done_is_looked_at_at_once_and_what_is_under_way_ever_slower_down_to_a_second() {
         let mut pace = Pace::default();
-        assert_eq!(pace.after(Ended::Acted), Duration::ZERO);
-        let looks: Vec<u128> = (0..4).map(|_| pace.after(Ended::Waiting).as_millis()).collect();
+        assert_eq!(pace.after(Outcome::Acted), Duration::ZERO);
+        let looks: Vec<u128> = (0..4).map(|_| pace.after(Outcome::Waiting).as_millis()).collect();
         assert_eq!(looks, [100, 200, 250, 250]);
-        let all: Duration = (0..BRISK_LOOKS).map(|_| pace.after(Ended::Waiting)).sum();
+        let all: Duration = (0..BRISK_LOOKS).map(|_| pace.after(Outcome::Waiting)).sum();
         assert!(all < Duration::from_secs(10));
-        assert_eq!(pace.after(Ended::Waiting), STEADY);
-        pace.quicken();
-        assert_eq!(pace.after(Ended::Waiting).as_millis(), 100);
+        assert_eq!(pace.after(Outcome::Waiting), STEADY);
+        pace.reset_backoff();
+        assert_eq!(pace.after(Outcome::Waiting).as_millis(), 100);
     }
 
     #[test]
     fn failures_are_retried_ever_slower_and_one_success_forgets_them() {
         let mut pace = Pace::default();
-        let retries: Vec<u128> = (0..9).map(|_| pace.after(Ended::Failed).as_millis()).collect();
+        let retries: Vec<u128> = (0..9).map(|_| pace.after(Outcome::Failed).as_millis()).collect();
         assert_eq!(retries, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
-        assert_eq!(pace.after(Ended::Calm), CALM);
-        assert_eq!(pace.after(Ended::Failed).as_millis(), 500);
+        assert_eq!(pace.after(Outcome::Calm), CALM);
+        assert_eq!(pace.after(Outcome::Failed).as_millis(), 500);
         for _ in 0..100 {
-            pace.after(Ended::Failed);
+            pace.after(Outcome::Failed);
         }
-        assert_eq!(pace.after(Ended::Failed), RETRY.1, "no overflow");
+        assert_eq!(pace.after(Outcome::Failed), RETRY.1, "no overflow");
     }
 
     #[test]
     fn a_refusal_is_asked_again_after_a_second_however_often() {
         let mut pace = Pace::default();
-        assert!((0..5).all(|_| pace.after(Ended::Refused) == REFUSED));
+        assert!((0..5).all(|_| pace.after(Outcome::Refused) == REFUSED));
     }
 
     #[test]
     fn doing_the_same_again_and_again_does_not_run_hot() {
         let mut pace = Pace::default();
-        let waits: Vec<u128> = (0..5).map(|_| pace.after(Ended::ActedInVain).as_millis()).collect();
+        let waits: Vec<u128> = (0..5).map(|_| pace.after(Outcome::NoProgress).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1000]);
     }
 }

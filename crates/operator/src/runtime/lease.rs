@@ -15,8 +15,8 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, timestamp};
-use term::{Seen, Standing};
+use crate::runtime::clock::{Clock, timestamp};
+use term::{ClusterObjects, Standing};
 
 /// How long a write may last. Shorter than what lies between [`RENEW_DEADLINE`] and [`DURATION`].
 pub const WRITE_DEADLINE: Duration = Duration::from_secs(4);
@@ -57,7 +57,7 @@ pub struct Elector {
     identity: String,
     clock: Clock,
     term: watch::Sender<Term>,
-    seen: Seen,
+    seen: ClusterObjects,
 }
 
 /// Leadership was lost: somebody else may lead now.
@@ -112,7 +112,7 @@ impl Elector {
     pub fn new(client: kube::Client, namespace: &str, identity: String, clock: Clock) -> (Self, Leadership) {
         let (term, receiver) = watch::channel(Term::None);
         let api = Api::namespaced(client, namespace);
-        (Self { api, identity, clock, term, seen: Seen::default() }, Leadership(receiver))
+        (Self { api, identity, clock, term, seen: ClusterObjects::default() }, Leadership(receiver))
     }
 
     /// Competes and renews until `stop`, then lets the lease go; or until it was lost.

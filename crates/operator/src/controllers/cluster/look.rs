@@ -7,16 +7,16 @@ use std::collections::BTreeMap;
 
 use futures::future::join_all;
 use quorate_etcd::{Alarm, CallError, MemberClient, MemberList, MemberStatus};
-use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, Said};
+use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply};
 use quorate_model::{ClusterRef, MemberName, PeerUrl, Snapshot};
 
-use crate::clock::Clock;
-use crate::metrics::Metrics;
+use crate::runtime::clock::Clock;
+use crate::runtime::metrics::Metrics;
 
-pub use lines::{Credentials, Lines, NoLine, Speech};
+pub use lines::{ClientTls, ConnectError, Credentials, MemberClients};
 
 /// Looks at the members behind the Pods that were seen.
-pub async fn look(seen: &Snapshot, lines: &mut Lines, clock: &Clock, metrics: &Metrics) -> Etcd {
+pub async fn look(seen: &Snapshot, lines: &mut MemberClients, clock: &Clock, metrics: &Metrics) -> Etcd {
     let Snapshot { cluster, pods, .. } = seen;
     lines.keep(pods);
     let asked: Vec<_> =
@@ -28,7 +28,7 @@ pub async fn look(seen: &Snapshot, lines: &mut Lines, clock: &Clock, metrics: &M
                 .map_err(|error| error.to_string()),
             Err(no_line) => Err(no_line.to_string()),
         };
-        (member.clone(), Answer { at: clock.now(), said })
+        (member.clone(), Answer { at: clock.now(), reply: said })
     }))
     .await;
     let answers: BTreeMap<_, _> = answers.into_iter().collect();
@@ -56,12 +56,12 @@ async fn list(
     cluster: &ClusterRef,
     pods: &BTreeMap<MemberName, Pod>,
     answers: &BTreeMap<MemberName, Answer>,
-    lines: &mut Lines,
+    lines: &mut MemberClients,
     clock: &Clock,
     metrics: &Metrics,
 ) -> Result<List, String> {
     let via = whom_to_ask(answers)?;
-    let pod = pods.get(via).ok_or_else(|| NoLine::NoAddress.to_string())?;
+    let pod = pods.get(via).ok_or_else(|| ConnectError::NoAddress.to_string())?;
     let client: MemberClient = lines.to(cluster, via, pod).map_err(|error| error.to_string())?;
     // From before the call: the list is at least as new.
     let at = clock.now();
@@ -82,9 +82,9 @@ async fn list(
 
 /// The leader, else a voter that follows one. Without a leader a list by quorum would only wait for its deadline.
 fn whom_to_ask(answers: &BTreeMap<MemberName, Answer>) -> Result<&MemberName, String> {
-    let said = || answers.iter().filter_map(|(member, answer)| Some((member, answer.said.as_ref().ok()?)));
-    let leads = |said: &Said| said.leader == Some(said.member_id);
-    let follows = |said: &Said| said.leader.is_some() && !said.is_learner;
+    let said = || answers.iter().filter_map(|(member, answer)| Some((member, answer.reply.as_ref().ok()?)));
+    let leads = |said: &StatusReply| said.leader == Some(said.member_id);
+    let follows = |said: &StatusReply| said.leader.is_some() && !said.is_learner;
     let found = said().find(|(_, said)| leads(said)).or_else(|| said().find(|(_, said)| follows(said)));
     match (found, answers.len(), said().count()) {
         (Some((member, _)), ..) => Ok(member),
@@ -94,10 +94,10 @@ fn whom_to_ask(answers: &BTreeMap<MemberName, Answer>) -> Result<&MemberName, St
     }
 }
 
-fn said(status: &MemberStatus) -> Said {
+fn said(status: &MemberStatus) -> StatusReply {
     let own = |alarm: &&Alarm| alarm.member == status.member_id;
     let alarms = status.alarms.iter().filter(own).map(|alarm| format!("alarm {:?}", alarm.kind));
-    Said {
+    StatusReply {
         cluster_id: status.cluster_id,
         member_id: status.member_id,
         leader: status.leader,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     fn answer(id: u64, leader: Option<u64>, is_learner: bool) -> Answer {
-        let said = Said {
+        let said = StatusReply {
             cluster_id: ClusterId(1),
             member_id: MemberId(id),
             leader: leader.map(MemberId),
@@ -126,7 +126,7 @@ mod tests {
             version: Version::new(3, 6, 1),
             errors: Vec::new(),
         };
-        Answer { at: Instant(0), said: Ok(said) }
+        Answer { at: Instant(0), reply: Ok(said) }
     }
 
     fn asked(answers: &[Answer]) -> Result<String, String> {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn h15_the_list_is_asked_of_the_leader_else_of_a_voter_that_follows_one() {
-        let silent = Answer { at: Instant(0), said: Err("unreachable".to_owned()) };
+        let silent = Answer { at: Instant(0), reply: Err("unreachable".to_owned()) };
         let (learner, follower, leader) =
             (answer(1, Some(3), true), answer(2, Some(3), false), answer(3, Some(3), false));
         assert_eq!(asked(&[learner.clone(), follower.clone(), leader]).as_deref(), Ok("demo-2"));

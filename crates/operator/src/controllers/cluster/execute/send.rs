@@ -6,9 +6,9 @@ use quorate_manifests::{Kind, Write};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::cluster::Shared;
-use crate::cluster::pace::Ended;
-use crate::lease::WRITE_DEADLINE;
+use crate::controllers::cluster::Shared;
+use crate::runtime::lease::WRITE_DEADLINE;
+use crate::runtime::pace::Outcome;
 
 /// Why a request did not do what it was to do.
 #[derive(Debug, thiserror::Error)]
@@ -74,10 +74,10 @@ async fn send(shared: &Shared, request: http::Request<Vec<u8>>) -> Result<Value,
 
 impl SendError {
     /// When to try again.
-    pub fn ended(&self) -> Ended {
+    pub fn ended(&self) -> Outcome {
         match self {
-            Self::NotLeading | Self::Exists | Self::Changed(_) | Self::Missing(_) => Ended::Waiting,
-            Self::Unknown(_) | Self::Invalid(_) | Self::Forbidden(_) => Ended::Failed,
+            Self::NotLeading | Self::Exists | Self::Changed(_) | Self::Missing(_) => Outcome::Waiting,
+            Self::Unknown(_) | Self::Invalid(_) | Self::Forbidden(_) => Outcome::Failed,
         }
     }
 
@@ -98,7 +98,7 @@ impl SendError {
 impl From<kube::Error> for SendError {
     fn from(error: kube::Error) -> Self {
         let kube::Error::Api(status) = &error else {
-            return Self::Unknown(crate::watch::chain(&error));
+            return Self::Unknown(crate::runtime::watch::chain(&error));
         };
         let message = status.message.clone();
         match (status.code, status.reason.as_str()) {

@@ -24,7 +24,7 @@ pub struct Credentials {
 
 /// How members are spoken to.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Speech {
+pub enum ClientTls {
     /// Plain http.
     Plain,
     /// TLS with these.
@@ -34,9 +34,9 @@ pub enum Speech {
 }
 
 /// The connections to the members of one cluster.
-pub struct Lines {
+pub struct MemberClients {
     transport: Transport,
-    speech: Option<Speech>,
+    speech: Option<ClientTls>,
     open: BTreeMap<MemberName, Line>,
 }
 
@@ -48,7 +48,7 @@ struct Line {
 
 /// Why a member can not be dialled.
 #[derive(Debug, thiserror::Error)]
-pub enum NoLine {
+pub enum ConnectError {
     /// Its Pod is not there or has no address.
     #[error("its Pod has no address")]
     NoAddress,
@@ -63,14 +63,14 @@ pub enum NoLine {
     Bad(#[from] BadEndpoint),
 }
 
-impl Lines {
+impl MemberClients {
     /// None yet; those to come run over this transport.
     pub fn over(transport: Transport) -> Self {
         Self { transport, speech: None, open: BTreeMap::new() }
     }
 
     /// From now on members are spoken to like this. Whatever was dialled otherwise is dropped.
-    pub fn speak(&mut self, speech: Speech) {
+    pub fn speak(&mut self, speech: ClientTls) {
         if self.speech.as_ref() != Some(&speech) {
             self.open.clear();
             self.speech = Some(speech);
@@ -93,17 +93,17 @@ impl Lines {
         cluster: &ClusterRef,
         member: &MemberName,
         pod: &Pod,
-    ) -> Result<MemberClient, NoLine> {
-        let ip = pod.ip.as_ref().ok_or(NoLine::NoAddress)?;
+    ) -> Result<MemberClient, ConnectError> {
+        let ip = pod.ip.as_ref().ok_or(ConnectError::NoAddress)?;
         if let Some(line) = self.open.get(member).filter(|line| line.is_to(pod)) {
             return Ok(line.client.clone());
         }
-        let parsed: IpAddr = ip.parse().map_err(|_| NoLine::BadAddress(ip.clone()))?;
+        let parsed: IpAddr = ip.parse().map_err(|_| ConnectError::BadAddress(ip.clone()))?;
         let address = SocketAddr::new(parsed, CLIENT_PORT);
         let endpoint = match &self.speech {
-            Some(Speech::Plain) => Endpoint::plain(address),
-            Some(Speech::Tls(credentials)) => Endpoint::tls(address, credentials.towards(cluster, member)),
-            Some(Speech::NotYet) | None => return Err(NoLine::NoCertificate),
+            Some(ClientTls::Plain) => Endpoint::plain(address),
+            Some(ClientTls::Tls(credentials)) => Endpoint::tls(address, credentials.towards(cluster, member)),
+            Some(ClientTls::NotYet) | None => return Err(ConnectError::NoCertificate),
         };
         let client = MemberClient::over(self.transport.clone(), &endpoint, Deadlines::default())?;
         let line = Line { pod: pod.uid.clone(), ip: ip.clone(), client: client.clone() };

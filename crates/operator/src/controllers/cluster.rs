@@ -1,8 +1,13 @@
 //! The worker of one cluster: pass after pass, woken by events, by the time, or by what the pass before has done. Passes of
 //! one cluster never overlap; those of different clusters never wait for each other.
 
-pub(crate) mod pace;
+mod execute;
+mod look;
+mod observe;
 mod pass;
+pub(crate) mod report;
+mod tls;
+mod written;
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -17,14 +22,14 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
-use crate::clock::Clock;
-use crate::crash::Hook;
-use crate::fleet::Fleet;
-use crate::lease::Leadership;
-use crate::metrics::Metrics;
-use crate::report::Events;
-use crate::watch::Indexes;
-use pace::{Ended, Pace};
+use crate::controllers::cluster::report::Events;
+use crate::runtime::clock::Clock;
+use crate::runtime::crash::Hook;
+use crate::runtime::fleet::Fleet;
+use crate::runtime::lease::Leadership;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::pace::{Outcome, Pace};
+use crate::runtime::watch::Indexes;
 use pass::{Passed, Worker};
 
 /// What all workers share.
@@ -66,19 +71,19 @@ pub(crate) async fn work(fleet: Fleet, shared: Shared, cluster: ClusterRef, bell
                 // It came back under the same name: another cluster.
                 Some(Passed::Gone) => {
                     worker = Worker::new(shared.clone(), cluster.clone());
-                    Ended::Acted
+                    Outcome::Acted
                 }
-                Some(Passed::Ended(ended)) => ended,
+                Some(Passed::Outcome(ended)) => ended,
                 None => {
                     worker = Worker::new(shared.clone(), cluster.clone());
-                    Ended::Failed
+                    Outcome::Failed
                 }
             };
             let due = Instant::now() + pace.after(ended);
             tokio::select! {
                 () = shared.stop.cancelled() => {}
                 () = sleep_until(due) => {}
-                () = news(&bell, &mut worker) => pace.quicken(),
+                () = news(&bell, &mut worker) => pace.reset_backoff(),
             }
         }
         shared.metrics.forget(&cluster);
@@ -95,7 +100,7 @@ async fn guarded(worker: &mut Worker, shared: &Shared) -> Option<Passed> {
     let passed = AssertUnwindSafe(worker.pass()).catch_unwind().await;
     let outcome = match &passed {
         Ok(Passed::Gone) => "gone",
-        Ok(Passed::Ended(ended)) => ended.as_label(),
+        Ok(Passed::Outcome(ended)) => ended.as_label(),
         Err(_) => "panicked",
     };
     shared.metrics.pass(outcome, began.elapsed());

@@ -8,8 +8,8 @@ use quorate_model::ClusterRef;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::cluster::{self, Shared};
-use crate::watch::{Indexes, Wake};
+use crate::controllers::cluster::{self, Shared};
+use crate::runtime::watch::{Indexes, Wake};
 
 /// The workers.
 #[derive(Clone)]

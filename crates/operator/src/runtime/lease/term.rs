@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 /// The record as it was last seen to change, and when that was by our own clock.
 #[derive(Debug, Default)]
-pub(super) struct Seen(Option<(LeaseSpec, Instant)>);
+pub(super) struct ClusterObjects(Option<(LeaseSpec, Instant)>);
 
 /// Who may write the record.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(super) enum Standing {
     Held(String),
 }
 
-impl Seen {
+impl ClusterObjects {
     /// The record looks like this now. Its times are of somebody else's clock and only compared for being different.
     pub(super) fn note(&mut self, lease: &Lease, now: Instant) {
         let spec = lease.spec.clone().unwrap_or_default();
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_lease_is_free_once_it_was_seen_unchanged_for_its_whole_duration() {
-        let mut seen = Seen::default();
+        let mut seen = ClusterObjects::default();
         seen.note(&held_by("other", 0), Instant::now());
         tokio::time::advance(Duration::from_secs(14)).await;
         assert_eq!(seen.standing("us", Instant::now()), Standing::Held("other".to_owned()));
@@ -109,7 +109,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_renewal_counts_from_when_it_was_seen_whatever_the_holders_clock_says() {
-        let mut seen = Seen::default();
+        let mut seen = ClusterObjects::default();
         seen.note(&held_by("other", 1_000_000), Instant::now());
         tokio::time::advance(Duration::from_secs(14)).await;
         // The holder's clock runs backwards; only the change counts.
@@ -123,7 +123,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_released_lease_is_free_at_once_and_a_takeover_counts_as_a_transition() {
-        let mut seen = Seen::default();
+        let mut seen = ClusterObjects::default();
         let let_go = released(&held_by("other", 0), Timestamp::UNIX_EPOCH);
         seen.note(&let_go, Instant::now());
         assert_eq!(seen.standing("us", Instant::now()), Standing::Free);
