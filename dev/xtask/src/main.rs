@@ -1,6 +1,7 @@
 //! The commands of this repository. `cargo xtask` alone lists them.
 
 mod bench;
+mod cache;
 mod cargo;
 mod children;
 mod crds;
@@ -46,10 +47,11 @@ enum Task {
         #[arg(long, hide = true, value_enum, value_name = "LANE", conflicts_with = "tier")]
         beside: Option<test::Lane>,
     },
-    /// Tell a history of the simulation again, step by step: the trace that a failure printed, or a file with it
+    /// Replay a history of the simulation step by step: the trace that a failure printed, or a file with it
+    #[command(disable_help_flag = true)]
     Replay {
-        #[arg(value_name = "TRACE")]
-        trace: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<String>,
     },
     /// Run histories by lot for hours: everything goes wrong, and nothing may be lost
     Soak {
@@ -105,8 +107,10 @@ fn run(task: Option<Task>) -> Result<()> {
         Some(Task::Playground { args }) => playground::run(&args),
         Some(Task::Test { beside: Some(lane), .. }) => test::run_beside(lane),
         Some(Task::Test { tier, beside: None }) => test::run(tier),
-        Some(Task::Replay { trace }) => sim::call(&["replay", &trace]),
-        Some(Task::Soak { hours, from }) => sim::call(&["soak", "--hours", &hours, "--from", &from]),
+        Some(Task::Replay { args }) => sim::call("replay", &args),
+        Some(Task::Soak { hours, from }) => {
+            sim::call("soak", &["--hours".to_owned(), hours, "--from".to_owned(), from])
+        }
         Some(Task::Tools { set }) => tools::run(set),
         Some(Task::Kube { args }) => kube::run(&args),
         Some(Task::Crds) => crds::write(),

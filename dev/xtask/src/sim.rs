@@ -7,8 +7,8 @@ use anyhow::{Context, Result};
 use crate::{cargo, repo};
 
 /// Builds it and becomes it; does not return when that succeeds.
-pub fn call(args: &[&str]) -> Result<()> {
+pub fn call(command: &str, args: &[String]) -> Result<()> {
     cargo::build("quorate-sim", "sim")?;
     let mut sim = std::process::Command::new(repo::target().join("debug/sim"));
-    Err(sim.args(args).exec()).with_context(|| format!("cannot run {sim:?}"))
+    Err(sim.arg(command).args(args).exec()).with_context(|| format!("cannot run {sim:?}"))
 }

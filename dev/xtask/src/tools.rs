@@ -1,8 +1,8 @@
 //! `cargo xtask tools`: the programs that tests and clusters on this machine are made of, built as Go tools into the
 //! target folder.
 //!
-//! Each folder of `tools/` is a Go module that pins one version by its `tool` lines. What was built from which go.mod and
-//! go.sum is kept beside the binaries, so that a second call has nothing to do.
+//! Each folder of `tools/` is a Go module that pins one version by its `tool` lines. A file beside each binary records what it
+//! was built from, so that a second call has nothing to do. A second clone takes the binaries from the per-user cache.
 
 mod debian;
 mod module;
@@ -66,9 +66,14 @@ pub fn build(set: Set) -> Result<usize> {
             missing.push(module);
         }
     }
-    if !missing.is_empty() {
-        go::check(&missing.iter().map(Module::folder).collect::<Vec<_>>())?;
-        eprintln!("building {} from source, {}, once", set.what(), set.patience());
+    let uncached: Vec<_> = missing.iter().filter(|module| !module.is_cached()).map(Module::folder).collect();
+    if !uncached.is_empty() {
+        go::check(&uncached)?;
+        eprintln!(
+            "building {} from source, {}, once for all clones on this machine",
+            set.what(),
+            set.patience()
+        );
     }
     let mut built = 0;
     for module in &missing {

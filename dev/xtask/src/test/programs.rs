@@ -1,4 +1,4 @@
-//! Cargo's helpers that a fresh machine does not have, installed by cargo into the target folder.
+//! Cargo's helpers that a fresh machine does not have, built by Cargo into the per-user cache.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use anyhow::Result;
 
-use crate::{cargo, children, repo};
+use crate::cache::Entry;
+use crate::{cargo, children};
 
 /// A program to install, at a version.
 struct Program {
@@ -40,26 +41,19 @@ pub fn deny() -> Result<Command> {
 
 impl Program {
     fn installed(&self) -> Result<PathBuf> {
-        let root = repo::tools().join(format!("{}-{}", self.name, self.version));
-        let program = root.join("bin").join(self.name);
-        if program.is_file() {
-            return Ok(program);
-        }
-        let start = Instant::now();
-        eprintln!("installing {} {}, a few minutes, once", self.name, self.version);
-        let build = root.join("build");
-        let mut install = cargo::command();
-        install
-            .args(["install", "--quiet", "--locked", self.name, "--version", self.version])
-            .args(self.features);
-        install.arg("--root").arg(&root).arg("--target-dir").arg(&build);
-        // Unoptimised: it runs for seconds and would be optimised for minutes.
-        install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "0");
-        // With the toolchain of the repository, where it is called, also when that is not the default one.
-        children::run(&mut install)?;
-        // It is built once; the leftovers are large.
-        std::fs::remove_dir_all(&build)?;
-        eprintln!("installed {} in {} s", self.name, start.elapsed().as_secs());
-        Ok(program)
+        let Self { name, version, features } = *self;
+        Entry::of(name, version, &features.join(" ")).get(|scratch| {
+            let start = Instant::now();
+            eprintln!("building {name} {version}, a few minutes, once for all clones on this machine");
+            let mut install = cargo::command();
+            install.args(["install", "--quiet", "--locked", name, "--version", version]).args(features);
+            install.arg("--root").arg(scratch).arg("--target-dir").arg(scratch.join("target"));
+            // Unoptimised: it runs for seconds, and optimising it takes minutes.
+            install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "0");
+            // It runs in the repository, so it uses the repository's toolchain.
+            children::run(&mut install)?;
+            eprintln!("built {name} in {} s", start.elapsed().as_secs());
+            Ok(scratch.join("bin").join(name))
+        })
     }
 }

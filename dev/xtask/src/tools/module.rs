@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::cache::{self, Entry};
 use crate::{go, repo};
 
 /// How every program is built; part of what it is built from.
@@ -92,32 +93,48 @@ impl Module {
         })
     }
 
-    /// Builds all programs, a line each. Their number.
+    /// Whether the cache has every program.
+    pub fn is_cached(&self) -> bool {
+        self.programs.iter().all(|program| self.entry(program).exists())
+    }
+
+    /// Builds all programs that the cache does not have, a line each. The number of programs.
     pub fn build(&self) -> Result<usize> {
         for program in &self.programs {
-            let start = Instant::now();
             self.build_one(program)?;
-            eprintln!("  {} in {} s", program.name, start.elapsed().as_secs());
         }
         Ok(self.programs.len())
     }
 
+    /// Builds it unless the cache has it, and puts it into the folder of binaries.
     fn build_one(&self, program: &Program) -> Result<()> {
-        let fresh = repo::tools().join(format!("new-{}", program.name));
+        let start = Instant::now();
+        let built = self.entry(program).get(|scratch| {
+            let file = scratch.join(&program.name);
+            self.go_build(program, &file)?;
+            eprintln!("  {} in {} s", program.name, start.elapsed().as_secs());
+            Ok(file)
+        })?;
+        cache::place(&built, &Self::binary(program))?;
+        fs::write(Self::stamp(program), self.recipe()).context("cannot record what was built")
+    }
+
+    fn go_build(&self, program: &Program, file: &Path) -> Result<()> {
         let mut build = Command::new("go");
         build.args(["build", "-C"]).arg(&self.folder).args(FLAGS).args(["-tags", self.tags]);
-        build.args(["-ldflags", &self.linker, "-o"]).arg(&fresh).arg(&program.package);
-        // Without the machine's C library: what one program is made of serves the next.
+        build.args(["-ldflags", &self.linker, "-o"]).arg(file).arg(&program.package);
+        // Without the machine's C library: packages that several programs use are compiled once.
         build.env("CGO_ENABLED", "0");
         build.env("GOWORK", "off").env("GOFLAGS", "-mod=readonly");
         let output = build.output().context("cannot run go")?;
         if !output.status.success() {
             bail!(go::explain(&program.name, &String::from_utf8_lossy(&output.stderr)));
         }
-        // By rename, so that a running program keeps its own.
-        fs::rename(&fresh, Self::binary(program))
-            .with_context(|| format!("cannot put {} in place", program.name))?;
-        fs::write(Self::stamp(program), self.recipe()).context("cannot note what was built")
+        Ok(())
+    }
+
+    fn entry(&self, program: &Program) -> Entry {
+        Entry::of(&program.name, &self.name, &format!("{}\n{}", program.package, self.recipe()))
     }
 
     /// Everything that shapes the binaries.

@@ -1,0 +1,152 @@
+//! The per-user cache of programs that are built here and are not part of this repository: Cargo's helpers, etcd, Kubernetes.
+//! Every clone on the machine uses it, so only the first one builds them.
+//!
+//! It lies in `$QUORATE_CACHE_DIR`, else in `$XDG_CACHE_HOME/quorate`, else in `~/.cache/quorate`. Nothing in it is needed once
+//! more after it was deleted: it is built again.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use sha2::{Digest, Sha256};
+
+use crate::repo;
+
+/// A built program, identified by everything that shapes it.
+pub struct Entry {
+    /// The program's name, which is its file name too.
+    name: String,
+    /// The folder of this entry.
+    folder: PathBuf,
+}
+
+impl Entry {
+    /// The entry of the program `name` that is built by `recipe`. The label (a version) is for people who read the folder; the
+    /// recipe, the label and this machine's platform decide.
+    pub fn of(name: &str, label: &str, recipe: &str) -> Self {
+        Self::in_folder(&root(), name, label, recipe)
+    }
+
+    fn in_folder(root: &Path, name: &str, label: &str, recipe: &str) -> Self {
+        let platform = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
+        let digest = Sha256::digest(format!("{name}\n{label}\n{platform}\n{recipe}"));
+        let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let folder = root.join("programs").join(format!("{name}-{label}-{platform}-{digest}"));
+        Self { name: name.to_owned(), folder }
+    }
+
+    /// Whether the cache has the program.
+    pub fn exists(&self) -> bool {
+        self.program().is_file()
+    }
+
+    /// The program's path. If it is missing, `build` makes it in a scratch folder and returns its path there. A clone that
+    /// needs the same program at the same time waits.
+    pub fn get(&self, build: impl FnOnce(&Path) -> Result<PathBuf>) -> Result<PathBuf> {
+        let program = self.program();
+        if self.exists() {
+            return Ok(program);
+        }
+        fs::create_dir_all(&self.folder)
+            .with_context(|| format!("cannot create {}", self.folder.display()))?;
+        let lock = self.folder.join("lock");
+        let lock = File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
+        lock.lock().context("cannot lock the cache of programs")?;
+        // Another clone may have built it while this one waited for the lock.
+        if self.exists() {
+            return Ok(program);
+        }
+        let scratch = self.folder.join("build");
+        remove(&scratch)?;
+        fs::create_dir_all(&scratch).with_context(|| format!("cannot create {}", scratch.display()))?;
+        let built = build(&scratch)?;
+        // The rename is atomic: the file exists only when it is complete.
+        fs::rename(&built, &program).with_context(|| format!("cannot create {}", program.display()))?;
+        remove(&scratch)?;
+        Ok(program)
+    }
+
+    fn program(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+}
+
+/// Puts a program of the cache at `place`: as a hard link, or as a copy if the cache is on another file system. A process that
+/// runs the previous file keeps it.
+pub fn place(program: &Path, place: &Path) -> Result<()> {
+    let mut fresh = place.as_os_str().to_owned();
+    fresh.push(".new");
+    let fresh = PathBuf::from(fresh);
+    if fresh.exists() {
+        fs::remove_file(&fresh).with_context(|| format!("cannot remove {}", fresh.display()))?;
+    }
+    if fs::hard_link(program, &fresh).is_err() {
+        fs::copy(program, &fresh).with_context(|| format!("cannot copy {}", program.display()))?;
+    }
+    // A rename onto another link of the same file does nothing, and would leave the new link behind.
+    if place.exists() {
+        fs::remove_file(place).with_context(|| format!("cannot replace {}", place.display()))?;
+    }
+    fs::rename(&fresh, place).with_context(|| format!("cannot create {}", place.display()))
+}
+
+/// The cache's folder. A user without a home directory has it in the target folder.
+fn root() -> PathBuf {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    variable("QUORATE_CACHE_DIR")
+        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("quorate")))
+        .or_else(|| Some(std::env::home_dir()?.join(".cache/quorate")))
+        .unwrap_or_else(|| repo::tools().join("cache"))
+}
+
+fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("cannot remove {}", folder.display()))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(folder: &Path) -> Result<PathBuf> {
+        let file = folder.join("program");
+        fs::write(&file, "built")?;
+        Ok(file)
+    }
+
+    #[test]
+    fn a_program_is_built_once_for_each_recipe() {
+        let root = tempfile::tempdir().unwrap();
+        let entry = |recipe: &str| Entry::in_folder(root.path(), "etcd", "v3.6", recipe);
+        let program = entry("a").get(write).unwrap();
+        assert_eq!(fs::read_to_string(&program).unwrap(), "built");
+        assert_eq!(entry("a").get(|_| panic!("it is built again")).unwrap(), program);
+        assert_ne!(entry("b").get(write).unwrap(), program);
+    }
+
+    #[test]
+    fn a_build_that_fails_leaves_no_program() {
+        let root = tempfile::tempdir().unwrap();
+        let entry = Entry::in_folder(root.path(), "etcd", "v3.6", "");
+        let failed = entry.get(|folder| {
+            write(folder)?;
+            anyhow::bail!("no network")
+        });
+        assert!(failed.is_err());
+        assert!(entry.get(write).is_ok());
+    }
+
+    #[test]
+    fn a_program_replaces_the_one_at_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = write(folder.path()).unwrap();
+        let target = folder.path().join("bin");
+        fs::write(&target, "old").unwrap();
+        place(&program, &target).unwrap();
+        place(&program, &target).unwrap();
+        assert_eq!(fs::read_to_string(&target).unwrap(), "built");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+}
