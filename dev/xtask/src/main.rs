@@ -62,7 +62,7 @@ enum Task {
         #[arg(long, default_value = "1200")]
         from: String,
     },
-    /// Build programs into target/tools/bin: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, or those of Kubernetes
+    /// Build programs of others: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, those of Kubernetes, or Cargo's helpers
     Tools {
         #[arg(value_enum, default_value = "etcd")]
         set: tools::Set,

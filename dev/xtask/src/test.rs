@@ -5,7 +5,6 @@ mod docs;
 mod kube;
 mod layers;
 mod lint;
-mod programs;
 
 use std::time::{Duration, Instant};
 

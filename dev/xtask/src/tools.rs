@@ -5,6 +5,7 @@
 //! was built from, so that a second call has nothing to do. A second clone takes the binaries from the per-user cache.
 
 mod debian;
+pub mod helpers;
 mod module;
 
 use std::fs::{self, File};
@@ -25,16 +26,18 @@ pub enum Set {
     Etcd,
     /// Kubernetes with its nodes' programs, CoreDNS and Helm
     Kubernetes,
+    /// Cargo's helpers: cargo-nextest, cargo-deny and cargo-machete, as Cargo builds them
+    Cargo,
 }
 
-/// Builds what is missing or out of date, and says so.
+/// Builds what is missing or out of date, and reports it.
 pub fn run(set: Set) -> Result<()> {
     if build(set)? == 0 {
-        let what = match set {
-            Set::Etcd => "etcd 3.5, 3.6 and 3.7 are",
-            Set::Kubernetes => "Kubernetes, containerd, CoreDNS and Helm are",
-        };
-        println!("{what} in {}", repo::relative(&repo::tools_bin()).display());
+        match set {
+            Set::Etcd => println!("etcd 3.5, 3.6 and 3.7 are in {}", bin()),
+            Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
+            Set::Cargo => println!("cargo-nextest, cargo-deny and cargo-machete are in the cache"),
+        }
     }
     Ok(())
 }
@@ -51,62 +54,42 @@ pub fn build_missing() -> Result<usize> {
 
 /// As [`run`], silent when there is nothing to do. The number of programs built.
 pub fn build(set: Set) -> Result<usize> {
+    match set {
+        Set::Etcd => {
+            let modules = MINORS.into_iter().map(etcd).collect::<Result<Vec<_>>>()?;
+            build_modules("etcd", "about a minute on two cores", modules)
+        }
+        Set::Kubernetes => {
+            debian::install_missing()?;
+            let modules = vec![kubernetes()?, containerd()?, pause()?];
+            build_modules("Kubernetes", "ten minutes on two cores", modules)
+        }
+        Set::Cargo => helpers::build(),
+    }
+}
+
+fn build_modules(what: &str, duration: &str, mut modules: Vec<Module>) -> Result<usize> {
     let bin = repo::tools_bin();
     fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
-    // One of its own: who needs etcd does not wait for Kubernetes.
-    let lock = File::create(repo::tools().join(format!("lock-{}", set.name())))
+    // One lock for each set: a test that needs etcd does not wait for Kubernetes.
+    let lock = File::create(repo::tools().join(format!("lock-{}", what.to_lowercase())))
         .context("cannot create the lock file of the tools")?;
     lock.lock().context("cannot lock the tools")?;
-    if set == Set::Kubernetes {
-        debian::install_missing()?;
-    }
-    let mut missing = Vec::new();
-    for module in set.modules()? {
-        if !module.is_built() {
-            missing.push(module);
-        }
-    }
-    let uncached: Vec<_> = missing.iter().filter(|module| !module.is_cached()).map(Module::folder).collect();
+    modules.retain(|module| !module.is_built());
+    let uncached: Vec<_> = modules.iter().filter(|module| !module.is_cached()).map(Module::folder).collect();
     if !uncached.is_empty() {
         go::check(&uncached)?;
-        eprintln!(
-            "building {} from source, {}, once for all clones on this machine",
-            set.what(),
-            set.patience()
-        );
+        eprintln!("building {what} from source, {duration}, once for all clones on this machine");
     }
     let mut built = 0;
-    for module in &missing {
+    for module in &modules {
         built += module.build()?;
     }
     Ok(built)
 }
 
-impl Set {
-    fn name(self) -> String {
-        self.to_possible_value().expect("no set is skipped").get_name().to_owned()
-    }
-
-    fn what(self) -> &'static str {
-        match self {
-            Self::Etcd => "etcd",
-            Self::Kubernetes => "Kubernetes",
-        }
-    }
-
-    fn patience(self) -> &'static str {
-        match self {
-            Self::Etcd => "about a minute for all on two cores",
-            Self::Kubernetes => "ten minutes for all on two cores",
-        }
-    }
-
-    fn modules(self) -> Result<Vec<Module>> {
-        match self {
-            Self::Etcd => MINORS.into_iter().map(etcd).collect(),
-            Self::Kubernetes => Ok(vec![kubernetes()?, containerd()?, pause()?]),
-        }
-    }
+fn bin() -> String {
+    repo::relative(&repo::tools_bin()).display().to_string()
 }
 
 fn etcd(minor: &str) -> Result<Module> {
@@ -161,11 +144,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_set_has_modules_that_pin_what_is_built_of_them() {
-        for set in Set::value_variants() {
-            for module in set.modules().unwrap() {
-                module.check_pins().unwrap();
-            }
+    fn every_module_pins_the_programs_that_are_built_from_it() {
+        let modules = MINORS.into_iter().map(etcd).chain([kubernetes(), containerd(), pause()]);
+        for module in modules {
+            module.unwrap().check_pins().unwrap();
         }
     }
 }

@@ -5,8 +5,9 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use super::{State, Verdict, programs};
-use crate::{cargo, children, repo, tools};
+use super::{State, Verdict};
+use crate::tools::{self, helpers};
+use crate::{cargo, children, repo};
 
 /// The etcd versions of `tools/` that the whole suite runs on, the one of most clusters first, and the one whose
 /// clusters are only founded, scaled and deleted.
@@ -71,7 +72,7 @@ pub fn nextest(
     count: &mut Count,
     until: Instant,
 ) -> Result<Vec<String>> {
-    let mut nextest = programs::nextest()?;
+    let mut nextest = helpers::nextest()?;
     nextest.args(["run", "--workspace", "--exclude", "bench", "--profile", profile]);
     nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
     nextest.envs(variables.iter().map(|(name, value)| (name, value)));

@@ -6,7 +6,8 @@ mod words;
 
 use anyhow::{Result, ensure};
 
-use super::{Check, Verdict, checks, programs};
+use super::{Check, Verdict, checks};
+use crate::tools::helpers;
 use crate::{cargo, children};
 
 /// Runs every check.
@@ -32,7 +33,7 @@ fn clippy() -> Result<Vec<String>> {
 
 /// Advisories come and go without a change of ours, so they are no part of this: `cargo deny check advisories`.
 fn deny() -> Result<Vec<String>> {
-    let status = programs::deny()?
+    let status = helpers::deny()?
         .args(["--workspace", "--all-features", "--locked", "--log-level", "error"])
         .args(["check", "--hide-inclusion-graph", "bans", "licenses", "sources"])
         .status()?;

@@ -27,11 +27,29 @@ const NEXTEST: Program = Program {
 /// Judges dependencies: licences, sources, bans.
 const DENY: Program = Program { name: "cargo-deny", version: "0.20.2", features: &[] };
 
+/// Finds unused dependencies.
+const MACHETE: Program = Program { name: "cargo-machete", version: "0.9.2", features: &[] };
+
+/// Builds those that the cache does not have. Their number.
+pub fn build() -> Result<usize> {
+    let missing: Vec<&Program> =
+        [&NEXTEST, &DENY, &MACHETE].into_iter().filter(|one| !one.entry().exists()).collect();
+    for program in &missing {
+        program.installed()?;
+    }
+    Ok(missing.len())
+}
+
 /// `cargo nextest`, ready for its arguments.
 pub fn nextest() -> Result<Command> {
     let mut command = cargo::outside(Command::new(NEXTEST.installed()?));
     command.arg("nextest");
     Ok(command)
+}
+
+/// `cargo machete`, ready for its arguments.
+pub fn machete() -> Result<Command> {
+    Ok(cargo::outside(Command::new(MACHETE.installed()?)))
 }
 
 /// `cargo deny`, ready for its arguments.
@@ -40,9 +58,13 @@ pub fn deny() -> Result<Command> {
 }
 
 impl Program {
+    fn entry(&self) -> Entry {
+        Entry::of(self.name, self.version, &self.features.join(" "))
+    }
+
     fn installed(&self) -> Result<PathBuf> {
         let Self { name, version, features } = *self;
-        Entry::of(name, version, &features.join(" ")).get(|scratch| {
+        self.entry().get(|scratch| {
             let start = Instant::now();
             eprintln!("building {name} {version}, a few minutes, once for all clones on this machine");
             let mut install = cargo::command();
