@@ -27,7 +27,7 @@ pub struct Campaign {
 
 /// How much goes wrong.
 #[derive(Clone, Copy, Debug)]
-pub struct Weather {
+pub struct FuzzConfig {
     /// Once in so many steps something departs from what is due.
     pub every: u32,
     /// How many faults at most.
@@ -35,27 +35,27 @@ pub struct Weather {
     /// How many edits at most.
     pub edits: u32,
     /// The planner, too, goes wrong.
-    pub reckless: bool,
+    pub rogue_planner: bool,
 }
 
-impl Default for Weather {
+impl Default for FuzzConfig {
     fn default() -> Self {
-        Self { every: 6, faults: 8, edits: 4, reckless: false }
+        Self { every: 6, faults: 8, edits: 4, rogue_planner: false }
     }
 }
 
 impl Campaign {
     /// Runs the history of a seed.
-    pub fn run(&mut self, seed: u64, weather: Weather) -> Result<(), Box<Broken>> {
+    pub fn run(&mut self, seed: u64, config: FuzzConfig) -> Result<(), Box<Broken>> {
         let mut dice = Dice::of(seed);
         let mut history = History { spec: edits::first(&mut dice), ..History::default() };
         let mut world = history.start();
-        world.reckless = weather.reckless;
-        let (mut faults, mut edited) = (dice.below(weather.faults + 1), dice.below(weather.edits + 1));
+        world.rogue_planner = config.rogue_planner;
+        let (mut faults, mut edited) = (dice.below(config.faults + 1), dice.below(config.edits + 1));
         let mut depth = 0;
         self.histories += 1;
         loop {
-            while (faults > 0 || edited > 0) && dice.below(weather.every) == 0 {
+            while (faults > 0 || edited > 0) && dice.below(config.every) == 0 {
                 let what = if dice.below(faults + edited) < edited {
                     edited -= 1;
                     edits::next(&mut dice, &world).map_or(What::Delete, What::Edit)

@@ -2,7 +2,7 @@
 //!
 //! - `objects`: Kubernetes' objects as the operator sees them; `wire`: requests and what becomes of them
 //! - `operator`: the operator, a step at a time; `rival`: the one that led before; `kubelet`: the nodes
-//! - [`faults`]: what may go wrong; [`whim`]: what a planner gone wrong would propose
+//! - [`faults`]: what may go wrong; [`rogue`]: what a planner gone wrong would propose
 //! - this file: the fair schedule, which lets everything happen that is due and nothing else
 
 pub mod faults;
@@ -10,7 +10,7 @@ pub mod kubelet;
 mod objects;
 mod operator;
 mod rival;
-pub mod whim;
+pub mod rogue;
 pub mod wire;
 
 use std::cell::RefCell;
@@ -40,7 +40,7 @@ pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
 use operator::{At, Operator};
 use rival::{Rival, Turn};
-use wire::{Call, Fate, Outcome};
+use wire::{Call, Outcome, RequestOutcome};
 
 /// How far the clock is put forward when all is at rest and the goal is not reached: past etcd's health interval, and past
 /// the planner's deadlines for learners.
@@ -80,10 +80,10 @@ pub struct World {
     /// What goes wrong at the moment.
     pub faults: Standing,
     /// The planner, too, may go wrong.
-    pub reckless: bool,
+    pub rogue_planner: bool,
     /// What becomes of the operator's next request.
-    pub fate: Fate,
-    /// Protocol steps whose request met which fate.
+    pub request_outcome: RequestOutcome,
+    /// Protocol steps whose request met which outcome.
     pub covered: BTreeSet<(Step, &'static str)>,
     clock: Arc<AtomicI64>,
     pods: BTreeMap<String, Running>,
@@ -115,8 +115,8 @@ impl World {
             etcd: Etcd::default(),
             oracle: Oracle::default(),
             faults: Standing::default(),
-            reckless: false,
-            fate: Fate::Done,
+            rogue_planner: false,
+            request_outcome: RequestOutcome::Done,
             covered: BTreeSet::new(),
             clock,
             pods: BTreeMap::new(),
@@ -175,8 +175,8 @@ impl World {
             etcd: self.etcd.clone(),
             oracle: self.oracle.clone(),
             faults: self.faults.clone(),
-            reckless: self.reckless,
-            fate: self.fate,
+            rogue_planner: self.rogue_planner,
+            request_outcome: self.request_outcome,
             covered: self.covered.clone(),
             clock,
             pods: self.pods.clone(),
@@ -226,7 +226,7 @@ impl World {
     /// The next thing that is due, in words; `None` once everything is at rest.
     pub fn go(&mut self) -> Option<String> {
         if let Some(told) = self.rival_operates() {
-            self.fate = Fate::Done;
+            self.request_outcome = RequestOutcome::Done;
             self.moved();
             self.look_for_harm();
             return Some(told);
@@ -247,10 +247,10 @@ impl World {
             self.began_on = self.sight();
             self.operator.troubled = self.operator.stale.is_some();
         }
-        self.operator.troubled |= self.fate != Fate::Done;
+        self.operator.troubled |= self.request_outcome != RequestOutcome::Done;
         let told = self.operate();
         // Where the step sent nothing there was nothing to go wrong.
-        self.fate = Fate::Done;
+        self.request_outcome = RequestOutcome::Done;
         let vain = self.sight() == self.began_on && !self.operator.troubled;
         if matches!(self.operator.at, At::Between) && vain {
             self.operator.rested_on = Some(self.began_on);
@@ -329,7 +329,7 @@ impl World {
             }
         }
         self.etcd.fingerprint(self.now, &mut hasher);
-        (&self.pods, &self.stamps, &self.faults, self.fate, self.waited).hash(&mut hasher);
+        (&self.pods, &self.stamps, &self.faults, self.request_outcome, self.waited).hash(&mut hasher);
         for call in &self.late {
             call.words().hash(&mut hasher);
         }
@@ -342,7 +342,7 @@ impl World {
         if let Some((kind, version)) = self.operator.stale {
             (kind, self.store.version() - version).hash(&mut hasher);
         }
-        (&self.operator.whims, self.operator.old_list).hash(&mut hasher);
+        (&self.operator.rogue, self.operator.old_list).hash(&mut hasher);
         self.oracle.fingerprint(&mut hasher);
         hasher.finish()
     }

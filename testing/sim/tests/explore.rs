@@ -7,7 +7,7 @@ use quorate_model::Step;
 use quorate_sim::explore::{Explored, Scope, explore};
 use quorate_sim::history::{History, plain};
 use quorate_sim::world::faults::Fault;
-use quorate_sim::world::wire::Fate;
+use quorate_sim::world::wire::RequestOutcome;
 
 // Worlds are copied all the time: a fifth faster than with the C library's.
 #[global_allocator]
@@ -39,7 +39,7 @@ fn of_the_operator(fault: &Fault) -> bool {
         Fault::Crash
             | Fault::TwoLead
             | Fault::Paused
-            | Fault::Fate(_)
+            | Fault::Request(_)
             | Fault::Stale(..)
             | Fault::TimeTravel(..)
             | Fault::OldList
@@ -51,7 +51,7 @@ fn of_the_operator(fault: &Fault) -> bool {
 fn harmless(fault: &Fault) -> bool {
     match fault {
         Fault::Crash | Fault::TwoLead | Fault::OldList => true,
-        Fault::Fate(fate) => *fate != Fate::Late,
+        Fault::Request(outcome) => *outcome != RequestOutcome::Late,
         Fault::Stale(kind, _) => kind != "PersistentVolumeClaim",
         _ => false,
     }
@@ -91,7 +91,12 @@ fn bootstrap_of_three_with_a_fault_and_an_edit() {
 #[test]
 fn bootstrap_of_three_with_an_edit_and_two_crashes_lost_or_late_replies_or_old_views() {
     let strikes = |fault: &Fault| {
-        matches!(fault, Fault::Crash | Fault::Fate(Fate::ReplyLost | Fate::Late) | Fault::Stale(..))
+        matches!(
+            fault,
+            Fault::Crash
+                | Fault::Request(RequestOutcome::ReplyLost | RequestOutcome::Late)
+                | Fault::Stale(..)
+        )
     };
     let edits = vec![plain(1)];
     explored(&Scope { edits, strikes, ..scope("bootstrap 3, edited to 1, the operator's own", &[3]) });
@@ -137,8 +142,8 @@ fn what_the_operator_suffers_changes_nothing_about_the_end_and_makes_and_deletes
 }
 
 #[test]
-fn every_step_of_growing_shrinking_and_sleeping_meets_every_fate() {
-    let fates = ["done", "reply lost", "lost", "late", "twice", "raced"];
+fn every_step_of_growing_shrinking_and_sleeping_meets_every_request_outcome() {
+    let outcomes = ["done", "reply lost", "lost", "late", "twice", "raced"];
     let mut covered = BTreeSet::new();
     for sizes in [&[3][..], &[1, 2], &[3, 2], &[3, 0], &[3, 0, 3]] {
         let one = Scope { faults: 1, strikes: of_the_operator, ..scope("each step", sizes) };
@@ -170,9 +175,12 @@ fn every_step_of_growing_shrinking_and_sleeping_meets_every_fate() {
         Step::T1,
     ];
     for step in steps {
-        for fate in fates {
-            let of_etcd = matches!(step, Step::G3 | Step::G6 | Step::S3) && fate == "raced";
-            assert!(of_etcd || covered.contains(&(step, fate)), "{step} never met {fate:?}: {covered:?}");
+        for outcome in outcomes {
+            let of_etcd = matches!(step, Step::G3 | Step::G6 | Step::S3) && outcome == "raced";
+            assert!(
+                of_etcd || covered.contains(&(step, outcome)),
+                "{step} never met {outcome:?}: {covered:?}"
+            );
         }
     }
 }

@@ -67,7 +67,7 @@ fn h01_a_founder_that_is_not_marked_yet_goes_to_sleep_while_others_still_know_it
 
 #[test]
 fn h01_what_an_old_leader_makes_to_found_a_cluster_that_sleeps_by_now_never_runs() {
-    let late = |paused: bool| if paused { json!("paused") } else { json!({ "fate": "Late" }) };
+    let late = |paused: bool| if paused { json!("paused") } else { json!({ "request": "late" }) };
     for (size, times) in [(1, 4..8), (3, 6..14)] {
         let times = times.flat_map(|after| (30..50).map(move |wiped| (after, wiped)));
         let times = times.flat_map(|(after, wiped)| [true, false].map(|paused| (paused, after, wiped)));
@@ -92,7 +92,7 @@ fn h45_the_late_pod_of_a_founding_that_was_called_off_is_cleared_away() {
             "departures": [
                 { "after": after, "what": { "edit": plain(0) } },
                 { "after": after, "what": { "fault": { "lose-volume": "demo-1" } } },
-                { "after": after, "what": { "fault": { "fate": "Late" } } },
+                { "after": after, "what": { "fault": { "request": "late" } } },
             ],
         })
     }));
@@ -103,7 +103,7 @@ fn h45_a_volume_that_a_late_call_makes_for_a_member_given_up_is_cleared_away() {
     ends_well(&json!({
         "spec": plain(1),
         "departures": [
-            { "after": 3, "what": { "fault": { "fate": "Late" } } },
+            { "after": 3, "what": { "fault": { "request": "late" } } },
             { "after": 6, "what": { "edit": { "size": 2 } } },
         ],
     }));
@@ -115,7 +115,7 @@ fn h14_one_plan_never_takes_two_healthy_voters_away() {
         json!({
             "spec": plain(3),
             "departures": [
-                { "after": after, "what": { "fault": { "whim": { "remove": "demo-0" } } } },
+                { "after": after, "what": { "fault": { "rogue": { "remove": "demo-0" } } } },
                 { "after": after, "what": { "edit": { "podTemplate": { "metadata": { "labels": { "a": "b" } } } } } },
             ],
         })
@@ -168,7 +168,7 @@ fn h01_no_client_meets_the_late_pod_of_an_attempt_given_up_and_it_is_cleared_awa
         json!({
             "spec": memory(1),
             "departures": [
-                { "after": after, "what": { "fault": { "fate": "Late" } } },
+                { "after": after, "what": { "fault": { "request": "late" } } },
                 { "after": after + 1, "what": { "edit": label } },
             ],
         })
@@ -191,9 +191,9 @@ fn h01_membership_waits_until_the_loss_of_every_voter_would_be_noticed() {
             "spec": memory(4),
             "departures": [
                 { "after": 3, "what": { "edit": { "size": 3 } } },
-                { "after": 5, "what": { "fault": { "fate": "Late" } } },
+                { "after": 5, "what": { "fault": { "request": "late" } } },
                 { "after": 9 + later, "what": { "fault": { "cut": "demo-6" } } },
-                { "after": 10 + later, "what": { "fault": { "fate": "Lost" } } },
+                { "after": 10 + later, "what": { "fault": { "request": "lost" } } },
                 { "after": 13 + later, "what": { "fault": { "wipe": "demo-4" } } },
             ],
         })
@@ -224,7 +224,7 @@ fn h17_a_pod_in_memory_that_a_late_call_makes_again_is_replaced_and_not_waited_f
                 { "after": 26 + later, "what": { "edit": { "size": 4 } } },
                 { "after": 36 + later, "what": { "edit": { "image": "revision" } } },
                 { "after": 37 + later, "what": { "fault": { "wipe": "demo-3" } } },
-                { "after": 47 + later, "what": { "fault": { "fate": "Late" } } },
+                { "after": 47 + later, "what": { "fault": { "request": "late" } } },
                 { "after": 59 + later, "what": { "fault": { "alarm": "demo-0" } } },
                 { "after": 63 + later, "what": { "fault": { "kill-pod": "demo-4" } } },
             ],
@@ -282,7 +282,7 @@ fn h36_a_version_that_ran_before_the_wish_for_it_was_taken_back_is_not_gone_back
             "departures": [
                 { "after": 4, "what": { "edit": { "size": 2 } } },
                 { "after": 51 + later, "what": { "edit": { "version": "3.6.5" } } },
-                { "after": 52 + later, "what": { "fault": { "fate": "Raced" } } },
+                { "after": 52 + later, "what": { "fault": { "request": "raced" } } },
                 { "after": 57 + later, "what": { "edit": { "version": "3.5.35" } } },
                 { "after": 58 + later, "what": { "fault": { "slow": "demo-2" } } },
             ],

@@ -2,14 +2,14 @@
 //! must never happen does happen; with all of them in place it does not.
 
 use quorate_planner::safety::mutants::{CHECKS, RULES, without};
-use quorate_sim::campaign::{Campaign, Weather};
+use quorate_sim::campaign::{Campaign, FuzzConfig};
 use quorate_sim::history::{Broken, Departure, History, What};
 use quorate_sim::oracle::Property;
 use quorate_sim::world::faults::Fault;
-use quorate_sim::world::whim::Whim;
-use quorate_sim::world::wire::Fate;
+use quorate_sim::world::rogue::RogueEffect;
+use quorate_sim::world::wire::RequestOutcome;
 
-const RECKLESS: Weather = Weather { every: 4, faults: 12, edits: 2, reckless: true };
+const ROGUE: FuzzConfig = FuzzConfig { every: 4, faults: 12, edits: 2, rogue_planner: true };
 
 /// Histories in which all checks stand: they come to no harm, so what breaks one of them is the lack of a check.
 const HISTORIES: u64 = 400;
@@ -45,11 +45,11 @@ struct Staged {
 fn whatever_a_planner_gone_wrong_proposes_safety_keeps_quorum_and_data() {
     let mut campaign = Campaign::default();
     for seed in 0..HISTORIES {
-        if let Err(broken) = campaign.run(seed, RECKLESS) {
+        if let Err(broken) = campaign.run(seed, ROGUE) {
             panic!("seed {seed}: {}", broken.told());
         }
     }
-    println!("reckless {}", campaign.figures());
+    println!("rogue planner: {}", campaign.figures());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn no_check_and_no_rule_is_left_out() {
 
 fn staged() -> Vec<Staged> {
     let fault = What::Fault;
-    let whim = |whim: Whim| What::Fault(Fault::Whim(whim));
+    let rogue = |rogue: RogueEffect| What::Fault(Fault::Rogue(rogue));
     let one = || "demo-1".to_owned();
     let at = |check, violates, sizes, first, then| Staged { check, violates, sizes, first, then };
     vec![
@@ -102,27 +102,43 @@ fn staged() -> Vec<Staged> {
             Property::NoNewAfterLatch,
             &[3, 3],
             None,
-            vec![fault(Fault::KillPod(one())), whim(Whim::StartNew(one()))],
+            vec![fault(Fault::KillPod(one())), rogue(RogueEffect::StartNew(one()))],
         ),
         // R3: a member is started while the cluster sleeps.
-        at("NotRecorded", Property::IntentBeforeEffect, &[3, 0], None, vec![whim(Whim::Resume(one()))]),
+        at(
+            "NotRecorded",
+            Property::IntentBeforeEffect,
+            &[3, 0],
+            None,
+            vec![rogue(RogueEffect::Resume(one()))],
+        ),
         // R2: a lost volume is made again, and the member started on it.
         at(
             "NotItsVolume",
             Property::NamesAreUsedOnce,
             &[3, 3],
             None,
-            vec![fault(Fault::LoseVolume(one())), whim(Whim::MakeVolume(one())), whim(Whim::Resume(one()))],
+            vec![
+                fault(Fault::LoseVolume(one())),
+                rogue(RogueEffect::MakeVolume(one())),
+                rogue(RogueEffect::Resume(one())),
+            ],
         ),
         // R9: membership changes on a list of long ago.
-        at("NoFreshList", Property::ListsAreFresh, &[3], None, vec![fault(Fault::OldList), whim(Whim::Add)]),
+        at(
+            "NoFreshList",
+            Property::ListsAreFresh,
+            &[3],
+            None,
+            vec![fault(Fault::OldList), rogue(RogueEffect::Add)],
+        ),
         // R10: the volume of a member whose Pod is gone is deleted while etcd counts it.
         at(
             "StillListed",
             Property::DataOutliveMembers,
             &[3, 3],
             None,
-            vec![fault(Fault::KillPod(one())), whim(Whim::DeleteVolume(one()))],
+            vec![fault(Fault::KillPod(one())), rogue(RogueEffect::DeleteVolume(one()))],
         ),
         // R10: the volume of a removed member is deleted under its Pod.
         at(
@@ -130,7 +146,7 @@ fn staged() -> Vec<Staged> {
             Property::DataOutliveMembers,
             &[3, 2],
             None,
-            vec![whim(Whim::DeleteVolume("demo-2".to_owned()))],
+            vec![rogue(RogueEffect::DeleteVolume("demo-2".to_owned()))],
         ),
         // R10: a cluster is deleted that is to leave its data behind.
         at(
@@ -138,22 +154,22 @@ fn staged() -> Vec<Staged> {
             Property::DataOutliveMembers,
             &[1, 1],
             Some(What::Delete),
-            vec![whim(Whim::DeleteKept("demo-0".to_owned()))],
+            vec![rogue(RogueEffect::DeleteKept("demo-0".to_owned()))],
         ),
         // R11: membership changes in a cluster that is being deleted.
-        at("NoQuorum", Property::QuorumStays, &[3, 3], Some(What::Delete), vec![whim(Whim::Add)]),
+        at("NoQuorum", Property::QuorumStays, &[3, 3], Some(What::Delete), vec![rogue(RogueEffect::Add)]),
         // R12: one member answers for another cluster, and something is done.
         at(
             "SplitBrain",
             Property::SplitBrainStopsAll,
             &[3, 3],
             None,
-            vec![fault(Fault::Swap(one())), whim(Whim::DeletePod(one()))],
+            vec![fault(Fault::Swap(one())), rogue(RogueEffect::DeletePod(one()))],
         ),
         // R4: what runs is taken for what is desired.
         at("R4", Property::GoalIsReached, &[3, 4], None, Vec::new()),
         // R8: a status whose write was lost is taken for written.
-        at("R8", Property::IntentBeforeEffect, &[1], None, vec![fault(Fault::Fate(Fate::Lost))]),
+        at("R8", Property::IntentBeforeEffect, &[1], None, vec![fault(Fault::Request(RequestOutcome::Lost))]),
     ]
 }
 
@@ -166,5 +182,5 @@ impl Staged {
 }
 
 fn broken(seed: u64) -> Option<Box<Broken>> {
-    Campaign::default().run(seed, RECKLESS).err()
+    Campaign::default().run(seed, ROGUE).err()
 }

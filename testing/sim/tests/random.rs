@@ -2,7 +2,7 @@
 
 use std::thread;
 
-use quorate_sim::campaign::{Campaign, Weather};
+use quorate_sim::campaign::{Campaign, FuzzConfig};
 
 // Worlds are copied all the time: a fifth faster than with the C library's.
 #[global_allocator]
@@ -69,7 +69,7 @@ fn run(from: u64, step: u64, to: u64) -> Campaign {
     let mut campaign = Campaign::default();
     let mut broken = 0;
     for seed in (from..to).step_by(usize::try_from(step).expect("few lanes")) {
-        if let Err(bad) = campaign.run(seed, Weather::default()) {
+        if let Err(bad) = campaign.run(seed, FuzzConfig::default()) {
             println!("seed {seed}: {}\n", bad.told());
             broken += 1;
             assert!(broken < TOLD, "{TOLD} histories are broken up to seed {seed}");

@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use quorate_sim::campaign::{Campaign, Weather};
+use quorate_sim::campaign::{Campaign, FuzzConfig};
 use quorate_sim::history::History;
 
 // Worlds are copied all the time: a fifth faster than with the C library's.
@@ -58,7 +58,7 @@ fn soak(hours: &str, from: &str) -> ExitCode {
         if begun.elapsed() >= length {
             break;
         }
-        if let Err(bad) = campaign.run(seed, Weather::default()) {
+        if let Err(bad) = campaign.run(seed, FuzzConfig::default()) {
             broken += 1;
             println!("\nseed {seed}: {}", bad.told());
         }

@@ -17,8 +17,8 @@ use super::kubelet::delete;
 use super::objects::{KINDS, key, resource};
 use super::operator::{At, Operator};
 use super::rival::Turn;
-use super::whim::Whim;
-use super::wire::Fate;
+use super::rogue::RogueEffect;
+use super::wire::RequestOutcome;
 use crate::etcd::State;
 
 /// A deviation from the fair schedule.
@@ -28,7 +28,7 @@ pub enum Fault {
     /// F1, F2: the operator dies where it is, and starts anew.
     Crash,
     /// F3 to F6, F11, F12: of the operator's next request.
-    Fate(Fate),
+    Request(RequestOutcome),
     /// F7, F9: the operator's next pass sees the objects of one kind as they were so many changes ago.
     Stale(String, u32),
     /// F8: the operator starts anew, on a list that is older than what it had seen.
@@ -70,7 +70,7 @@ pub enum Fault {
     /// F19: the member list that the operator gets is one of long ago.
     OldList,
     /// The planner itself goes wrong: it proposes this in its next plan. What safety lets pass is done.
-    Whim(Whim),
+    Rogue(RogueEffect),
 }
 
 /// Another patch than an image is called after.
@@ -125,10 +125,17 @@ impl World {
                     | Effect::RemoveMember { .. }
                     | Effect::MoveLeadership { .. }
             );
-            let fates = Fate::ALL.into_iter().filter(|fate| *fate != Fate::Done);
-            faults.extend(fates.filter(|fate| !(raced && *fate == Fate::Raced)).map(Fault::Fate));
+            let outcomes = RequestOutcome::ALL.into_iter().filter(|outcome| *outcome != RequestOutcome::Done);
+            faults.extend(
+                outcomes.filter(|outcome| !(raced && *outcome == RequestOutcome::Raced)).map(Fault::Request),
+            );
         } else {
-            faults.extend(Fate::ALL.into_iter().filter(|fate| *fate != Fate::Done).map(Fault::Fate));
+            faults.extend(
+                RequestOutcome::ALL
+                    .into_iter()
+                    .filter(|outcome| *outcome != RequestOutcome::Done)
+                    .map(Fault::Request),
+            );
             for kind in [Kind::Pod, Kind::Volume, Kind::Cluster, Kind::Service] {
                 faults.push(Fault::Stale(kind.as_str().to_owned(), 1));
                 // The operator lists by consensus when it starts, so this is more than can happen. A volume that it does not
@@ -170,9 +177,9 @@ impl World {
             faults.extend(gone);
         }
         faults.extend([Fault::LoseStatus, Fault::OldList, Fault::Expired]);
-        if self.reckless {
+        if self.rogue_planner {
             faults.extend(self.names(Kind::Pod).into_iter().map(Fault::Swap));
-            faults.extend(self.whims().into_iter().map(Fault::Whim));
+            faults.extend(self.rogue_effects().into_iter().map(Fault::Rogue));
         }
         faults
     }
@@ -196,9 +203,9 @@ impl World {
                 self.operator.rested_on = None;
                 had
             }
-            Fault::Whim(whim) => {
+            Fault::Rogue(rogue) => {
                 self.operator.rested_on = None;
-                self.operator.whims.push(whim.clone());
+                self.operator.rogue.push(rogue.clone());
                 true
             }
             Fault::Crash => {
@@ -206,9 +213,9 @@ impl World {
                 self.operator = Operator::default();
                 within
             }
-            Fault::Fate(fate) => {
-                let free = self.fate == Fate::Done;
-                self.fate = *fate;
+            Fault::Request(outcome) => {
+                let free = self.request_outcome == RequestOutcome::Done;
+                self.request_outcome = *outcome;
                 free
             }
             Fault::Stale(kind, back) => {
@@ -291,7 +298,7 @@ impl World {
                 self.faults.forgotten
             }
             Fault::Crash
-            | Fault::Fate(_)
+            | Fault::Request(_)
             | Fault::Stale(..)
             | Fault::TimeTravel(..)
             | Fault::KillProcess(_)
@@ -307,7 +314,7 @@ impl World {
             | Fault::Touch(..)
             | Fault::Remove(..)
             | Fault::OldList
-            | Fault::Whim(_) => false,
+            | Fault::Rogue(_) => false,
         }
     }
 

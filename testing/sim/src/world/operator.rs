@@ -21,8 +21,8 @@ use serde_json::Value;
 use super::World;
 use super::objects::{Objects, Overlay, Own};
 use super::rival::Leads;
-use super::whim::Whim;
-use super::wire::{Call, Fate, Outcome};
+use super::rogue::RogueEffect;
+use super::wire::{Call, Outcome, RequestOutcome};
 use crate::etcd::Failed;
 use crate::oracle::Truth;
 
@@ -37,10 +37,10 @@ pub struct Operator {
     pub conflicts: BTreeSet<String>,
     /// Its view is an earlier one in the next pass, of one kind.
     pub stale: Option<(Kind, u64)>,
-    /// Its view was old, or a request of this pass met another fate than it should: it looks again in any case.
+    /// Its view was old, or a request of this pass met another outcome than Done: it looks again in any case.
     pub troubled: bool,
     /// What its planner proposes in the next plan, right or wrong.
-    pub whims: Vec<Whim>,
+    pub rogue: Vec<RogueEffect>,
     /// The member list that it got last.
     pub last_list: Option<List>,
     /// It is served that list once more, however old it is.
@@ -127,8 +127,8 @@ impl World {
             None => {}
         }
         let mut plan = plan(&seen, self.now);
-        for whim in std::mem::take(&mut self.operator.whims) {
-            whim.join(&seen, &mut plan, self.now);
+        for rogue in std::mem::take(&mut self.operator.rogue) {
+            rogue.join(&seen, &mut plan, self.now);
             self.operator.troubled = true;
         }
         let plan = plan;
@@ -166,7 +166,7 @@ impl World {
         recorded_steps: &[Step],
     ) -> Option<Arc<EtcdCluster>> {
         let Some(write) = write else { return Some(cluster.clone()) };
-        self.covered.extend(recorded_steps.iter().map(|step| (*step, self.fate.as_str())));
+        self.covered.extend(recorded_steps.iter().map(|step| (*step, self.request_outcome.as_str())));
         match self.send(Call::Kube(write)) {
             Outcome::Done(Some(object)) => {
                 self.note(Kind::Cluster, Own::Stands(object.clone()), name(&object).to_owned());
@@ -183,7 +183,7 @@ impl World {
 
     fn next_effect(&mut self, mut pass: Box<Pass>) -> String {
         let effect = pass.plan.effects[pass.next].clone();
-        self.covered.insert((effect.step(), self.fate.as_str()));
+        self.covered.insert((effect.step(), self.request_outcome.as_str()));
         self.oracle.effect(&pass.snapshot, &pass.plan, &effect, &pass.truth);
         match self.operator.leads {
             Leads::Now => self.judge_intent(&pass.plan, &effect),
@@ -320,7 +320,7 @@ impl World {
             let pair = Pair { cert: "certificate", key: "key" };
             let write = certificate::secret(cluster, &seen.cluster, kind, "authority", pair);
             all &= self.write(write, seen);
-            if std::mem::replace(&mut self.fate, Fate::Done) != Fate::Done {
+            if std::mem::replace(&mut self.request_outcome, RequestOutcome::Done) != RequestOutcome::Done {
                 return false;
             }
         }

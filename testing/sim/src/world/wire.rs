@@ -1,4 +1,4 @@
-//! What lies between the operator and the rest: every write and call passes here once, and meets its fate.
+//! What lies between the operator and the rest: every write and call passes here once, and meets its outcome.
 
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ pub enum Call {
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
-pub enum Fate {
+#[serde(rename_all = "kebab-case")]
+pub enum RequestOutcome {
     /// It arrives, and so does the reply.
     #[default]
     Done,
@@ -86,8 +87,8 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Fate {
-    /// Every fate.
+impl RequestOutcome {
+    /// Every outcome.
     pub const ALL: [Self; 6] =
         [Self::Done, Self::ReplyLost, Self::Lost, Self::Late, Self::Twice, Self::Raced];
 
@@ -105,24 +106,24 @@ impl Fate {
 }
 
 impl World {
-    /// Sends a request; its fate is used up.
+    /// Sends a request; its outcome is used up.
     pub(super) fn send(&mut self, call: Call) -> Outcome {
-        match std::mem::take(&mut self.fate) {
-            Fate::Done => self.deliver(&call),
-            Fate::ReplyLost => {
+        match std::mem::take(&mut self.request_outcome) {
+            RequestOutcome::Done => self.deliver(&call),
+            RequestOutcome::ReplyLost => {
                 self.deliver(&call);
                 Outcome::Unknown
             }
-            Fate::Lost => Outcome::Unknown,
-            Fate::Late => {
+            RequestOutcome::Lost => Outcome::Unknown,
+            RequestOutcome::Late => {
                 self.late.push(call);
                 Outcome::Unknown
             }
-            Fate::Twice => {
+            RequestOutcome::Twice => {
                 self.deliver(&call);
                 self.deliver(&call)
             }
-            Fate::Raced => {
+            RequestOutcome::Raced => {
                 self.race(&call);
                 self.deliver(&call)
             }

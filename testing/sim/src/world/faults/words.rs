@@ -9,7 +9,7 @@ impl Fault {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Crash => "crash",
-            Self::Fate(fate) => fate.as_str(),
+            Self::Request(outcome) => outcome.as_str(),
             Self::Stale(..) => "stale view",
             Self::TimeTravel(..) => "time travel",
             Self::TwoLead => "two lead",
@@ -30,7 +30,7 @@ impl Fault {
             Self::LoseStatus => "lose status",
             Self::Swap(_) => "swap data",
             Self::OldList => "old list",
-            Self::Whim(whim) => whim.kind(),
+            Self::Rogue(rogue) => rogue.kind(),
         }
     }
 }
@@ -39,7 +39,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Crash => f.write_str("the operator dies and starts anew"),
-            Self::Fate(fate) => write!(f, "the next request: {}", fate.as_str()),
+            Self::Request(outcome) => write!(f, "the next request: {}", outcome.as_str()),
             Self::Stale(kind, back) => {
                 write!(f, "the operator sees every {kind} as it was {back} changes ago")
             }
@@ -69,7 +69,7 @@ impl fmt::Display for Fault {
             Self::LoseStatus => f.write_str("the status of the cluster is gone"),
             Self::Swap(member) => write!(f, "the data of {member} are exchanged for another cluster's"),
             Self::OldList => f.write_str("the operator is served a member list of long ago"),
-            Self::Whim(whim) => write!(f, "the planner proposes to {whim}"),
+            Self::Rogue(rogue) => write!(f, "the planner proposes to {rogue}"),
         }
     }
 }

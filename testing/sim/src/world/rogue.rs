@@ -15,7 +15,7 @@ use super::World;
 /// A proposal out of nowhere.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Whim {
+pub enum RogueEffect {
     /// Delete a Pod.
     DeletePod(String),
     /// Delete a Pod of that name with another uid.
@@ -44,45 +44,45 @@ pub enum Whim {
 
 impl World {
     /// Everything that could be proposed now.
-    pub(super) fn whims(&self) -> Vec<Whim> {
-        let mut whims = vec![Whim::Add];
+    pub(super) fn rogue_effects(&self) -> Vec<RogueEffect> {
+        let mut rogue = vec![RogueEffect::Add];
         for member in self.record().members.keys() {
             let member = member.as_str().to_owned();
-            whims.extend([
-                Whim::DeletePod(member.clone()),
-                Whim::DeleteUnseen(member.clone()),
-                Whim::DeleteVolume(member.clone()),
-                Whim::DeleteKept(member.clone()),
-                Whim::StartNew(member.clone()),
-                Whim::Resume(member.clone()),
-                Whim::Release(member.clone()),
-                Whim::MakeVolume(member.clone()),
-                Whim::Promote(member.clone()),
-                Whim::Remove(member.clone()),
-                Whim::RemoveAnother(member),
+            rogue.extend([
+                RogueEffect::DeletePod(member.clone()),
+                RogueEffect::DeleteUnseen(member.clone()),
+                RogueEffect::DeleteVolume(member.clone()),
+                RogueEffect::DeleteKept(member.clone()),
+                RogueEffect::StartNew(member.clone()),
+                RogueEffect::Resume(member.clone()),
+                RogueEffect::Release(member.clone()),
+                RogueEffect::MakeVolume(member.clone()),
+                RogueEffect::Promote(member.clone()),
+                RogueEffect::Remove(member.clone()),
+                RogueEffect::RemoveAnother(member),
             ]);
         }
         debug_assert!(self.names(Kind::Cluster).len() <= 1);
-        whims
+        rogue
     }
 }
 
-impl Whim {
+impl RogueEffect {
     /// Its kind, for counting.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::DeletePod(_) => "whim: delete Pod",
-            Self::DeleteUnseen(_) => "whim: delete another Pod",
-            Self::DeleteVolume(_) => "whim: delete volume",
-            Self::DeleteKept(_) => "whim: delete kept volume",
-            Self::StartNew(_) => "whim: start as new",
-            Self::Resume(_) => "whim: resume",
-            Self::Release(_) => "whim: release",
-            Self::MakeVolume(_) => "whim: make volume",
-            Self::Add => "whim: add",
-            Self::Promote(_) => "whim: promote",
-            Self::Remove(_) => "whim: remove",
-            Self::RemoveAnother(_) => "whim: remove another",
+            Self::DeletePod(_) => "rogue: delete Pod",
+            Self::DeleteUnseen(_) => "rogue: delete another Pod",
+            Self::DeleteVolume(_) => "rogue: delete volume",
+            Self::DeleteKept(_) => "rogue: delete kept volume",
+            Self::StartNew(_) => "rogue: start as new",
+            Self::Resume(_) => "rogue: resume",
+            Self::Release(_) => "rogue: release",
+            Self::MakeVolume(_) => "rogue: make volume",
+            Self::Add => "rogue: add",
+            Self::Promote(_) => "rogue: promote",
+            Self::Remove(_) => "rogue: remove",
+            Self::RemoveAnother(_) => "rogue: remove another",
         }
     }
 
@@ -184,7 +184,7 @@ fn start(seen: &Snapshot, record: &Record, member: &str, boot: Boot) -> Effect {
     Effect::CreatePod { member: MemberName::new(member), boot, peers }
 }
 
-impl fmt::Display for Whim {
+impl fmt::Display for RogueEffect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::DeletePod(member) => write!(f, "delete Pod {member}"),
