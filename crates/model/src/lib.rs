@@ -13,7 +13,9 @@
 //! - [`snapshot`]: what was seen, and how old it is
 //! - [`verdict`]: what the in-Pod guard says of a volume
 //! - [`effect`]: what shall be done, with its precondition and its step
+//! - [`crash_point`]: the moments before and after a step, for tests
 
+pub mod crash_point;
 pub mod effect;
 pub mod ids;
 pub mod names;
@@ -25,6 +27,7 @@ pub mod time;
 pub mod verdict;
 pub mod version;
 
+pub use crash_point::CrashPoint;
 pub use effect::{Effect, Plan, Step, Waiting};
 pub use ids::{ClusterId, MemberId, Revision};
 pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};

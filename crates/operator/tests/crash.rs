@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use quorate_api::EtcdCluster;
 use quorate_model::Step;
-use quorate_operator::crash::{CrashPoint, Hook, NoCrash, crash_points};
+use quorate_operator::crash::{CrashPoint, Hook, NoCrash};
 use tokio_util::sync::CancellationToken;
 use world::{DieAt, World, three_members, until, until_pods};
 
@@ -61,7 +61,7 @@ async fn told(crash: Option<CrashPoint>) -> Result<BTreeMap<String, u64>> {
 async fn a_crash_at_any_step_changes_neither_the_end_nor_what_is_created_and_deleted() -> Result<()> {
     let clean = told(None).await?;
     assert!(clean.values().any(|count| *count > 0), "nothing was counted");
-    for point in crash_points().filter(|point| STEPS.contains(&point.step)) {
+    for point in CrashPoint::all().filter(|point| STEPS.contains(&point.step)) {
         let writes = told(Some(point)).await.map_err(|error| error.context(format!("crash {point}")))?;
         for (object, count) in writes.iter().filter(|(object, _)| !object.contains("vent")) {
             let allowed = clean.get(object).copied().unwrap_or(0);
