@@ -74,13 +74,28 @@ fn explored(scope: &Scope) -> Explored {
 }
 
 #[test]
-fn bootstrap_of_one_with_two_faults_and_an_edit() {
-    explored(&Scope { edits: vec![plain(2)], ..scope("bootstrap 1, edited to 2", &[1]) });
+fn bootstrap_of_one_with_a_fault_and_an_edit() {
+    explored(&Scope { edits: vec![plain(2)], faults: 1, ..scope("bootstrap 1, edited to 2", &[1]) });
 }
 
 #[test]
-fn bootstrap_of_three_with_two_faults_and_an_edit() {
-    explored(&Scope { edits: vec![plain(0)], ..scope("bootstrap 3, edited to 0", &[3]) });
+fn bootstrap_of_three_with_a_fault_and_an_edit_to_zero() {
+    explored(&Scope { edits: vec![plain(0)], faults: 1, ..scope("bootstrap 3, edited to 0", &[3]) });
+}
+
+/// The widest scopes, which `cargo xtask test --full` runs.
+mod full {
+    use super::*;
+
+    #[test]
+    fn bootstrap_of_one_with_two_faults_and_an_edit() {
+        explored(&Scope { edits: vec![plain(2)], ..scope("bootstrap 1, edited to 2", &[1]) });
+    }
+
+    #[test]
+    fn bootstrap_of_three_with_two_faults_and_an_edit() {
+        explored(&Scope { edits: vec![plain(0)], ..scope("bootstrap 3, edited to 0", &[3]) });
+    }
 }
 
 #[test]
