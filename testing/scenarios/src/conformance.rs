@@ -1,17 +1,17 @@
-//! Two servers of the Kubernetes API, asked the same: calls drawn from a seed, done one after another on both, every answer
-//! compared. Neither side is known here; whoever runs it brings a [`Side`] of each.
+//! Compares two servers of the Kubernetes API: calls drawn from a seed are sent to both, one after another, and every answer
+//! is compared. The caller provides a [`Side`] for each server.
 //!
-//! - [`generate()`]: which calls; what our small Kubernetes does not claim to do is left out there, with the reason
-//! - [`Side`]: does a call, and says what is comparable of the answer
-//! - [`run()`]: the comparison; controllers' work is waited for, and compared as well
-//! - [`shortest`]: of a sequence that tells the sides apart, what is needed to do so
+//! - [`generate()`]: the calls; what localkube does not support is left out there, with the reason
+//! - [`Side`]: sends a call, and returns the comparable part of the answer
+//! - [`run()`]: the comparison; it waits for the controllers, and compares their work too
+//! - [`shortest`]: the shortest part of a sequence that still shows a difference
 
 mod call;
-mod dice;
 mod generate;
 mod kinds;
 mod mask;
 mod objects;
+mod random;
 mod run;
 mod shrink;
 mod side;

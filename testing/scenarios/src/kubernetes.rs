@@ -1,5 +1,5 @@
-//! A namespace of a real Kubernetes whose nodes run on this machine: `cargo xtask kube up` made it, and the operator was
-//! installed there as its users install it. Processes are found by the cgroup of their Pod.
+//! A namespace of a real Kubernetes whose nodes run on this machine (`cargo xtask kube up`). The operator is installed there
+//! as users install it. Processes are found by the cgroup of their Pod.
 
 use std::fs;
 use std::ops::Deref;
@@ -14,12 +14,12 @@ use nix::unistd::Pid;
 use serde_json::json;
 
 use crate::operator::Operator;
-use crate::{Blow, Eyes, Shell, World, client};
+use crate::{NamespaceClient, ProcessFault, Shell, World, kube_client};
 
 /// A namespace of its own, deleted when it is dropped.
 pub struct Kubernetes {
     kubeconfig: PathBuf,
-    eyes: Eyes,
+    namespace_client: NamespaceClient,
 }
 
 impl Kubernetes {
@@ -28,14 +28,14 @@ impl Kubernetes {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let kubeconfig = std::env::var_os("QUORATE_TEST_KUBECONFIG").map(PathBuf::from);
         let kubeconfig = kubeconfig.context("run this through `cargo xtask test kube`")?;
-        let name = format!("story-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let eyes = Eyes { client: client(&kubeconfig, &name).await? };
-        let namespaces: Api<Namespace> = Api::all(eyes.client.clone());
+        let name = format!("scenario-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let namespace_client = NamespaceClient { client: kube_client(&kubeconfig, &name).await? };
+        let namespaces: Api<Namespace> = Api::all(namespace_client.client.clone());
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let namespace = json!({"metadata": {"name": name, "labels": labels}});
         namespaces.create(&PostParams::default(), &serde_json::from_value(namespace)?).await?;
-        let world = Self { kubeconfig, eyes };
-        world.takes_pods().await?;
+        let world = Self { kubeconfig, namespace_client };
+        world.wait_for_service_account().await?;
         Ok(world)
     }
 
@@ -49,31 +49,31 @@ impl Kubernetes {
         Shell::start(&self.kubeconfig, self.client.default_namespace())
     }
 
-    /// Another namespace of this Kubernetes, which somebody else makes and deletes.
-    pub async fn beside(&self, namespace: &str) -> Result<Eyes> {
-        Ok(Eyes { client: client(&self.kubeconfig, namespace).await? })
+    /// Another namespace of this Kubernetes, which the caller creates and deletes.
+    pub async fn in_namespace(&self, namespace: &str) -> Result<NamespaceClient> {
+        Ok(NamespaceClient { client: kube_client(&self.kubeconfig, namespace).await? })
     }
 }
 
 impl Deref for Kubernetes {
-    type Target = Eyes;
+    type Target = NamespaceClient;
 
-    fn deref(&self) -> &Eyes {
-        &self.eyes
+    fn deref(&self) -> &NamespaceClient {
+        &self.namespace_client
     }
 }
 
 impl World for Kubernetes {
-    async fn strike(&self, pod: &str, blow: Blow) -> Result<()> {
+    async fn signal_etcd(&self, pod: &str, fault: ProcessFault) -> Result<()> {
         let pod = self.pods().get(pod).await?;
-        let struck = strike(&pod, "etcd", Signal::from(blow))?;
-        ensure!(struck || blow == Blow::Continue, "no etcd runs in {:?}", pod.metadata.name);
+        let signalled = signal_processes(&pod, "etcd", Signal::from(fault))?;
+        ensure!(signalled || fault == ProcessFault::Resume, "no etcd runs in {:?}", pod.metadata.name);
         Ok(())
     }
 
     async fn kill_operator(&self) -> Result<()> {
         for pod in self.operator().pods().await? {
-            strike(&pod, "quorate", Signal::SIGKILL)?;
+            signal_processes(&pod, "quorate", Signal::SIGKILL)?;
         }
         Ok(())
     }
@@ -90,7 +90,7 @@ impl World for Kubernetes {
 
 impl Drop for Kubernetes {
     fn drop(&mut self) {
-        // A program, because nothing can be awaited here.
+        // A program, because `Drop` cannot await.
         let namespace = self.client.default_namespace();
         let delete = format!("kubectl delete namespace --wait=false --ignore-not-found {namespace}");
         if let Err(error) = self.shell().and_then(|shell| shell.now(&delete)) {
@@ -99,18 +99,18 @@ impl Drop for Kubernetes {
     }
 }
 
-/// Sends a signal to every process of a Pod whose program is called so; whether there was one.
-pub(crate) fn strike(pod: &Pod, program: &str, signal: Signal) -> Result<bool> {
+/// Sends a signal to every process of a Pod with this program name; returns whether there was one.
+pub(crate) fn signal_processes(pod: &Pod, program: &str, signal: Signal) -> Result<bool> {
     let uid = pod.metadata.uid.as_deref().context("a Pod without a uid")?;
-    let mut struck = false;
+    let mut signalled = false;
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let of_pod = fs::read_to_string(entry.path().join("cgroup")).is_ok_and(|groups| groups.contains(uid));
         let name = fs::read_to_string(entry.path().join("comm")).unwrap_or_default();
         if of_pod && name.trim() == program {
-            // It may have ended in between.
-            struck |= kill(Pid::from_raw(pid), signal).is_ok();
+            // It may have ended meanwhile.
+            signalled |= kill(Pid::from_raw(pid), signal).is_ok();
         }
     }
-    Ok(struck)
+    Ok(signalled)
 }

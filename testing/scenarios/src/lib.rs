@@ -1,39 +1,39 @@
-//! One suite of behaviours, written once against [`World`] and run in every world that can host it: the playground's
-//! (real etcd processes, our own small Kubernetes) and a real Kubernetes. Tests only.
+//! One suite of behaviours, written once against [`World`] and run in every world that can host it: the playground (real
+//! etcd processes on localkube) and a real Kubernetes. Tests only.
 //!
-//! - [`mod@stories`]: the behaviours; each keeps a writer going where writes matter
-//! - [`Eyes`]: what a person sees and does through the API and through etcd, the same everywhere
+//! - [`mod@behaviours`]: the behaviours; each runs a [`Writer`] where writes matter
+//! - [`NamespaceClient`]: what a user can see and do through the API and through etcd, the same in every world
 //! - [`Playground`], [`Kubernetes`]: the worlds
-//! - [`operator`], [`rig`]: what a real Kubernetes has below: the operator's own Pods, the machine's programs and nodes
-//! - [`Writer`]: writes all the time, and judges at the end
-//! - [`Page`]: a page of the documentation whose every command is run, in a [`Shell`]
-//! - [`conformance`]: our small Kubernetes beside the real one, call by call
+//! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
+//! - [`Writer`]: writes all the time; at the end every acknowledged write must be readable
+//! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
+//! - [`conformance`]: localkube compared with a real Kubernetes, call by call
 //!
-//! This crate never looks into the operator: whatever it knows, it knows from outside.
+//! This crate never looks into the operator. It observes what a user can observe.
 
+pub mod behaviours;
+mod client;
 pub mod conformance;
-mod eyes;
 mod kubernetes;
 pub mod operator;
 mod page;
 mod playground;
 pub mod rig;
 mod shell;
-pub mod stories;
 mod world;
 mod writer;
 
-pub use eyes::{Eyes, client, is_ready, until};
+pub use client::{NamespaceClient, is_ready, kube_client, until};
 pub use kubernetes::Kubernetes;
 pub use page::Page;
 pub use playground::{Playground, refused};
 pub use shell::Shell;
-pub use world::{Blow, World, empty};
+pub use world::{ProcessFault, World, clear_directory};
 pub use writer::{Acknowledged, Writer};
 
 use serde_json::{Value, json};
 
-/// A spec of the sample's kind, small and quick.
+/// A spec like that of the sample, with small volumes.
 pub fn spec(size: usize) -> Value {
     json!({"size": size, "version": version(), "storageSpec": {"volumeSizeRequest": "64Mi"}})
 }

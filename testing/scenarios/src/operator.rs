@@ -1,4 +1,4 @@
-//! The operator as it is installed in a real Kubernetes: how many replicas there are, who leads, and what is done to them.
+//! The operator as it is installed in a real Kubernetes: its replicas, its leader, and faults of both.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -9,8 +9,8 @@ use kube::{Client, ResourceExt};
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::kubernetes::strike;
-use crate::{Blow, is_ready, until};
+use crate::kubernetes::signal_processes;
+use crate::{ProcessFault, is_ready, until};
 
 /// Where it is installed.
 pub const NAMESPACE: &str = "quorate-system";
@@ -36,21 +36,21 @@ impl Operator {
         Ok(pods.list(&of).await?.items)
     }
 
-    /// So many replicas, and no more of the old ones.
+    /// Scales to this many replicas, and waits until the old ones are gone.
     pub async fn scale(&self, replicas: usize) -> Result<()> {
         let deployments: Api<Deployment> = Api::namespaced(self.client.clone(), NAMESPACE);
         let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
         deployments.patch("quorate", &PatchParams::default(), &patch).await?;
-        self.runs(replicas).await
+        self.wait_for_replicas(replicas).await
     }
 
-    /// As it was installed.
+    /// Scales back to the number that was installed.
     pub async fn restore(&self) -> Result<()> {
         self.scale(REPLICAS).await
     }
 
-    /// Waits until so many replicas are ready and nothing else is there.
-    pub async fn runs(&self, replicas: usize) -> Result<()> {
+    /// Waits until this many replicas are ready and there are no others.
+    pub async fn wait_for_replicas(&self, replicas: usize) -> Result<()> {
         until(&format!("{replicas} operators run"), async || {
             let pods = self.pods().await?;
             let ready = pods.iter().filter(|pod| is_ready(pod)).count();
@@ -68,35 +68,35 @@ impl Operator {
     pub async fn leader(&self) -> Result<Pod> {
         let leases: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         let lease = leases.get("quorate.operator.etcd.io").await?;
-        let holder = lease.spec.and_then(|spec| spec.holder_identity).context("nobody holds the lease")?;
+        let holder = lease.spec.and_then(|spec| spec.holder_identity).context("the lease has no holder")?;
         let pods = self.pods().await?;
         let named = pods.into_iter().find(|pod| holder.starts_with(&format!("{}_", pod.name_any())));
         named.with_context(|| format!("the holder {holder} is no Pod"))
     }
 
     /// Waits until another Pod than this one holds the lease.
-    pub async fn leader_other_than(&self, former: &Pod) -> Result<Pod> {
+    pub async fn wait_for_other_leader(&self, former: &Pod) -> Result<Pod> {
         let former = former.name_any();
         let mut next = None;
-        until(&format!("another than {former} leads"), async || {
+        until(&format!("another replica than {former} leads"), async || {
             let leader = self.leader().await?;
             let other = leader.name_any() != former;
             next = Some(leader);
             Ok(if other { Ok(()) } else { Err("not yet".to_owned()) })
         })
         .await?;
-        next.context("somebody leads")
+        next.context("a replica leads")
     }
 
-    /// Does something to the process in one of its Pods.
-    pub fn strike(&self, pod: &Pod, blow: Blow) -> Result<()> {
-        let struck = strike(pod, "quorate", Signal::from(blow))?;
-        ensure!(struck || blow == Blow::Continue, "no operator runs in {}", pod.name_any());
+    /// Injects a fault into the process in one of its Pods.
+    pub fn signal(&self, pod: &Pod, fault: ProcessFault) -> Result<()> {
+        let signalled = signal_processes(pod, "quorate", Signal::from(fault))?;
+        ensure!(signalled || fault == ProcessFault::Resume, "no operator runs in {}", pod.name_any());
         Ok(())
     }
 }
 
-/// How often a Pod's containers were started again.
+/// How often a Pod's containers were restarted.
 pub fn restarts(pod: &Pod) -> i32 {
     let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
     containers.into_iter().flatten().map(|container| container.restart_count).sum()

@@ -1,4 +1,4 @@
-//! A page of the documentation whose commands are run: all of them, as they stand, and no others.
+//! A page of the documentation whose commands are run: all of them, word for word, and no others.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,10 +8,10 @@ use anyhow::{Context, Result, ensure};
 
 use crate::Shell;
 
-/// A page that is being followed. Every command on it has to be run or told why not, by [`Self::all_is_followed`].
+/// A page, and which of its commands have been covered. Each one must be run or marked as covered elsewhere.
 pub struct Page {
     commands: BTreeSet<String>,
-    followed: BTreeSet<String>,
+    covered: BTreeSet<String>,
 }
 
 impl Page {
@@ -19,31 +19,31 @@ impl Page {
     pub fn read(path: &str) -> Result<Self> {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(path);
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {path}"))?;
-        Ok(Self { commands: commands(&text), followed: BTreeSet::new() })
+        Ok(Self { commands: commands(&text), covered: BTreeSet::new() })
     }
 
-    /// Runs a command of the page; what it printed.
-    pub async fn follow(&mut self, shell: &Shell, command: &str) -> Result<String> {
-        self.passes(command)?;
+    /// Runs a command of the page; returns what it printed.
+    pub async fn run(&mut self, shell: &Shell, command: &str) -> Result<String> {
+        self.mark_as_covered(command)?;
         shell.run(command).await
     }
 
-    /// A command of the page that something else stands in for.
-    pub fn passes(&mut self, command: &str) -> Result<()> {
+    /// Marks a command of the page that is not run here as covered.
+    pub fn mark_as_covered(&mut self, command: &str) -> Result<()> {
         ensure!(self.commands.contains(command), "the page has no such command: {command}");
-        self.followed.insert(command.to_owned());
+        self.covered.insert(command.to_owned());
         Ok(())
     }
 
     /// Fails if a command of the page was left out.
-    pub fn all_is_followed(&self) -> Result<()> {
-        let left: Vec<&str> = self.commands.difference(&self.followed).map(String::as_str).collect();
-        ensure!(left.is_empty(), "on the page, and neither run nor stood in for:\n{}", left.join("\n"));
+    pub fn ensure_all_covered(&self) -> Result<()> {
+        let left: Vec<&str> = self.commands.difference(&self.covered).map(String::as_str).collect();
+        ensure!(left.is_empty(), "on the page, and neither run nor marked as covered:\n{}", left.join("\n"));
         Ok(())
     }
 }
 
-/// What stands in code fences, a command a line.
+/// The lines of code fences; each is a command.
 fn commands(text: &str) -> BTreeSet<String> {
     let mut commands = BTreeSet::new();
     let mut fenced = false;
@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_followed_when_each_of_its_commands_was() {
+    fn a_page_is_covered_when_each_of_its_commands_is() {
         let commands = commands("see `kubectl get`\n\n```\nfirst --flag   # why\n\nsecond\n```\nthird\n");
         assert_eq!(commands.iter().collect::<Vec<_>>(), ["first --flag   # why", "second"]);
-        let mut page = Page { commands, followed: BTreeSet::new() };
-        page.passes("second").unwrap();
-        assert!(page.passes("third").is_err());
-        assert!(page.all_is_followed().unwrap_err().to_string().ends_with("\nfirst --flag   # why"));
-        page.passes("first --flag   # why").unwrap();
-        page.all_is_followed().unwrap();
+        let mut page = Page { commands, covered: BTreeSet::new() };
+        page.mark_as_covered("second").unwrap();
+        assert!(page.mark_as_covered("third").is_err());
+        assert!(page.ensure_all_covered().unwrap_err().to_string().ends_with("\nfirst --flag   # why"));
+        page.mark_as_covered("first --flag   # why").unwrap();
+        page.ensure_all_covered().unwrap();
     }
 }

@@ -1,5 +1,5 @@
 //! A playground for a test: real etcd processes, the real operator in a process of its own, a Kubernetes API over HTTPS.
-//! What is started is stopped again, also when the test fails.
+//! It is stopped at the end of the test, also when the test fails.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -9,12 +9,12 @@ use anyhow::{Context, Result, bail, ensure};
 use k8s_openapi::api::core::v1::PersistentVolume;
 use kube::api::Api;
 
-use crate::{Blow, Eyes, World, client};
+use crate::{NamespaceClient, ProcessFault, World, kube_client};
 
 /// A playground, stopped when it is dropped.
 pub struct Playground {
     dir: tempfile::TempDir,
-    eyes: Eyes,
+    namespace_client: NamespaceClient,
 }
 
 impl Playground {
@@ -25,21 +25,21 @@ impl Playground {
 
     /// An empty playground whose operator's first start has these environment variables.
     pub async fn start_with(operator_env: &[(&str, &str)]) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("quorate-lab-").tempdir()?;
+        let dir = tempfile::Builder::new().prefix("quorate-playground-").tempdir()?;
         let env = operator_env.iter().map(|(key, value)| format!("{key}={value}"));
         let args: Vec<String> = env.flat_map(|pair| ["--operator-env".to_owned(), pair]).collect();
         let mut start = vec!["--detach", "--empty", "--crash-back-off", "1s"];
         start.extend(args.iter().map(String::as_str));
         run(dir.path(), &start).context("starting the playground")?;
-        let client = client(&dir.path().join("kubeconfig"), "default").await?;
-        Ok(Self { dir, eyes: Eyes { client } })
+        let client = kube_client(&dir.path().join("kubeconfig"), "default").await?;
+        Ok(Self { dir, namespace_client: NamespaceClient { client } })
     }
 
     /// Stops the playground and starts it again on the same directory.
     pub async fn restart(&mut self) -> Result<()> {
         self.down()?;
         run(self.path(), &["--detach", "--empty", "--crash-back-off", "1s"])?;
-        self.eyes.client = client(&self.path().join("kubeconfig"), "default").await?;
+        self.namespace_client.client = kube_client(&self.path().join("kubeconfig"), "default").await?;
         Ok(())
     }
 
@@ -62,19 +62,19 @@ impl Playground {
 }
 
 impl Deref for Playground {
-    type Target = Eyes;
+    type Target = NamespaceClient;
 
-    fn deref(&self) -> &Eyes {
-        &self.eyes
+    fn deref(&self) -> &NamespaceClient {
+        &self.namespace_client
     }
 }
 
 impl World for Playground {
-    async fn strike(&self, pod: &str, blow: Blow) -> Result<()> {
-        let fault = match blow {
-            Blow::Kill => "kill-etcd",
-            Blow::Stop => "stop-etcd",
-            Blow::Continue => "cont-etcd",
+    async fn signal_etcd(&self, pod: &str, fault: ProcessFault) -> Result<()> {
+        let fault = match fault {
+            ProcessFault::Kill => "kill-etcd",
+            ProcessFault::Pause => "stop-etcd",
+            ProcessFault::Resume => "cont-etcd",
         };
         self.fault(&[fault, pod]).map(drop)
     }
@@ -108,15 +108,15 @@ impl Drop for Playground {
     }
 }
 
-/// Runs `quorate playground ... --dir DIR`, which must fail; what it printed.
+/// Runs `quorate playground ... --dir DIR`, which must fail; returns what it printed.
 pub fn refused(dir: &Path, args: &[&str]) -> Result<String> {
     match run(dir, args) {
-        Ok(printed) => bail!("quorate playground {} was to fail: {printed}", args.join(" ")),
+        Ok(printed) => bail!("quorate playground {} should have failed: {printed}", args.join(" ")),
         Err(error) => Ok(error.to_string()),
     }
 }
 
-/// Runs `quorate playground ... --dir DIR`, and fails with all it printed.
+/// Runs `quorate playground ... --dir DIR`; an error contains all that it printed.
 fn run(dir: &Path, args: &[&str]) -> Result<String> {
     let mut command = Command::new(program()?);
     command.arg("playground").args(args).arg("--dir").arg(dir);

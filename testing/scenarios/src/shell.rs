@@ -1,4 +1,4 @@
-//! A person's shell: commands as one types them, with `kubectl` and `helm` of this repository's tools.
+//! A user's shell: commands as a user types them, with `kubectl` and `helm` from this repository's tools.
 
 use std::env;
 use std::ffi::OsString;
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use tempfile::TempDir;
 
-/// Longer than any command that a person would wait for without looking what is wrong.
+/// Longer than a user waits for a command.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A shell at the root of the repository, with a kubeconfig of its own.
@@ -21,7 +21,7 @@ pub struct Shell {
 }
 
 impl Shell {
-    /// One whose kubectl works in this namespace of the Kubernetes that a kubeconfig names.
+    /// A shell whose kubectl uses this namespace of the Kubernetes that a kubeconfig names.
     pub fn start(kubeconfig: &Path, namespace: &str) -> Result<Self> {
         let config = tempfile::Builder::new().prefix("quorate-shell-").tempdir()?;
         fs::copy(kubeconfig, config.path().join("kubeconfig"))?;
@@ -34,41 +34,41 @@ impl Shell {
         Ok(shell)
     }
 
-    /// Another one with the same kubeconfig, in this folder.
+    /// A second shell with the same kubeconfig, in this folder.
     pub fn at(&self, folder: &Path) -> Result<Self> {
         let config = tempfile::Builder::new().prefix("quorate-shell-").tempdir()?;
         fs::copy(self.config.path().join("kubeconfig"), config.path().join("kubeconfig"))?;
         Ok(Self { config, folder: folder.to_owned(), path: self.path.clone() })
     }
 
-    /// Runs a command, which must succeed; what it printed.
+    /// Runs a command, which must succeed; returns what it printed.
     pub async fn run(&self, command: &str) -> Result<String> {
         let start = Instant::now();
         let output = tokio::process::Command::from(self.command(command)).kill_on_drop(true).output();
         let output = tokio::time::timeout(DEADLINE, output).await;
         let output = output.with_context(|| format!("not within {DEADLINE:?}: {command}"))??;
         eprintln!("{:6.1} s $ {command}", start.elapsed().as_secs_f32());
-        judge(command, &output)
+        printed(command, &output)
     }
 
-    /// The same for where nothing can be awaited.
+    /// [`Self::run`] for places that cannot await, such as `Drop`.
     pub fn now(&self, command: &str) -> Result<String> {
-        judge(command, &self.command(command).output()?)
+        printed(command, &self.command(command).output()?)
     }
 
     fn command(&self, command: &str) -> Command {
         let mut shell = Command::new("sh");
         shell.args(["-ec", command]).current_dir(&self.folder);
         shell.env("PATH", &self.path).env("KUBECONFIG", self.config.path().join("kubeconfig"));
-        // The nodes know an image that was loaded without a registry by this name as well.
+        // On the nodes, an image that was loaded without a registry also has this name.
         shell.env("REGISTRY", "library");
-        // Helm keeps nothing of the person who runs the tests.
+        // Helm must not use the files of the user who runs the tests.
         shell.env("HOME", self.config.path());
         shell
     }
 }
 
-fn judge(command: &str, Output { status, stdout, stderr }: &Output) -> Result<String> {
+fn printed(command: &str, Output { status, stdout, stderr }: &Output) -> Result<String> {
     let (stdout, stderr) = (String::from_utf8_lossy(stdout), String::from_utf8_lossy(stderr));
     ensure!(status.success(), "{command}: {status}\n{stdout}{stderr}");
     Ok(stdout.into_owned())

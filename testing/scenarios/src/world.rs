@@ -1,4 +1,4 @@
-//! What a story needs of the world it happens in, beyond the API: hands to break things with.
+//! What a behaviour needs of the world it runs in, beyond the API: faults.
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -6,49 +6,49 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use nix::sys::signal::Signal;
 
-use crate::Eyes;
+use crate::NamespaceClient;
 
-/// What is done to a process.
+/// A fault of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blow {
+pub enum ProcessFault {
     /// It ends at once (SIGKILL).
     Kill,
     /// It hangs (SIGSTOP).
-    Stop,
-    /// It goes on (SIGCONT). One that is gone meanwhile is no failure.
-    Continue,
+    Pause,
+    /// It continues (SIGCONT). A process that has ended meanwhile is no error.
+    Resume,
 }
 
-impl From<Blow> for Signal {
-    fn from(blow: Blow) -> Self {
-        match blow {
-            Blow::Kill => Self::SIGKILL,
-            Blow::Stop => Self::SIGSTOP,
-            Blow::Continue => Self::SIGCONT,
+impl From<ProcessFault> for Signal {
+    fn from(fault: ProcessFault) -> Self {
+        match fault {
+            ProcessFault::Kill => Self::SIGKILL,
+            ProcessFault::Pause => Self::SIGSTOP,
+            ProcessFault::Resume => Self::SIGCONT,
         }
     }
 }
 
-/// A world with an operator in it, and nothing else in the namespace that [`Eyes`] look at. Dropping it clears it away.
+/// A world with an operator, and nothing else in the namespace of its [`NamespaceClient`]. Dropping it deletes it.
 #[expect(async_fn_in_trait, reason = "only ever called on a known world, by a test that waits for it")]
-pub trait World: Deref<Target = Eyes> {
-    /// Does something to the etcd process of a Pod.
-    async fn strike(&self, pod: &str, blow: Blow) -> Result<()>;
+pub trait World: Deref<Target = NamespaceClient> {
+    /// Injects a fault into the etcd process of a Pod.
+    async fn signal_etcd(&self, pod: &str, fault: ProcessFault) -> Result<()>;
 
-    /// Kills the operator (SIGKILL). Whatever keeps it running starts it again.
+    /// Kills the operator (SIGKILL). Its supervisor starts it again.
     async fn kill_operator(&self) -> Result<()>;
 
-    /// Where the files of a member's volume are on this machine.
+    /// The directory of a member's volume on this machine.
     async fn volume_dir(&self, pod: &str) -> Result<PathBuf>;
 
-    /// Empties a member's volume behind everybody's back.
+    /// Empties a member's volume; neither Kubernetes nor the operator notices.
     async fn wipe_volume(&self, pod: &str) -> Result<()> {
-        empty(&self.volume_dir(pod).await?)
+        clear_directory(&self.volume_dir(pod).await?)
     }
 }
 
-/// Deletes what is in a directory, not the directory.
-pub fn empty(directory: &Path) -> Result<()> {
+/// Deletes the content of a directory, not the directory.
+pub fn clear_directory(directory: &Path) -> Result<()> {
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
         if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }

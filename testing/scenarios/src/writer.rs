@@ -1,5 +1,5 @@
-//! A client that writes all the time, and remembers what etcd acknowledged. At the end every acknowledged write must be
-//! there: that is the last judge of every scenario.
+//! A client that writes all the time and remembers what etcd acknowledged. At the end every acknowledged write must be
+//! readable.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use quorate_etcd::Read;
 use tokio::task::JoinHandle;
 
-use crate::Eyes;
+use crate::NamespaceClient;
 
 /// Writes until it is stopped.
 pub struct Writer {
@@ -20,17 +20,17 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// Begins to write to a cluster. Members that come and go are looked up again after every failure.
-    pub fn start(eyes: &Eyes, cluster: &str) -> Self {
+    /// Starts to write to a cluster. After every failure the members are looked up again.
+    pub fn start(namespace_client: &NamespaceClient, cluster: &str) -> Self {
         let stop = Arc::new(AtomicBool::new(false));
         let written = Arc::new(AtomicU64::new(0));
         let (stopped, counted, cluster) = (stop.clone(), written.clone(), cluster.to_owned());
-        let eyes = eyes.clone();
+        let namespace_client = namespace_client.clone();
         let task = tokio::spawn(async move {
             let mut acknowledged = BTreeMap::new();
             let mut number = 0u64;
             while !stopped.load(Ordering::Relaxed) {
-                let Ok(members) = eyes.members(&cluster).await else {
+                let Ok(members) = namespace_client.members(&cluster).await else {
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 };
@@ -45,7 +45,7 @@ impl Writer {
                             acknowledged.insert(key, value);
                             counted.fetch_add(1, Ordering::Relaxed);
                         }
-                        // Refused, or perhaps done: either way it does not count, and the members are looked up again.
+                        // Refused or unknown: it does not count as acknowledged.
                         Err(_) => break,
                     }
                     tokio::time::sleep(Duration::from_millis(10)).await;
@@ -56,12 +56,12 @@ impl Writer {
         Self { stop, written, task }
     }
 
-    /// Whether etcd acknowledged anything yet.
+    /// Whether etcd has acknowledged a write.
     pub fn has_written(&self) -> bool {
         self.written.load(Ordering::Relaxed) > 0
     }
 
-    /// Stops, and gives what was acknowledged.
+    /// Stops; returns what was acknowledged.
     pub async fn stop(self) -> Result<Acknowledged> {
         self.stop.store(true, Ordering::Relaxed);
         Ok(Acknowledged(self.task.await?))
@@ -72,10 +72,10 @@ impl Writer {
 pub struct Acknowledged(BTreeMap<String, String>);
 
 impl Acknowledged {
-    /// Every one of them is read back by quorum, at every member in turn.
-    pub async fn are_all_there(&self, eyes: &Eyes, cluster: &str) -> Result<()> {
-        ensure!(!self.0.is_empty(), "the writer never got a word in");
-        let members = eyes.members(cluster).await?;
+    /// Reads every write back with a linearizable read, at each member in turn.
+    pub async fn are_all_readable(&self, namespace_client: &NamespaceClient, cluster: &str) -> Result<()> {
+        ensure!(!self.0.is_empty(), "no write was ever acknowledged");
+        let members = namespace_client.members(cluster).await?;
         for ((key, value), (name, member)) in self.0.iter().zip(members.iter().cycle()) {
             let stored = member.get(key, Read::Linearizable).await?;
             let stored = stored.map(|stored| String::from_utf8_lossy(&stored.value).into_owned());

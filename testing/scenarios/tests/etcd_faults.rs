@@ -1,4 +1,4 @@
-//! What breaks and heals, and what is wrong from the start, in the playground.
+//! Faults and recovery, and invalid input, in the playground.
 
 quorate_scenarios::faults!(quorate_scenarios::Playground::start());
 quorate_scenarios::input!(quorate_scenarios::Playground::start());

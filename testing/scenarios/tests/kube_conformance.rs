@@ -1,4 +1,4 @@
-//! Our small Kubernetes beside a real one: the same calls, the same answers.
+//! localkube compared with a real Kubernetes: the same calls must get the same answers.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,41 +16,41 @@ use quorate_localkube::controllers::{ControlPlane, found};
 use quorate_scenarios::conformance::{
     Call, Difference, Form, Kind, Pair, Side, Verb, definition, generate, run, shortest,
 };
-use quorate_scenarios::{Eyes, Shell, client, until};
+use quorate_scenarios::{NamespaceClient, Shell, kube_client, until};
 use serde_json::{Value, json};
 
-/// How many sequences, and of how many calls.
+/// The number of sequences, and of calls in each.
 const SEQUENCES: u64 = 24;
 const LENGTH: usize = 25;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_small_kubernetes_answers_as_the_real_one_does() -> Result<()> {
+async fn localkube_answers_as_a_real_kubernetes_does() -> Result<()> {
     let real = Real::start().await?;
     let number = |name: &str| std::env::var(name).ok().and_then(|text| text.parse().ok());
     let first: u64 = number("QUORATE_TEST_SEED").unwrap_or(1);
     let sequences = number("QUORATE_TEST_SEQUENCES").unwrap_or(SEQUENCES);
-    let calls = held_back();
+    let calls = scheduling_gates();
     if let Some(difference) = real.compare(&calls).await? {
         bail!("{}\n{difference}", calls[difference.at]);
     }
-    let (mut count, mut told) = (0, Vec::new());
+    let (mut count, mut differences) = (0, Vec::new());
     for seed in first..first + sequences {
         let calls = generate(seed, LENGTH);
         count += calls.len();
         if let Some(difference) = real.compare(&calls).await? {
             eprintln!("seed {seed}, call {}: {}\n  {difference}", difference.at, calls[difference.at]);
-            told.push((seed, calls, difference));
+            differences.push((seed, calls, difference));
         }
     }
     println!("sequences {sequences} calls {count}");
-    let Some((seed, calls, difference)) = told.into_iter().next() else { return Ok(()) };
+    let Some((seed, calls, difference)) = differences.into_iter().next() else { return Ok(()) };
     let (calls, difference) = shortest(&calls, difference, async |calls| real.compare(calls).await).await?;
     let calls: String = calls.iter().map(|call| format!("  {call}\n")).collect();
     bail!("seed {seed} (QUORATE_TEST_SEED={seed} QUORATE_TEST_SEQUENCES=1), shortened:\n{calls}{difference}")
 }
 
-/// A Pod with scheduling gates: placed on no node while it has one, and given none later.
-fn held_back() -> Vec<Call> {
+/// A Pod with scheduling gates is not scheduled while it has one, and no gate can be added later.
+fn scheduling_gates() -> Vec<Call> {
     let gates = |names: &[&str]| {
         let gates: Vec<_> = names.iter().map(|name| json!({"name": format!("example.org/{name}")})).collect();
         json!({"spec": {"schedulingGates": gates}})
@@ -100,7 +100,7 @@ fn held_back() -> Vec<Call> {
     ]
 }
 
-/// The real one, with the definition that the calls need.
+/// A real Kubernetes, with the definition that the calls need.
 struct Real {
     kubeconfig: PathBuf,
     client: Client,
@@ -110,29 +110,29 @@ impl Real {
     async fn start() -> Result<Self> {
         let kubeconfig = std::env::var_os("QUORATE_TEST_KUBECONFIG").map(PathBuf::from);
         let kubeconfig = kubeconfig.context("run this through `cargo xtask test kube`")?;
-        let client = client(&kubeconfig, "default").await?;
+        let client = kube_client(&kubeconfig, "default").await?;
         let real = Self { kubeconfig, client };
         define(&real.client).await?;
         Ok(real)
     }
 
-    /// Does the calls on both sides, each in a namespace that is new.
+    /// Sends the calls to both sides, each with a new namespace.
     async fn compare(&self, calls: &[Call]) -> Result<Option<Difference>> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("conform-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let client = client(&self.kubeconfig, &name).await?;
+        let client = kube_client(&self.kubeconfig, &name).await?;
         add_namespace(&client, &name).await?;
-        Eyes { client: client.clone() }.takes_pods().await?;
+        NamespaceClient { client: client.clone() }.wait_for_service_account().await?;
         let mut pair = Pair { ours: ours(&name).await?, real: Side::new(client.clone(), None).await? };
         let found = run(&mut pair, calls).await;
-        clear_away(&client, &name).await?;
+        delete_namespace(&client, &name).await?;
         found
     }
 }
 
 impl Drop for Real {
     fn drop(&mut self) {
-        // A program, because nothing can be awaited here.
+        // A program, because `Drop` cannot await.
         let name = definition().metadata.name.unwrap_or_default();
         let delete = format!("kubectl delete customresourcedefinition --wait=false {name}");
         if let Err(error) = Shell::start(&self.kubeconfig, "default").and_then(|shell| shell.now(&delete)) {
@@ -141,7 +141,7 @@ impl Drop for Real {
     }
 }
 
-/// A new small Kubernetes, whose controllers work when they are told to.
+/// A new localkube, whose controllers run when the test asks them to.
 async fn ours(namespace: &str) -> Result<Side> {
     let kube = LocalKube::new(Arc::new(now));
     found(kube.store(), "/volumes")?;
@@ -166,7 +166,7 @@ async fn define(client: &Client) -> Result<()> {
         definitions.create(&PostParams::default(), &desired).await?;
     }
     until("the definition is served", async || {
-        // Right after it is established the real one answers "storage is (re)initializing".
+        // Right after it is established a real Kubernetes answers "storage is (re)initializing".
         let path = Kind::EtcdCluster.path(client.default_namespace());
         let list = http::Request::builder().uri(path).body(Vec::new())?;
         Ok(client.request::<Value>(list).await.map(drop).map_err(|error| error.to_string()))
@@ -178,16 +178,16 @@ async fn add_namespace(client: &Client, name: &str) -> Result<()> {
     let namespaces: Api<Namespace> = Api::all(client.clone());
     let namespace = serde_json::from_value(json!({"metadata": {"name": name}}))?;
     namespaces.create(&PostParams::default(), &namespace).await?;
-    // For Pods that are placed and that nobody runs. Without a node the real one would clear them away.
+    // A node without a kubelet for scheduled Pods. Without a node a real Kubernetes would delete them.
     let nodes: Api<Node> = Api::all(client.clone());
     let node = json!({"metadata": {"name": name}, "spec": {"unschedulable": true}});
     nodes.create(&PostParams::default(), &serde_json::from_value(node)?).await?;
     Ok(())
 }
 
-/// Deletes a namespace, and what would keep it from going: finalizers that nobody takes away.
+/// Deletes a namespace, and removes finalizers that would block its deletion.
 #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
-async fn clear_away(client: &Client, name: &str) -> Result<()> {
+async fn delete_namespace(client: &Client, name: &str) -> Result<()> {
     for kind in Kind::ALL {
         let (version, plural) = (kind.api_version(), kind.plural());
         let (group, version) = version.split_once('/').unwrap_or(("", &version));
@@ -216,7 +216,7 @@ fn gone(error: kube::Error) -> Result<()> {
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "the times given out are compared with nothing")]
+#[expect(clippy::disallowed_methods, reason = "these times are not compared")]
 fn now() -> Timestamp {
     Timestamp::now()
 }

@@ -1,24 +1,24 @@
-//! Installing the operator on a real Kubernetes: docs/install.md is right, and so is whatever the chart renders. Needs one
-//! where nothing of Quorate is installed and the image is loaded, and leaves it so.
+//! Installing the operator on a real Kubernetes: every command of docs/install.md works, and the API server accepts what the
+//! chart renders. Needs a Kubernetes without Quorate where the image is loaded, and leaves it so.
 
 use anyhow::Result;
 use quorate_scenarios::{Kubernetes, Writer};
 
-#[path = "kube_install/choices.rs"]
-mod choices;
-#[path = "kube_install/clear.rs"]
-mod clear;
-#[path = "kube_install/journeys.rs"]
-mod journeys;
+#[path = "kube_install/chart_values.rs"]
+mod chart_values;
+#[path = "kube_install/cleanup.rs"]
+mod cleanup;
 #[path = "kube_install/reader.rs"]
 mod reader;
+#[path = "kube_install/steps.rs"]
+mod steps;
 
-use choices::{Choice, ServiceMonitors};
-use clear::{Cleared, nothing_is_left};
+use chart_values::{ChartValues, ServiceMonitors};
+use cleanup::{CleanKubernetes, ensure_nothing_is_left};
 use reader::Reader;
 
-/// Commands of the page that are not run, each with what stands in for it.
-const STOOD_IN_FOR: [(&str, &str); 8] = [
+/// Commands of the page that are not run here, each with what covers it.
+const COVERED_ELSEWHERE: [(&str, &str); 8] = [
     (
         "cargo xtask image            # needs Rust and a C compiler; writes target/image/quorate.tar",
         "`cargo xtask test kube` has done it",
@@ -40,48 +40,48 @@ const STOOD_IN_FOR: [(&str, &str); 8] = [
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_page_on_installing_is_followed_word_by_word() -> Result<()> {
+async fn every_command_of_the_install_page_works() -> Result<()> {
     let world = Kubernetes::start().await?;
-    let _cleared = Cleared::start(world.shell()?)?;
+    let _clean = CleanKubernetes::start(world.shell()?)?;
     let mut reader = Reader::new(&world)?;
-    for (command, _) in STOOD_IN_FOR {
-        reader.page.passes(command)?;
+    for (command, _) in COVERED_ELSEWHERE {
+        reader.page.mark_as_covered(command)?;
     }
 
-    reader.installs_by_chart().await?;
-    reader.sees_that_it_works().await?;
-    reader.sees_who_may_have_clusters().await?;
+    reader.install_by_chart().await?;
+    reader.check_the_sample_cluster().await?;
+    reader.check_the_built_in_roles().await?;
     let writer = Writer::start(&world, "demo");
-    reader.upgrades().await?;
-    reader.uninstalls_and_keeps_clusters().await?;
-    reader.upgrades_plain_manifests().await?;
-    reader.goes_from_plain_manifests_to_the_chart().await?;
-    writer.stop().await?.are_all_there(&world, "demo").await?;
-    reader.removes_everything().await?;
-    nothing_is_left(&reader.shell).await?;
+    reader.upgrade_the_chart().await?;
+    reader.uninstall_and_keep_clusters().await?;
+    reader.upgrade_plain_manifests().await?;
+    reader.switch_from_plain_manifests_to_the_chart().await?;
+    writer.stop().await?.are_all_readable(&world, "demo").await?;
+    reader.remove_everything().await?;
+    ensure_nothing_is_left(&reader.shell).await?;
 
-    reader.installs_in_some_namespaces().await?;
-    reader.goes_from_the_chart_to_plain_manifests().await?;
-    reader.removes_only_the_operator().await?;
-    reader.removes_a_cluster_by_hand().await?;
-    reader.removes_plain_manifests().await?;
-    nothing_is_left(&reader.shell).await?;
-    reader.page.all_is_followed()
+    reader.install_in_some_namespaces().await?;
+    reader.switch_from_the_chart_to_plain_manifests().await?;
+    reader.remove_only_the_operator().await?;
+    reader.remove_a_cluster_by_hand().await?;
+    reader.remove_plain_manifests().await?;
+    ensure_nothing_is_left(&reader.shell).await?;
+    reader.page.ensure_all_covered()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_chart_renders_is_accepted_by_the_api_server_with_every_choice() -> Result<()> {
+async fn the_api_server_accepts_what_the_chart_renders_with_every_value_changed() -> Result<()> {
     let world = Kubernetes::start().await?;
     let shell = world.shell()?;
     let namespace = world.client.default_namespace();
-    let choices = Choice::all(namespace)?;
-    choices::cover_every_value(&choices)?;
+    let cases = ChartValues::all(namespace)?;
+    chart_values::cover_every_value(&cases)?;
     let _monitors = ServiceMonitors::define(world.shell()?)?;
     shell
         .run(&format!("kubectl label namespace {namespace} pod-security.kubernetes.io/warn=restricted"))
         .await?;
-    for choice in choices {
-        choice.is_accepted(&shell, namespace).await?;
+    for case in cases {
+        case.is_accepted(&shell, namespace).await?;
     }
     Ok(())
 }

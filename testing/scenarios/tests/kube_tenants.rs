@@ -1,5 +1,5 @@
-//! What others do in a namespace of a real Kubernetes: quotas, other managers of the same objects, evictions, deletion of
-//! everything at once.
+//! What users and controllers do in a namespace of a real Kubernetes: quotas, other managers of the same objects, evictions,
+//! deletion of the namespace.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -10,45 +10,45 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, ResourceQuota, Secret, Service}
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
-use quorate_scenarios::{Eyes, Kubernetes, Writer, rig, spec, until};
+use quorate_scenarios::{Kubernetes, NamespaceClient, Writer, rig, spec, until};
 use serde::de::DeserializeOwned;
 use serde_json::json;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_quota_that_refuses_a_pod_is_told_and_room_cures_it() -> Result<()> {
+async fn a_quota_that_refuses_a_pod_is_reported_and_raising_it_fixes_it() -> Result<()> {
     let world = Kubernetes::start().await?;
     let quotas: Api<ResourceQuota> = Api::default_namespaced(world.client.clone());
     let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "2"}}});
     quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
-    // The API server refuses by what its controller has counted.
+    // The API server enforces what its controller has counted.
     until("the quota counts", async || {
         let status = quotas.get("small").await?.status.unwrap_or_default();
         Ok(status.used.map(drop).ok_or_else(|| "not yet".to_owned()))
     })
     .await?;
     world.create("demo", spec(3)).await?;
-    world.says("demo", "exceeded quota: small").await?;
-    let room = json!({"spec": {"hard": {"pods": "5"}}});
-    quotas.patch("small", &PatchParams::default(), &Patch::Merge(room)).await?;
+    world.reports("demo", "exceeded quota: small").await?;
+    let raised = json!({"spec": {"hard": {"pods": "5"}}});
+    quotas.patch("small", &PatchParams::default(), &Patch::Merge(raised)).await?;
     world.settled("demo", 3).await?;
     world.one_cluster_id("demo").await.map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_another_manager_puts_on_the_operators_objects_is_put_right_once_and_its_own_stays() -> Result<()>
-{
+async fn fields_of_the_operator_that_another_manager_changes_are_restored_once_and_its_own_fields_stay()
+-> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(1)).await?;
     world.settled("demo", 1).await?;
     let services: Api<Service> = Api::default_namespaced(world.client.clone());
-    // Names are published for members that are not ready yet, or no member would ever find another.
-    let meddled = json!({
+    // The peer Service must publish addresses that are not ready, or no member would resolve another.
+    let changed = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "demo", "labels": {"team": "blue"}},
         "spec": {"publishNotReadyAddresses": false},
     });
-    let manager = PatchParams::apply("somebody").force();
-    services.patch("demo", &manager, &Patch::Apply(meddled)).await?;
-    until("the Service is put right", async || {
+    let manager = PatchParams::apply("another-manager").force();
+    services.patch("demo", &manager, &Patch::Apply(changed)).await?;
+    until("the Service is restored", async || {
         let service = services.get("demo").await?;
         let published = service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses);
         Ok(if published == Some(true) { Ok(()) } else { Err(format!("{published:?}")) })
@@ -63,7 +63,7 @@ async fn what_another_manager_puts_on_the_operators_objects_is_put_right_once_an
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_operator_owns_no_field_of_the_spec_so_nobody_has_a_conflict_with_it() -> Result<()> {
+async fn the_operator_owns_no_field_of_the_spec_so_no_manager_conflicts_with_it() -> Result<()> {
     let world = Kubernetes::start().await?;
     let object = |size: usize| {
         json!({
@@ -77,7 +77,7 @@ async fn the_operator_owns_no_field_of_the_spec_so_nobody_has_a_conflict_with_it
     world.clusters().patch("demo", &gitops, &Patch::Apply(object(2))).await?;
     world.settled("demo", 2).await?;
 
-    // Two managers that want different things are told so by the API server; whoever insists wins.
+    // The API server reports a conflict to the second of two managers; the one that forces wins.
     world.scale("demo", 1).await?;
     world.settled("demo", 1).await?;
     let conflict = world.clusters().patch("demo", &gitops, &Patch::Apply(object(2))).await.err();
@@ -90,11 +90,11 @@ async fn the_operator_owns_no_field_of_the_spec_so_nobody_has_a_conflict_with_it
 
 #[tokio::test(flavor = "multi_thread")]
 #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
-async fn a_namespace_that_is_deleted_with_everything_in_it_goes() -> Result<()> {
+async fn a_namespace_with_clusters_in_it_can_be_deleted() -> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
-    // And one that has only just begun.
+    // And one that has just been created.
     world.create("young", spec(3)).await?;
     let namespaces: Api<Namespace> = Api::all(world.client.clone());
     let name = world.client.default_namespace().to_owned();
@@ -108,14 +108,14 @@ async fn a_namespace_that_is_deleted_with_everything_in_it_goes() -> Result<()> 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_belongs_to_a_cluster_goes_with_it_and_its_data_stays() -> Result<()> {
+async fn deleting_a_cluster_deletes_its_objects_and_keeps_its_volumes() -> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     ensure!(count::<Service>(&world).await? > 0 && count::<Secret>(&world).await? > 0);
     ensure!(count::<PodDisruptionBudget>(&world).await? > 0);
     world.delete("demo").await?;
-    until("what belongs to it is gone", async || {
+    until("the objects of the cluster are gone", async || {
         let (services, secrets) = (count::<Service>(&world).await?, count::<Secret>(&world).await?);
         let budgets = count::<PodDisruptionBudget>(&world).await?;
         Ok(if services + secrets + budgets == 0 {
@@ -129,7 +129,7 @@ async fn what_belongs_to_a_cluster_goes_with_it_and_its_data_stays() -> Result<(
     Ok(())
 }
 
-async fn count<K>(world: &Eyes) -> Result<usize>
+async fn count<K>(world: &NamespaceClient) -> Result<usize>
 where
     K: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>,
     K: Clone + DeserializeOwned + std::fmt::Debug,
@@ -139,7 +139,7 @@ where
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h22_a_pod_that_the_kubelet_evicts_for_its_disk_comes_back_as_the_same_member() -> Result<()> {
+async fn h22_a_pod_that_the_kubelet_evicts_for_disk_use_comes_back_as_the_same_member() -> Result<()> {
     let world = Kubernetes::start().await?;
     let mut limited = spec(3);
     limited["podTemplate"] = json!({"spec": {"resources": {"limits": {"ephemeral-storage": "8Mi"}}}});
@@ -149,7 +149,7 @@ async fn h22_a_pod_that_the_kubelet_evicts_for_its_disk_comes_back_as_the_same_m
     let writer = Writer::start(&world, "demo");
     let pod = world.pods().get("demo-1").await?;
     fill_log(&pod)?;
-    until("another Pod has taken its place", async || {
+    until("another Pod has replaced it", async || {
         let now = world.pods().get_opt("demo-1").await?;
         let phase = |pod: &Pod| pod.status.as_ref().and_then(|status| status.phase.clone());
         Ok(match now {
@@ -160,12 +160,12 @@ async fn h22_a_pod_that_the_kubelet_evicts_for_its_disk_comes_back_as_the_same_m
     })
     .await?;
     world.settled("demo", 3).await?;
-    writer.stop().await?.are_all_there(&world, "demo").await?;
+    writer.stop().await?.are_all_readable(&world, "demo").await?;
     ensure!(world.one_cluster_id("demo").await? == id && world.member_ids("demo").await? == members);
     Ok(())
 }
 
-/// Writes more to a container's log, which counts as its Pod's disk, than the Pod may have.
+/// Writes more to a container's log, which counts as ephemeral storage of its Pod, than the Pod's limit.
 fn fill_log(pod: &Pod) -> Result<()> {
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("not on a node")?;
     let logs = rig::folder()?.join("data").join(node).join("pod-logs");
@@ -187,9 +187,9 @@ fn find(folder: &Path, part: &str) -> Result<std::path::PathBuf> {
     found.with_context(|| format!("nothing like {part} in {}", folder.display()))
 }
 
-/// What `kubectl` shows of a cluster is for people: it must say the essentials on the real one as well.
+/// What `kubectl` shows must include the essentials on a real Kubernetes too.
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_shows_a_cluster_as_it_is() -> Result<()> {
+async fn kubectl_shows_the_essentials_of_a_cluster() -> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(1)).await?;
     world.settled("demo", 1).await?;

@@ -1,5 +1,5 @@
-//! A call of the API as a value that means the same on both sides. What only a side knows, such as a uid, is written as
-//! `$uid secrets/a`, and filled in by the side.
+//! A call of the API as a value that means the same on both sides. What differs between sides, such as a uid, is written as
+//! `$uid secrets/a`; each side fills it in.
 
 use std::fmt;
 
@@ -10,21 +10,21 @@ use super::Kind;
 /// A call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
-    /// What is done.
+    /// The verb.
     pub verb: Verb,
-    /// To objects of this kind.
+    /// The kind of the objects.
     pub kind: Kind,
-    /// The object; all of the kind where it is empty.
+    /// The name of the object; empty for all objects of the kind.
     pub name: String,
     /// `status` and the like, or empty.
     pub subresource: &'static str,
     /// The parameters of the URL.
     pub query: String,
-    /// What is sent; nothing where it is null.
+    /// The body; null for none.
     pub body: Value,
 }
 
-/// What a call does.
+/// The verb of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs, reason = "each is the method of that name")]
 pub enum Verb {
@@ -47,7 +47,7 @@ pub enum Form {
 }
 
 impl Call {
-    /// A call about a kind, with nothing sent.
+    /// A call about a kind, without a body.
     pub fn of(verb: Verb, kind: Kind, name: &str) -> Self {
         Self { verb, kind, name: name.to_owned(), subresource: "", query: String::new(), body: Value::Null }
     }
@@ -60,7 +60,7 @@ impl Call {
         }
     }
 
-    /// Whether it only asks what would happen.
+    /// Whether it is a dry run.
     pub fn is_dry_run(&self) -> bool {
         self.query.contains("dryRun") || self.body.get("dryRun").is_some()
     }
@@ -78,7 +78,7 @@ impl Verb {
         }
     }
 
-    /// The form of what is sent.
+    /// The content type of the body.
     pub fn content_type(self) -> &'static str {
         match self {
             Self::Get | Self::Watch | Self::Post | Self::Put | Self::Delete => "application/json",

@@ -1,23 +1,24 @@
-//! Which calls are made, drawn from a seed.
+//! Generates calls from a seed.
 //!
-//! What our small Kubernetes does not claim to do is not asked: server-side apply, streaming lists, quantities in another
-//! form than they are kept in (`1024Mi` becomes `1Gi` on the real one).
+//! Left out is what localkube does not support: server-side apply, streaming lists, quantities in another form than the stored
+//! one (a real Kubernetes turns `1024Mi` into `1Gi`).
 
 use serde_json::{Value, json};
 
-use super::dice::Dice;
 use super::objects::{self, NAMES, PREFIXES};
+use super::random::Random;
 use super::{Call, Form, Kind, Verb};
 
-/// A sequence of so many calls, and at its end a watch over all that happened to each kind in it.
+/// A sequence of this many calls. At its end a watch of each kind shows all changes.
 pub fn generate(seed: u64, length: usize) -> Vec<Call> {
-    let mut dice = Dice::new(seed);
-    let mut kinds = vec![dice.one_of(&Kind::ALL), dice.one_of(&[Kind::ConfigMap, Kind::Secret, Kind::Pod])];
-    // What a budget guards are Pods.
+    let mut random = Random::new(seed);
+    let mut kinds =
+        vec![random.one_of(&Kind::ALL), random.one_of(&[Kind::ConfigMap, Kind::Secret, Kind::Pod])];
+    // A budget selects Pods.
     if kinds.contains(&Kind::Budget) {
         kinds = vec![Kind::Budget, Kind::Pod, Kind::Pod];
     }
-    let mut calls: Vec<Call> = (0..length).map(|_| call(&mut dice, &kinds)).collect();
+    let mut calls: Vec<Call> = (0..length).map(|_| call(&mut random, &kinds)).collect();
     for kind in
         [Kind::ConfigMap, Kind::Secret, Kind::ServiceAccount].into_iter().filter(|kind| kinds.contains(kind))
     {
@@ -27,49 +28,49 @@ pub fn generate(seed: u64, length: usize) -> Vec<Call> {
     calls
 }
 
-fn call(dice: &mut Dice, kinds: &[Kind]) -> Call {
-    let (kind, name) = (dice.one_of(kinds), dice.one_of(&NAMES));
-    let mut call = match dice.below(100) {
-        0..30 => create(dice, kind, name, kinds),
+fn call(random: &mut Random, kinds: &[Kind]) -> Call {
+    let (kind, name) = (random.one_of(kinds), random.one_of(&NAMES));
+    let mut call = match random.below(100) {
+        0..30 => create(random, kind, name, kinds),
         30..35 => Call::of(Verb::Get, kind, name),
-        35..42 => list(dice, kind),
-        42..55 => replace(dice, kind, name, kinds),
-        55..72 => patch(dice, kind, name, kinds),
-        72..88 => delete(dice, kind, name),
-        _ => below(dice, kind, name),
+        35..42 => list(random, kind),
+        42..55 => replace(random, kind, name, kinds),
+        55..72 => patch(random, kind, name, kinds),
+        72..88 => delete(random, kind, name),
+        _ => below(random, kind, name),
     };
     if !matches!(call.verb, Verb::Get | Verb::Watch) {
-        if dice.percent(8) {
+        if random.percent(8) {
             with(&mut call.query, "dryRun=All");
-            // The real one shows a version again that an object to be created must not have.
+            // A real Kubernetes echoes a version that an object to be created must not have.
             if call.verb == Verb::Post {
                 call.body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
             }
         }
-        if dice.percent(20) && call.verb != Verb::Delete {
-            with(&mut call.query, dice.one_of(&["fieldValidation=Strict", "fieldValidation=Ignore"]));
+        if random.percent(20) && call.verb != Verb::Delete {
+            with(&mut call.query, random.one_of(&["fieldValidation=Strict", "fieldValidation=Ignore"]));
         }
     }
     call
 }
 
-fn create(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
-    let wrong = dice.percent(25);
+fn create(random: &mut Random, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
+    let wrong = random.percent(25);
     let mut body =
-        if wrong { objects::invalid(dice, kind, name) } else { objects::valid(dice, kind, name, kinds) };
-    if dice.percent(8) {
-        body["metadata"]["generateName"] = json!(dice.one_of(&PREFIXES));
-        body["metadata"]["name"] = dice.one_of(&[Value::Null, json!("")]);
+        if wrong { objects::invalid(random, kind, name) } else { objects::valid(random, kind, name, kinds) };
+    if random.percent(8) {
+        body["metadata"]["generateName"] = json!(random.one_of(&PREFIXES));
+        body["metadata"]["name"] = random.one_of(&[Value::Null, json!("")]);
     }
     if kind == Kind::Service {
-        // The real one is at odds with itself: a version refuses every new object but a Service.
+        // A real Kubernetes is not consistent: a version in a new object is refused for every kind but Service.
         body["metadata"].as_object_mut().and_then(|metadata| metadata.remove("resourceVersion"));
     }
     Call { body, ..Call::of(Verb::Post, kind, "") }
 }
 
-fn list(dice: &mut Dice, kind: Kind) -> Call {
-    let query = dice.one_of(&[
+fn list(random: &mut Random, kind: Kind) -> Call {
+    let query = random.one_of(&[
         "",
         "labelSelector=tier%3D1",
         "labelSelector=tier%20in%20(1,2),app",
@@ -86,14 +87,14 @@ fn list(dice: &mut Dice, kind: Kind) -> Call {
     Call { query: query.to_owned(), ..Call::of(Verb::Get, kind, "") }
 }
 
-fn replace(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
+fn replace(random: &mut Random, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
     let place = format!("{}/{name}", kind.plural());
-    let mut body = match dice.below(10) {
-        0..3 => objects::valid(dice, kind, name, kinds),
-        3 => objects::invalid(dice, kind, name),
+    let mut body = match random.below(10) {
+        0..3 => objects::valid(random, kind, name, kinds),
+        3 => objects::invalid(random, kind, name),
         _ => {
-            // As clients do it: what was read, changed.
-            let mut body = objects::change(dice, kind);
+            // As clients do: read, change, replace.
+            let mut body = objects::change(random, kind);
             body["$seen"] = json!(place);
             // Only in a patch a null means that nothing is to be left; Go reads an empty text.
             if body.pointer("/metadata/labels/tier").is_some_and(Value::is_null) {
@@ -105,7 +106,7 @@ fn replace(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
             body
         }
     };
-    match dice.below(10) {
+    match random.below(10) {
         0..4 => body["metadata"]["resourceVersion"] = json!(format!("$version {place}")),
         4..6 => body["metadata"]["resourceVersion"] = json!(format!("$stale {place}")),
         6 => body["metadata"]["uid"] = json!(format!("$uid {place}")),
@@ -115,18 +116,18 @@ fn replace(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
     Call { body, ..Call::of(Verb::Put, kind, name) }
 }
 
-fn patch(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
+fn patch(random: &mut Random, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
     let place = format!("{}/{name}", kind.plural());
-    let form = dice.one_of(&[Form::Merge, Form::Merge, Form::Strategic, Form::Json]);
+    let form = random.one_of(&[Form::Merge, Form::Merge, Form::Strategic, Form::Json]);
     if form == Form::Json {
-        return Call { body: objects::operations(dice), ..Call::of(Verb::Patch(form), kind, name) };
+        return Call { body: objects::operations(random), ..Call::of(Verb::Patch(form), kind, name) };
     }
-    let mut body = objects::change(dice, kind);
-    if kind != Kind::EtcdCluster && dice.percent(15) {
-        body = json!({"metadata": {"ownerReferences": objects::owner_references(dice, kinds)}});
+    let mut body = objects::change(random, kind);
+    if kind != Kind::EtcdCluster && random.percent(15) {
+        body = json!({"metadata": {"ownerReferences": objects::owner_references(random, kinds)}});
     }
-    if dice.percent(15) {
-        let which = dice.one_of(&["$version", "$stale"]);
+    if random.percent(15) {
+        let which = random.one_of(&["$version", "$stale"]);
         if !body["metadata"].is_object() {
             body["metadata"] = json!({});
         }
@@ -135,42 +136,43 @@ fn patch(dice: &mut Dice, kind: Kind, name: &str, kinds: &[Kind]) -> Call {
     Call { body, ..Call::of(Verb::Patch(form), kind, name) }
 }
 
-fn delete(dice: &mut Dice, kind: Kind, name: &str) -> Call {
+fn delete(random: &mut Random, kind: Kind, name: &str) -> Call {
     let place = format!("{}/{name}", kind.plural());
     let mut body = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
-    if dice.percent(15) {
-        body["preconditions"] = dice.one_of(&[
+    if random.percent(15) {
+        body["preconditions"] = random.one_of(&[
             json!({"uid": format!("$uid {place}")}),
             json!({"uid": "11111111-1111-1111-1111-111111111111"}),
             json!({"resourceVersion": format!("$version {place}")}),
             json!({"resourceVersion": format!("$stale {place}")}),
         ]);
     }
-    // Those two are the garbage collector's work, which learns of kinds that a definition brought every half minute only.
-    if kind != Kind::EtcdCluster && dice.percent(50) {
-        body["propagationPolicy"] = json!(dice.one_of(&["Orphan", "Background", "Foreground", "Foreground"]));
-    } else if dice.percent(5) {
+    // These two need the garbage collector, which discovers new kinds only every half minute.
+    if kind != Kind::EtcdCluster && random.percent(50) {
+        body["propagationPolicy"] =
+            json!(random.one_of(&["Orphan", "Background", "Foreground", "Foreground"]));
+    } else if random.percent(5) {
         body["propagationPolicy"] = json!("Other");
     }
-    if dice.percent(15) {
-        body["gracePeriodSeconds"] = json!(dice.one_of(&[0, 1, 60]));
+    if random.percent(15) {
+        body["gracePeriodSeconds"] = json!(random.one_of(&[0, 1, 60]));
     }
     Call { body, ..Call::of(Verb::Delete, kind, name) }
 }
 
-/// What stands below objects of some kinds.
-fn below(dice: &mut Dice, kind: Kind, name: &str) -> Call {
+/// Calls to subresources.
+fn below(random: &mut Random, kind: Kind, name: &str) -> Call {
     match kind {
-        Kind::Pod if dice.percent(50) => evict(dice, name),
+        Kind::Pod if random.percent(50) => evict(random, name),
         Kind::Pod => Call {
             subresource: "status",
-            body: running(dice),
+            body: running(random),
             ..Call::of(Verb::Patch(Form::Merge), kind, name)
         },
-        Kind::EtcdCluster if dice.percent(60) => scale(dice, name),
+        Kind::EtcdCluster if random.percent(60) => scale(random, name),
         Kind::EtcdCluster => {
             let status =
-                json!({"phase": dice.one_of(&["Running", "Creating"]), "readyReplicas": dice.below(4)});
+                json!({"phase": random.one_of(&["Running", "Creating"]), "readyReplicas": random.below(4)});
             let body =
                 json!({"status": status, "spec": {"size": 7}, "metadata": {"labels": {"ignored": "x"}}});
             Call { subresource: "status", body, ..Call::of(Verb::Patch(Form::Merge), kind, name) }
@@ -185,10 +187,10 @@ fn below(dice: &mut Dice, kind: Kind, name: &str) -> Call {
     }
 }
 
-fn evict(dice: &mut Dice, name: &str) -> Call {
+fn evict(random: &mut Random, name: &str) -> Call {
     let mut body = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
-    if dice.percent(30) {
-        body["deleteOptions"] = dice.one_of(&[
+    if random.percent(30) {
+        body["deleteOptions"] = random.one_of(&[
             json!({"gracePeriodSeconds": 0}),
             json!({"dryRun": ["All"]}),
             json!({"preconditions": {"uid": "11111111-1111-1111-1111-111111111111"}}),
@@ -197,19 +199,19 @@ fn evict(dice: &mut Dice, name: &str) -> Call {
     Call { subresource: "eviction", body, ..Call::of(Verb::Post, Kind::Pod, name) }
 }
 
-fn running(dice: &mut Dice) -> Value {
-    let ready = dice.one_of(&["True", "True", "False"]);
-    let phase = dice.one_of(&["Running", "Running", "Running", "Failed"]);
+fn running(random: &mut Random) -> Value {
+    let ready = random.one_of(&["True", "True", "False"]);
+    let phase = random.one_of(&["Running", "Running", "Running", "Failed"]);
     json!({"status": {"phase": phase, "conditions": [{"type": "Ready", "status": ready}]}})
 }
 
-fn scale(dice: &mut Dice, name: &str) -> Call {
+fn scale(random: &mut Random, name: &str) -> Call {
     let place = format!("{}/{name}", Kind::EtcdCluster.plural());
-    let replicas = dice.one_of(&[json!(0), json!(3), json!(-1), json!("x")]);
-    let (verb, body) = match dice.below(4) {
+    let replicas = random.one_of(&[json!(0), json!(3), json!(-1), json!("x")]);
+    let (verb, body) = match random.below(4) {
         0 => (Verb::Get, Value::Null),
         1 => {
-            let version = dice.one_of(&[
+            let version = random.one_of(&[
                 json!(null),
                 json!(format!("$version {place}")),
                 json!(format!("$stale {place}")),

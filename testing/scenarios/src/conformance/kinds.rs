@@ -1,11 +1,11 @@
-//! The kinds that calls are about.
+//! The kinds that the calls use.
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// The group that the EtcdCluster of these calls stands in: not the operator's, which therefore never sees one.
+/// The group of the EtcdCluster in these calls. It is not the operator's group, so the operator never sees one.
 const GROUP: &str = "conformance.etcd.io";
 
-/// A kind, and where its objects are found.
+/// A kind, and the URL of its objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[allow(missing_docs, reason = "each is the kind of that name")]
 pub enum Kind {
@@ -34,12 +34,12 @@ impl Kind {
         Self::EtcdCluster,
     ];
 
-    /// As it stands in a URL.
+    /// The plural name in URLs.
     pub fn plural(self) -> &'static str {
         self.words().2
     }
 
-    /// As it stands in an object.
+    /// The kind in objects.
     pub fn kind(self) -> &'static str {
         self.words().1
     }
@@ -49,7 +49,7 @@ impl Kind {
         self.words().0.to_owned()
     }
 
-    /// Where the objects of a namespace are.
+    /// The URL path of the objects in a namespace.
     pub fn path(self, namespace: &str) -> String {
         let (version, _, plural) = self.words();
         let root = if version.contains('/') { "apis" } else { "api" };
@@ -71,7 +71,7 @@ impl Kind {
     }
 }
 
-/// The definition of EtcdCluster as it is installed, in the group of these calls.
+/// The installed definition of EtcdCluster, moved to the group of these calls.
 pub fn definition() -> CustomResourceDefinition {
     let mut definition = quorate_api::crds().remove(0);
     GROUP.clone_into(&mut definition.spec.group);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::Kind;
-use super::dice::Dice;
+use super::random::Random;
 
 /// The names that objects have: few, so that calls meet.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -15,36 +15,36 @@ pub(super) const PREFIXES: [&str; 2] = ["made-", "Made-"];
 const OWNERS: [Kind; 4] = [Kind::ConfigMap, Kind::Secret, Kind::ServiceAccount, Kind::Lease];
 
 /// An object that is accepted.
-pub(super) fn valid(dice: &mut Dice, kind: Kind, name: &str, owners: &[Kind]) -> Value {
-    let mut object = content(dice, kind);
+pub(super) fn valid(random: &mut Random, kind: Kind, name: &str, owners: &[Kind]) -> Value {
+    let mut object = content(random, kind);
     object["apiVersion"] = json!(kind.api_version());
     object["kind"] = json!(kind.kind());
-    object["metadata"] = json!({"name": name, "labels": {"tier": dice.one_of(&["1", "2"]), "app": "x"}});
-    if dice.percent(10) {
-        object["metadata"]["annotations"] = json!({"note": dice.one_of(&["one", "two", ""])});
+    object["metadata"] = json!({"name": name, "labels": {"tier": random.one_of(&["1", "2"]), "app": "x"}});
+    if random.percent(10) {
+        object["metadata"]["annotations"] = json!({"note": random.one_of(&["one", "two", ""])});
     }
-    if dice.percent(20) {
+    if random.percent(20) {
         object["metadata"]["finalizers"] = json!(["example.org/hold"]);
     }
     // The real garbage collector learns of kinds that a definition brought every half minute only.
-    if kind != Kind::EtcdCluster && dice.percent(30) {
-        object["metadata"]["ownerReferences"] = owner_references(dice, owners);
+    if kind != Kind::EtcdCluster && random.percent(30) {
+        object["metadata"]["ownerReferences"] = owner_references(random, owners);
     }
     object
 }
 
 /// References to one owner or two; mostly such as there are.
-pub(super) fn owner_references(dice: &mut Dice, kinds: &[Kind]) -> Value {
+pub(super) fn owner_references(random: &mut Random, kinds: &[Kind]) -> Value {
     let kinds: Vec<Kind> = kinds.iter().copied().filter(|kind| OWNERS.contains(kind)).collect();
     let kinds = if kinds.is_empty() { vec![Kind::ConfigMap] } else { kinds };
     let mut references: Vec<Value> = Vec::new();
-    for _ in 0..dice.one_of(&[1, 1, 1, 2]) {
-        let (kind, name) = (dice.one_of(&kinds), dice.one_of(&NAMES));
+    for _ in 0..random.one_of(&[1, 1, 1, 2]) {
+        let (kind, name) = (random.one_of(&kinds), random.one_of(&NAMES));
         let mut reference = json!({
             "apiVersion": kind.api_version(), "kind": kind.kind(), "name": name,
             "uid": format!("$uid {}/{name}", kind.plural()),
         });
-        if dice.percent(50) {
+        if random.percent(50) {
             reference["blockOwnerDeletion"] = json!(true);
         }
         if !references.iter().any(|one| one["uid"] == reference["uid"]) {
@@ -54,34 +54,34 @@ pub(super) fn owner_references(dice: &mut Dice, kinds: &[Kind]) -> Value {
     json!(references)
 }
 
-/// An object that is refused, or that is told to be wrong in some part.
-pub(super) fn invalid(dice: &mut Dice, kind: Kind, name: &str) -> Value {
-    let mut object = valid(dice, kind, name, &[]);
-    let change = if dice.percent(40) { of_metadata(dice) } else { of_kind(dice, kind) };
+/// An object that is refused, or that causes a warning.
+pub(super) fn invalid(random: &mut Random, kind: Kind, name: &str) -> Value {
+    let mut object = valid(random, kind, name, &[]);
+    let change = if random.percent(40) { of_metadata(random) } else { of_kind(random, kind) };
     merge(&mut object, &change);
     object
 }
 
 /// A change, as a merge patch.
-pub(super) fn change(dice: &mut Dice, kind: Kind) -> Value {
-    match dice.below(10) {
-        0 => json!({"metadata": {"labels": {"tier": dice.one_of(&["1", "2"])}}}),
+pub(super) fn change(random: &mut Random, kind: Kind) -> Value {
+    match random.below(10) {
+        0 => json!({"metadata": {"labels": {"tier": random.one_of(&["1", "2"])}}}),
         1 => json!({"metadata": {"labels": {"tier": null}}}),
-        2 => json!({"metadata": {"annotations": {"note": dice.one_of(&["one", "two"])}}}),
+        2 => json!({"metadata": {"annotations": {"note": random.one_of(&["one", "two"])}}}),
         3 => {
-            json!({"metadata": {"finalizers": dice.one_of(&[json!(["example.org/hold"]), json!(null), json!([])])}})
+            json!({"metadata": {"finalizers": random.one_of(&[json!(["example.org/hold"]), json!(null), json!([])])}})
         }
-        4 => of_metadata(dice),
-        5 => of_kind(dice, kind),
-        6..=9 => content(dice, kind),
+        4 => of_metadata(random),
+        5 => of_kind(random, kind),
+        6..=9 => content(random, kind),
         _ => json!({}),
     }
 }
 
 /// A JSON patch.
-pub(super) fn operations(dice: &mut Dice) -> Value {
-    let tier = dice.one_of(&["1", "2"]);
-    dice.one_of(&[
+pub(super) fn operations(random: &mut Random) -> Value {
+    let tier = random.one_of(&["1", "2"]);
+    random.one_of(&[
         json!([{"op": "replace", "path": "/metadata/labels/tier", "value": tier}]),
         json!([{"op": "test", "path": "/metadata/labels/tier", "value": "1"},
                {"op": "replace", "path": "/metadata/labels/tier", "value": "2"}]),
@@ -96,24 +96,24 @@ pub(super) fn operations(dice: &mut Dice) -> Value {
     ])
 }
 
-fn content(dice: &mut Dice, kind: Kind) -> Value {
+fn content(random: &mut Random, kind: Kind) -> Value {
     match kind {
-        Kind::ConfigMap => dice.one_of(&[
+        Kind::ConfigMap => random.one_of(&[
             json!({"data": {"k": "1"}}),
             json!({"data": {"k": "2", "l": ""}}),
             json!({"data": {}, "binaryData": {"b": "AAE="}}),
             json!({"data": {"k": "3"}, "immutable": true}),
             json!({}),
         ]),
-        Kind::Secret => dice.one_of(&[
+        Kind::Secret => random.one_of(&[
             json!({"data": {"k": "AAE="}}),
             json!({"stringData": {"k": "text"}}),
             json!({"data": {"k": "AAE="}, "stringData": {"k": "wins", "l": ""}, "type": "Opaque"}),
             json!({"type": "kubernetes.io/tls", "data": {"tls.crt": "", "tls.key": ""}}),
             json!({"data": {"k": "AAI="}, "immutable": true}),
         ]),
-        Kind::ServiceAccount => dice.one_of(&[json!({}), json!({"automountServiceAccountToken": false})]),
-        Kind::Service => dice.one_of(&[
+        Kind::ServiceAccount => random.one_of(&[json!({}), json!({"automountServiceAccountToken": false})]),
+        Kind::Service => random.one_of(&[
             json!({"spec": {"ports": [{"port": 2379}], "selector": {"app": "x"}}}),
             json!({"spec": {"ports": [{"name": "client", "port": 2379}, {"name": "peer", "port": 2380, "targetPort": "peer"}]}}),
             json!({"spec": {"clusterIP": "None", "publishNotReadyAddresses": true, "selector": {"app": "x"},
@@ -121,34 +121,34 @@ fn content(dice: &mut Dice, kind: Kind) -> Value {
             json!({"spec": {"clusterIP": "None"}}),
         ]),
         Kind::Claim => {
-            let size = dice.one_of(&["64Mi", "1Gi"]);
+            let size = random.one_of(&["64Mi", "1Gi"]);
             let mut spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": size}}});
-            if dice.percent(30) {
-                spec["storageClassName"] = json!(dice.one_of(&["standard", "other", ""]));
+            if random.percent(30) {
+                spec["storageClassName"] = json!(random.one_of(&["standard", "other", ""]));
             }
             json!({ "spec": spec })
         }
-        Kind::Pod => pod(dice),
-        Kind::Lease => dice.one_of(&[
+        Kind::Pod => pod(random),
+        Kind::Lease => random.one_of(&[
             json!({"spec": {"holderIdentity": "one", "leaseDurationSeconds": 15, "leaseTransitions": 0}}),
             json!({"spec": {"holderIdentity": "two", "renewTime": "2024-02-03T04:05:06.789000Z"}}),
             json!({"spec": {}}),
         ]),
         Kind::Budget => {
             let selector = json!({"matchLabels": {"app": "x"}});
-            dice.one_of(&[
+            random.one_of(&[
                 json!({"spec": {"minAvailable": 1, "selector": selector}}),
                 json!({"spec": {"minAvailable": 2, "selector": selector, "unhealthyPodEvictionPolicy": "AlwaysAllow"}}),
                 json!({"spec": {"minAvailable": 0, "selector": {"matchLabels": {"tier": "1"}}}}),
             ])
         }
         Kind::EtcdCluster => {
-            let size = dice.one_of(&[0, 1, 3, 5]);
-            let mut spec = json!({"size": size, "version": dice.one_of(&["3.6.1", "v3.5.21"])});
-            if dice.percent(50) {
-                spec["storageSpec"] = json!({"volumeSizeRequest": dice.one_of(&["64Mi", "1Gi"])});
+            let size = random.one_of(&[0, 1, 3, 5]);
+            let mut spec = json!({"size": size, "version": random.one_of(&["3.6.1", "v3.5.21"])});
+            if random.percent(50) {
+                spec["storageSpec"] = json!({"volumeSizeRequest": random.one_of(&["64Mi", "1Gi"])});
             }
-            if dice.percent(20) {
+            if random.percent(20) {
                 spec["paused"] = json!(true);
             }
             json!({ "spec": spec })
@@ -156,41 +156,41 @@ fn content(dice: &mut Dice, kind: Kind) -> Value {
     }
 }
 
-/// Nobody places it, and nobody runs it: no scheduler has that name, and no kubelet the name of the node.
-fn pod(dice: &mut Dice) -> Value {
+/// A Pod that is never scheduled and never runs: no scheduler has that name, and no kubelet the name of the node.
+fn pod(random: &mut Random) -> Value {
     let mut spec = json!({
         "schedulerName": "nobody",
         // The real server adds the volume of the token, our small one has none to give.
         "automountServiceAccountToken": false,
         "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [{
-            "name": "etcd", "image": dice.one_of(&["etcd:v3.6.1", "etcd:v3.6.2"]),
+            "name": "etcd", "image": random.one_of(&["etcd:v3.6.1", "etcd:v3.6.2"]),
             "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
         }],
     });
-    if dice.percent(30) {
+    if random.percent(30) {
         spec["nodeName"] = json!("$namespace");
     }
-    if dice.percent(30) {
+    if random.percent(30) {
         spec["terminationGracePeriodSeconds"] = json!(5);
     }
-    if dice.percent(30) {
-        spec["containers"][0]["resources"] = dice.one_of(&[
+    if random.percent(30) {
+        spec["containers"][0]["resources"] = random.one_of(&[
             json!({"requests": {"cpu": "100m"}, "limits": {"memory": "64Mi"}}),
             json!({"limits": {"cpu": "1", "memory": "64Mi"}}),
         ]);
         spec["containers"][0]["readinessProbe"] = json!({"httpGet": {"port": 9980, "path": "/readyz"}});
         spec["containers"][0]["ports"] = json!([{"containerPort": 2379, "name": "client"}]);
     }
-    if dice.percent(30) {
+    if random.percent(30) {
         spec["volumes"] = json!([{"name": "scratch"}, {"name": "tls", "secret": {"secretName": "a"}}]);
         spec["containers"][0]["volumeMounts"] = json!([{"name": "scratch", "mountPath": "/scratch"}]);
     }
     json!({ "spec": spec })
 }
 
-fn of_metadata(dice: &mut Dice) -> Value {
-    let metadata = dice.one_of(&[
+fn of_metadata(random: &mut Random) -> Value {
+    let metadata = random.one_of(&[
         json!({"name": "Not A Name"}),
         json!({"name": "x".repeat(254)}),
         json!({"labels": {"tier": "not a value"}}),
@@ -212,7 +212,7 @@ fn of_metadata(dice: &mut Dice) -> Value {
     json!({ "metadata": metadata })
 }
 
-fn of_kind(dice: &mut Dice, kind: Kind) -> Value {
+fn of_kind(random: &mut Random, kind: Kind) -> Value {
     let wrong = match kind {
         Kind::ConfigMap => vec![
             json!({"data": {"not a key": "x"}}),
@@ -272,11 +272,11 @@ fn of_kind(dice: &mut Dice, kind: Kind) -> Value {
         ],
     };
     let mut common = vec![json!({"apiVersion": "v7"}), json!({"unknown": {"x": 1}})];
-    // Of a custom resource the real one says in addition what its rules say of an object without defaults.
+    // For a custom resource a real Kubernetes also reports its CEL rules for an object without defaults.
     if kind != Kind::EtcdCluster {
         common.push(json!({"kind": "Other"}));
     }
-    dice.one_of(&[wrong.clone(), wrong, common].concat())
+    random.one_of(&[wrong.clone(), wrong, common].concat())
 }
 
 /// As a merge patch does it.

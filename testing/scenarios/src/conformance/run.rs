@@ -1,4 +1,4 @@
-//! The comparison: call by call, and after each that changed something of all objects.
+//! The comparison: after each call its answers, and after each write all objects.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,37 +11,37 @@ use super::mask::Answer;
 use super::side::Raw;
 use super::{Call, Kind, Side, Verb};
 
-/// How long controllers of the real one may take.
+/// How long the controllers of the real Kubernetes may take.
 const DEADLINE: Duration = Duration::from_secs(6);
 
-/// Our small Kubernetes and the real one.
+/// localkube and a real Kubernetes.
 pub struct Pair {
-    /// Ours.
+    /// localkube.
     pub ours: Side,
-    /// The real one.
+    /// The real Kubernetes.
     pub real: Side,
 }
 
 /// Where the two differ.
 #[derive(Clone, Debug)]
 pub struct Difference {
-    /// Which call it was.
+    /// The index of the call.
     pub at: usize,
-    /// What differs: the answer, or what the kind then holds.
+    /// What differs: the answer, or the objects of a kind after the call.
     pub what: String,
-    /// Ours.
+    /// localkube's answer.
     pub ours: Answer,
-    /// The real one's.
+    /// The real Kubernetes' answer.
     pub real: Answer,
 }
 
-/// Does the calls on both sides, up to the first that tells them apart.
+/// Sends the calls to both sides, up to the first difference.
 pub async fn run(pair: &mut Pair, calls: &[Call]) -> Result<Option<Difference>> {
     let kinds: BTreeSet<Kind> = calls.iter().map(|call| call.kind).collect();
     for (at, call) in calls.iter().enumerate() {
-        let told = |what: String, (ours, real)| Some(Difference { at, what, ours, real });
+        let difference = |what: String, (ours, real)| Some(Difference { at, what, ours, real });
         if let Some(answers) = compare(pair, call).await? {
-            return Ok(told("the answer".to_owned(), answers));
+            return Ok(difference("the answer".to_owned(), answers));
         }
         if !call.writes() {
             continue;
@@ -50,14 +50,14 @@ pub async fn run(pair: &mut Pair, calls: &[Call]) -> Result<Option<Difference>> 
         pair.real.settle();
         for kind in &kinds {
             if let Some(answers) = compare(pair, &Call::of(Verb::Get, *kind, "")).await? {
-                return Ok(told(format!("afterwards {}", kind.plural()), answers));
+                return Ok(difference(format!("afterwards {}", kind.plural()), answers));
             }
         }
     }
     Ok(None)
 }
 
-/// A call on both sides. Reads are asked again until they agree: controllers of the real one work beside us.
+/// Sends a call to both sides. Reads are repeated until they agree, because the real controllers run concurrently.
 async fn compare(pair: &mut Pair, call: &Call) -> Result<Option<(Answer, Answer)>> {
     let start = Instant::now();
     loop {
@@ -81,21 +81,29 @@ impl fmt::Display for Difference {
             writeln!(to, "  HTTP {} here, {} there", self.ours.code, self.real.code)?;
             return writeln!(to, "  here:  {}\n  there: {}", self.ours.body, self.real.body);
         }
-        tell(to, "", Some(&self.ours.body), Some(&self.real.body))
+        write_difference(to, "", Some(&self.ours.body), Some(&self.real.body))
     }
 }
 
-/// Only what differs.
-fn tell(to: &mut fmt::Formatter<'_>, path: &str, ours: Option<&Value>, real: Option<&Value>) -> fmt::Result {
+/// Writes only what differs.
+fn write_difference(
+    to: &mut fmt::Formatter<'_>,
+    path: &str,
+    ours: Option<&Value>,
+    real: Option<&Value>,
+) -> fmt::Result {
     match (ours, real) {
         (ours, real) if ours == real => Ok(()),
         (Some(Value::Object(ours)), Some(Value::Object(real))) => {
             let keys: BTreeSet<&String> = ours.keys().chain(real.keys()).collect();
-            keys.into_iter()
-                .try_for_each(|key| tell(to, &format!("{path}.{key}"), ours.get(key), real.get(key)))
+            keys.into_iter().try_for_each(|key| {
+                write_difference(to, &format!("{path}.{key}"), ours.get(key), real.get(key))
+            })
         }
         (Some(Value::Array(ours)), Some(Value::Array(real))) if ours.len() == real.len() => (0..ours.len())
-            .try_for_each(|index| tell(to, &format!("{path}[{index}]"), ours.get(index), real.get(index))),
+            .try_for_each(|index| {
+                write_difference(to, &format!("{path}[{index}]"), ours.get(index), real.get(index))
+            }),
         (ours, real) => {
             let shown = |side: Option<&Value>| side.map_or("nothing".to_owned(), ToString::to_string);
             writeln!(to, "  {path}: {} here, {} there", shown(ours), shown(real))

@@ -1,4 +1,4 @@
-//! Of a sequence that tells the sides apart, what is needed to do so.
+//! Shortens a sequence that shows a difference.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +6,10 @@ use anyhow::Result;
 
 use super::{Call, Difference};
 
-/// Short enough is what is found by then.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// How long to look for a shorter sequence.
+const DEADLINE: Duration = Duration::from_secs(60);
 
-/// Leaves out calls as long as the rest still differs in the same respect; what is left, and how it differs.
+/// Leaves out calls as long as the rest still shows the same difference. Returns the rest and its difference.
 pub async fn shortest(
     calls: &[Call],
     found: Difference,
@@ -21,7 +21,7 @@ pub async fn shortest(
     while share > 0 {
         // The last call is the one that differs.
         let mut end = calls.len() - 1;
-        while end > 0 && start.elapsed() < PATIENCE {
+        while end > 0 && start.elapsed() < DEADLINE {
             let from = end.saturating_sub(share);
             let mut fewer = calls.clone();
             fewer.drain(from..end);

@@ -1,4 +1,4 @@
-//! One of the two servers, and a namespace of its own there.
+//! One of the two servers, with a namespace of its own.
 
 use anyhow::{Context, Result, bail};
 use http_body_util::BodyExt;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::mask::{Answer, Memory};
 use super::{Call, Kind, Verb};
 
-/// Lets a server's controllers finish what they have to do, where that can be done by hand.
+/// Runs a server's controllers until they are done, where the test controls them.
 pub type Settle = Box<dyn FnMut() + Send>;
 
 /// One of the two servers.
@@ -18,30 +18,30 @@ pub struct Side {
     namespace: String,
     settle: Option<Settle>,
     memory: Memory,
-    /// The version at which the sequence began.
-    began: String,
+    /// The resource version at which the sequence started.
+    started_at: String,
 }
 
-/// An answer as it came.
+/// An answer as it was received.
 pub(super) struct Raw {
     pub code: u16,
     pub body: Value,
 }
 
 impl Side {
-    /// The client's namespace there, which is there already.
+    /// A side that uses the client's namespace, which exists.
     pub async fn new(client: Client, settle: Option<Settle>) -> Result<Self> {
         let namespace = client.default_namespace().to_owned();
         let memory = Memory::default();
-        let mut side = Self { client, namespace, settle, memory, began: String::new() };
+        let mut side = Self { client, namespace, settle, memory, started_at: String::new() };
         let list =
             side.send("GET", &Kind::Secret.path(&side.namespace), "application/json", &Value::Null).await?;
         let version = list.body["metadata"]["resourceVersion"].as_str().context("a list has a version")?;
-        version.clone_into(&mut side.began);
+        version.clone_into(&mut side.started_at);
         Ok(side)
     }
 
-    /// Does a call. The answer is not remembered yet.
+    /// Sends a call. Does not remember the answer.
     pub(super) async fn perform(&self, call: &Call) -> Result<Raw> {
         if call.verb == Verb::Watch {
             return self.watch(call).await;
@@ -57,19 +57,19 @@ impl Side {
         self.send(call.verb.method(), &path, call.verb.content_type(), &body).await
     }
 
-    /// What is comparable of an answer.
+    /// The comparable part of an answer.
     pub(super) fn comparable(&self, raw: &Raw) -> Answer {
         Answer { code: raw.code, body: self.memory.mask(&raw.body) }
     }
 
-    /// Remembers what an answer tells, for calls to come.
+    /// Remembers the objects of an answer for later calls.
     pub(super) fn remember(&mut self, call: &Call, raw: &Raw) {
         if (200..300).contains(&raw.code) && !call.is_dry_run() && call.verb != Verb::Watch {
             self.memory.note(call.kind.plural(), &raw.body);
         }
     }
 
-    /// Lets the controllers finish, where that is in our hands.
+    /// Runs the controllers until they are done, where the test controls them.
     pub(super) fn settle(&mut self) {
         if let Some(settle) = &mut self.settle {
             settle();
@@ -86,15 +86,15 @@ impl Side {
         Ok(Raw { code, body: body.unwrap_or_else(|_| json!(String::from_utf8_lossy(&bytes))) })
     }
 
-    /// All changes since the sequence began, by object: among those that controllers make at the same time there is no
-    /// order. A marker, made and deleted here, tells the end.
+    /// All changes since the sequence started, by object: concurrent changes by controllers have no order. The watch ends at a
+    /// marker object, which is created and deleted here.
     async fn watch(&self, call: &Call) -> Result<Raw> {
         const MARKER: &str = "zz-marker";
         let path = call.kind.path(&self.namespace);
         let marker = json!({"metadata": {"name": MARKER, "labels": {"tier": "1"}}});
         let made = self.send("POST", &path, "application/json", &marker).await?;
         let uri =
-            format!("{path}?watch=true&timeoutSeconds=20&resourceVersion={}&{}", self.began, call.query);
+            format!("{path}?watch=true&timeoutSeconds=20&resourceVersion={}&{}", self.started_at, call.query);
         let request = http::Request::builder().uri(uri).body(Body::empty())?;
         let response = self.client.send(request).await?;
         let (code, mut body) = (response.status().as_u16(), response.into_body());
@@ -114,8 +114,8 @@ impl Side {
                 let shown = masked["metadata"]["name"].as_str().unwrap_or_default().to_owned();
                 if ![MARKER, "kube-root-ca.crt", "default"].contains(&name) {
                     let kind = event["type"].as_str().unwrap_or_default();
-                    let told = seen[&shown].as_str().unwrap_or_default();
-                    seen[&shown] = json!(format!("{told} {kind}").trim_start());
+                    let events = seen[&shown].as_str().unwrap_or_default();
+                    seen[&shown] = json!(format!("{events} {kind}").trim_start());
                 }
             }
         }
@@ -123,7 +123,7 @@ impl Side {
         Ok(Raw { code, body: seen })
     }
 
-    /// The body with what only this side knows.
+    /// The body with this side's uids and versions filled in.
     fn filled_in(&self, body: &Value) -> Value {
         match body {
             Value::Object(fields) => {
@@ -134,7 +134,7 @@ impl Side {
                 for (key, value) in fields.iter().filter(|(key, _)| *key != "$seen") {
                     let value = self.filled_in(value);
                     match (&mut filled[key], value) {
-                        // What was seen is changed, not replaced.
+                        // An observed object is changed, not replaced.
                         (Value::Object(old), Value::Object(new)) => old.extend(new),
                         (old, new) => *old = new,
                     }

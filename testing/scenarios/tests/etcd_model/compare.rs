@@ -1,4 +1,4 @@
-//! What both sides look like after a step, and whether it is the same.
+//! Compares the two sides after a step.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use quorate_etcd::Read;
 use quorate_sim::etcd::State;
 
-use super::{PATIENCE, Pair, key, name};
+use super::{DEADLINE, Pair, key, name};
 use crate::script::Place;
 
 impl Pair {
-    /// Waits until both sides look the same.
+    /// Waits until both sides agree.
     pub(super) async fn agree(&mut self) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + DEADLINE;
         while let Err(difference) = self.compare().await {
             assert!(Instant::now() < end, "{difference}\n{}", self.both());
             tokio::time::sleep(Duration::from_millis(50)).await;
@@ -31,7 +31,7 @@ impl Pair {
         self.compare_data().await
     }
 
-    /// Which processes run; those that serve.
+    /// Compares which processes run; returns the places of those that serve.
     fn compare_processes(&mut self) -> Result<Vec<Place>, String> {
         let mut serving = Vec::new();
         for place in 0..self.cluster.members.len() {
@@ -49,7 +49,7 @@ impl Pair {
         Ok(serving)
     }
 
-    /// What a member says of itself, and the list as it has it.
+    /// Compares the status of a member, and its member list.
     async fn compare_member(&mut self, at: Place) -> Result<(), String> {
         let real = self.client(at).status().await.map_err(|why| format!("Status of m{at}: {why}"))?;
         let model = self.model.status(&name(at)).map_err(|why| format!("the model's m{at}: {why:?}"))?;
@@ -98,8 +98,7 @@ impl Pair {
         Ok(())
     }
 
-    /// All follow one leader. Who it is, etcd decides: the model must be able to follow, so it must hold it for one that can
-    /// lead.
+    /// All members follow one leader. etcd decides which; the model follows, if that member can lead in the model.
     async fn compare_leader(&mut self, serving: &[Place]) -> Result<(), String> {
         let Some(leader) = self.leader() else { return Ok(()) };
         let mut led = BTreeSet::new();
@@ -115,18 +114,19 @@ impl Pair {
         };
         if real != leader {
             let moved = self.model.move_leader(&name(leader), self.ids[&real].0);
-            moved
-                .map_err(|why| format!("m{real} leads; the model's m{leader} can not hand over: {why:?}"))?;
+            moved.map_err(|why| {
+                format!("m{real} leads; the model's m{leader} cannot transfer leadership to it: {why:?}")
+            })?;
         }
         Ok(())
     }
 
-    /// What was written can be read, and nothing else can.
+    /// Exactly the writes that the model holds can be read.
     async fn compare_data(&self) -> Result<(), String> {
         let Some(group) = self.group().filter(|group| group.leader().is_some()) else { return Ok(()) };
         let kept: BTreeSet<u64> = group.writes().collect();
         let asked = self.leader().filter(|_| !self.has_lost());
-        // Once data are lost, whoever can serve a linearizable read does.
+        // Once data are lost, any member that can serve a linearizable read is asked.
         let asked: Vec<Place> =
             asked.map_or_else(|| (0..self.cluster.members.len()).collect(), |at| vec![at]);
         let mut why = String::new();
@@ -137,7 +137,7 @@ impl Pair {
                 Err(error) => why = error,
             }
         }
-        Err(format!("nobody reads: {why}"))
+        Err(format!("no member serves a read: {why}"))
     }
 
     async fn read(&self, at: Place) -> Result<BTreeSet<u64>, String> {

@@ -1,8 +1,8 @@
-//! The model and real etcd processes, side by side: every step is done to both, then both are looked at.
+//! The model and real etcd processes, side by side: every step is done to both, then both are compared.
 //!
-//! The model is instantaneous where etcd takes a moment (elections, replication, a process that ends): the real side is asked
-//! until it agrees. Its clock is the real one, and its connections are as old as its processes, so never younger than the
-//! real ones: when etcd holds them for old enough, the model must as well.
+//! The model is instantaneous where etcd takes a moment (elections, replication, a process that ends): the real side is polled
+//! until it agrees. The model uses the real clock, and its connections are as old as its processes, so never younger than the
+//! real ones: when they are old enough for etcd, they must be for the model.
 
 #[path = "compare.rs"]
 mod compare;
@@ -16,13 +16,13 @@ use quorate_etcd::{Deadlines, MemberClient};
 use quorate_model::{MemberId, PeerUrl, Version};
 use quorate_sim::etcd::{Etcd, Group, HEALTH_INTERVAL_MS, Launch, Refusal, State};
 
-use crate::script::{Flags, NOBODY, Outcome, Place, Step, What, Who, strange};
+use crate::script::{Call, Flags, Id, Outcome, Place, Step, UNUSED_ID, unused_url};
 
-/// How long the real side may take to agree.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Told of where committed entries were lost.
+/// How long the real side may take to agree with the model.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// The entry in the log where committed entries were lost.
 const LOST: &str = "committed entries are lost";
-/// Places beside those of the founders.
+/// Places besides those of the bootstrap members.
 const SPARES: usize = 3;
 
 /// Both sides.
@@ -30,48 +30,48 @@ pub struct Pair {
     cluster: Cluster,
     model: Etcd,
     version: Version,
-    founders: usize,
-    begun: Instant,
+    bootstrap_members: usize,
+    started_at: Instant,
     /// The last number that was written.
     writes: u64,
-    /// Of the member last seen at a place: its id in the model and its real one.
+    /// The ids of the member last observed at a place: in the model, and in etcd.
     ids: BTreeMap<Place, (MemberId, MemberId)>,
-    /// What was done, with what came of it.
-    told: Vec<String>,
+    /// The steps that were done, with their outcomes.
+    log: Vec<String>,
 }
 
 impl Pair {
-    /// So many places for founders, and some more. Nobody runs.
-    pub fn new(founders: usize) -> Self {
+    /// Places for this many bootstrap members, and spare places. No process runs.
+    pub fn new(bootstrap_members: usize) -> Self {
         let version: Version = quorate_scenarios::version().parse().expect("the version under test");
         // Elections in half the usual time: most of what a script waits for.
         let args = ["--heartbeat-interval=50", "--election-timeout=500"].map(str::to_owned).to_vec();
-        let setup = Setup { args, ..Setup::new(version.line(), founders + SPARES) };
+        let setup = Setup { args, ..Setup::new(version.line(), bootstrap_members + SPARES) };
         Self {
             cluster: Cluster::new(setup),
             model: Etcd::default(),
             version,
-            founders,
-            begun: Instant::now(),
+            bootstrap_members,
+            started_at: Instant::now(),
             writes: 0,
             ids: BTreeMap::new(),
-            told: Vec::new(),
+            log: Vec::new(),
         }
     }
 
-    /// A cluster of so many members that all run.
-    pub async fn founded(founders: usize) -> Self {
-        let mut pair = Self::new(founders);
-        for place in 0..founders {
-            pair.start(place, Flags::Founding);
+    /// A cluster of this many members, all running.
+    pub async fn bootstrapped(bootstrap_members: usize) -> Self {
+        let mut pair = Self::new(bootstrap_members);
+        for place in 0..bootstrap_members {
+            pair.start(place, Flags::Bootstrap);
         }
         pair.agree().await;
         pair
     }
 
-    /// Does a step to both sides, and waits until they agree. What came of it, if it was a call.
+    /// Does a step on both sides, and waits until they agree. Returns the outcome if the step is a call.
     pub async fn step(&mut self, step: Step) -> Option<Outcome> {
-        self.told.push(format!("{step:?}"));
+        self.log.push(format!("{step:?}"));
         let held = self.committed();
         let outcome = match step {
             Step::Start(place, flags) => {
@@ -89,31 +89,31 @@ impl Pair {
                 self.model.wipe(&name(place));
                 None
             }
-            Step::Ripen(at) => {
-                self.ripen(at).await;
+            Step::AwaitConnections(at) => {
+                self.await_connections(at).await;
                 None
             }
             Step::Ask(at, what) => Some(self.ask(at, what).await),
         };
-        if let (Some(outcome), Some(last)) = (&outcome, self.told.last_mut()) {
+        if let (Some(outcome), Some(last)) = (&outcome, self.log.last_mut()) {
             let _ = write!(last, " -> {outcome:?}");
         }
         if self.committed() < held {
-            self.told.push(LOST.to_owned());
+            self.log.push(LOST.to_owned());
         }
         self.agree().await;
         outcome
     }
 
-    /// The same, and tells what must come of it.
-    pub async fn ask_for(&mut self, at: Place, what: What, desired: Outcome) {
+    /// Sends a call to both sides, which must have this outcome.
+    pub async fn expect(&mut self, at: Place, what: Call, desired: Outcome) {
         let outcome = self.step(Step::Ask(at, what)).await;
-        assert_eq!(outcome, Some(desired), "on both sides, of {what:?} at m{at}\n{}", self.told.join("\n"));
+        assert_eq!(outcome, Some(desired), "on both sides, of {what:?} at m{at}\n{}", self.log.join("\n"));
     }
 
-    /// What was done so far, with what came of it.
-    pub fn told(&self) -> &[String] {
-        &self.told
+    /// The steps so far, with their outcomes.
+    pub fn log(&self) -> &[String] {
+        &self.log
     }
 
     /// The model, as it is now.
@@ -126,17 +126,17 @@ impl Pair {
         self.model.groups().next()
     }
 
-    /// How many places there are, and how many of them are founders'.
+    /// The number of places, and how many of them are for bootstrap members.
     pub fn places(&self) -> (usize, usize) {
-        (self.cluster.members.len(), self.founders)
+        (self.cluster.members.len(), self.bootstrap_members)
     }
 
-    /// Where peers reach a place.
+    /// The peer URL of a place.
     pub fn url(&self, place: Place) -> PeerUrl {
         self.cluster.members[place].peer_url()
     }
 
-    /// The id, in the model, of the member last seen at a place.
+    /// The model's id of the member last observed at a place.
     pub fn id(&self, place: Place) -> Option<MemberId> {
         self.ids.get(&place).map(|(model, _)| *model)
     }
@@ -152,19 +152,19 @@ impl Pair {
         self.model.process(&name(place)).is_some_and(|process| process.state == State::Running)
     }
 
-    /// Whether it has a process that does not serve clients yet.
+    /// Whether a place has a process that does not serve clients yet.
     pub fn waits(&self, place: Place) -> bool {
         self.runs(place) && self.model.process(&name(place)).is_some_and(|process| !process.serves)
     }
 
-    /// How many entries are committed: fewer than before if some were lost. etcd's members then contradict each other, end
-    /// or overwrite what they had, and the model does not follow them there; only reads are compared any more.
+    /// The number of committed entries: fewer than before if some were lost. etcd's members then contradict each other, end or
+    /// overwrite their data. The model does not reproduce that, so from then on only reads are compared.
     pub fn committed(&self) -> usize {
         self.group().map_or(0, |group| group.log().len())
     }
 
     fn now(&self, later_ms: u64) -> quorate_model::Instant {
-        let elapsed = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX) + later_ms;
+        let elapsed = u64::try_from(self.started_at.elapsed().as_millis()).unwrap_or(u64::MAX) + later_ms;
         quorate_model::Instant(i64::try_from(elapsed).unwrap_or(i64::MAX))
     }
 
@@ -179,7 +179,7 @@ impl Pair {
             dir: name(place),
             version: self.version,
         };
-        // The model first: there it runs no later than in truth.
+        // The model first: there it runs no later than in reality.
         self.model.launch(&name(place), launch, self.now(0));
         self.model.settle(self.now(0));
         let member = &mut self.cluster.members[place];
@@ -190,7 +190,7 @@ impl Pair {
 
     fn peers(&self, place: Place, flags: Flags) -> (Vec<(String, PeerUrl)>, bool) {
         let entry = |place: Place| (name(place), self.url(place));
-        let founders: Vec<_> = (0..self.founders).map(entry).collect();
+        let bootstrap_members: Vec<_> = (0..self.bootstrap_members).map(entry).collect();
         let listed = |place: &Place| {
             self.group().is_some_and(|group| group.conf().by_url(&self.url(*place)).is_some())
         };
@@ -202,28 +202,31 @@ impl Pair {
         };
         let own = Some(self.url(place));
         match flags {
-            Flags::Founding => (founders, true),
+            Flags::Bootstrap => (bootstrap_members, true),
             Flags::Joining => (with(others, own), false),
-            Flags::OneShort => (with(others.into_iter().skip(1).collect(), own), false),
-            Flags::Stranger => {
+            Flags::OnePeerMissing => (with(others.into_iter().skip(1).collect(), own), false),
+            Flags::UnknownPeer => {
                 let mut peers = others;
                 if let Some((_, url)) = peers.first_mut() {
-                    *url = strange();
+                    *url = unused_url();
                 }
                 (with(peers, own), false)
             }
             Flags::WithoutItself => (others, false),
-            Flags::Elsewhere => (
-                with(founders.into_iter().filter(|(at, _)| *at != name(place)).collect(), Some(strange())),
+            Flags::OtherPeerUrl => (
+                with(
+                    bootstrap_members.into_iter().filter(|(at, _)| *at != name(place)).collect(),
+                    Some(unused_url()),
+                ),
                 true,
             ),
         }
     }
 
-    /// A URL that is taken can be added for ever without harm: first it is refused for the connections, then for the URL.
-    async fn ripen(&mut self, at: Place) {
-        let taken = What::Add(at);
-        let end = Instant::now() + PATIENCE;
+    /// Adding a URL that is in use changes nothing: it is refused first for the connections, then for the URL.
+    async fn await_connections(&mut self, at: Place) {
+        let taken = Call::Add(at);
+        let end = Instant::now() + DEADLINE;
         let unhealthy = Outcome::Refused(Refusal::UnhealthyCluster);
         while self.predict(at, taken, HEALTH_INTERVAL_MS).0 != unhealthy {
             if self.ask(at, taken).await != unhealthy {
@@ -231,45 +234,45 @@ impl Pair {
             }
             assert!(
                 Instant::now() < end,
-                "m{at} never holds its connections for old enough\n{}",
+                "m{at} never considers its connections old enough\n{}",
                 self.both()
             );
         }
     }
 
-    /// Asks both sides. A real refusal that the model does not share is asked again for a while: nothing was done. The model
-    /// is asked as of before and as of after the real call, which may lie on both sides of the 5 s.
-    async fn ask(&mut self, at: Place, what: What) -> Outcome {
-        if matches!(what, What::Write) {
+    /// Sends a call to both sides. A real refusal that the model does not share is retried for a while: nothing was done. The
+    /// model is asked as of before and as of after the real call, because the 5 s may end in between.
+    async fn ask(&mut self, at: Place, what: Call) -> Outcome {
+        if matches!(what, Call::Write) {
             self.writes += 1;
         }
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + DEADLINE;
         loop {
             let before = self.predict(at, what, 0);
-            let said = self.ask_real(at, what).await;
+            let real = self.ask_real(at, what).await;
             let after = self.predict(at, what, 0);
             let desired = after.0.clone();
             if let Some((_, model)) =
-                [before, after.clone()].into_iter().find(|(outcome, _)| *outcome == said)
+                [before, after.clone()].into_iter().find(|(outcome, _)| *outcome == real)
             {
                 self.model = model;
-                return said;
+                return real;
             }
-            // Lost in an election: done or not, which the list tells.
-            if said == Outcome::Unknown && desired == Outcome::Done && self.comes_to(after.1).await {
+            // Lost in an election: done or not, which the list shows.
+            if real == Outcome::Unknown && desired == Outcome::Done && self.becomes(after.1).await {
                 return desired;
             }
             assert!(
-                said != Outcome::Done && Instant::now() < end,
-                "{what:?} at m{at}: etcd says {said:?}, the model {desired:?}\n{}",
+                real != Outcome::Done && Instant::now() < end,
+                "{what:?} at m{at}: etcd replies {real:?}, the model {desired:?}\n{}",
                 self.both()
             );
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Whether the real side soon looks as this model; then it is the model from here on.
-    async fn comes_to(&mut self, model: Etcd) -> bool {
+    /// Whether the real side soon agrees with this model, which then becomes the model.
+    async fn becomes(&mut self, model: Etcd) -> bool {
         let now = std::mem::replace(&mut self.model, model);
         let end = Instant::now() + Duration::from_secs(3);
         while Instant::now() < end {
@@ -282,45 +285,45 @@ impl Pair {
         false
     }
 
-    fn predict(&self, at: Place, what: What, later_ms: u64) -> (Outcome, Etcd) {
+    fn predict(&self, at: Place, what: Call, later_ms: u64) -> (Outcome, Etcd) {
         let (mut model, now, at) = (self.model.clone(), self.now(later_ms), name(at));
-        let id = |who: Who| match who {
-            Who::At(place) => self.ids.get(&place).map_or(NOBODY, |(model, _)| *model),
-            Who::Nobody => NOBODY,
+        let id = |who: Id| match who {
+            Id::At(place) => self.ids.get(&place).map_or(UNUSED_ID, |(model, _)| *model),
+            Id::Unused => UNUSED_ID,
         };
         let reply = match what {
-            What::Add(place) => model.add_learner(&at, &self.url(place), now).map(drop),
-            What::Promote(who) => model.promote(&at, id(who)),
-            What::Remove(who) => model.remove(&at, id(who), now),
-            What::Lead(who) => model.move_leader(&at, id(who)),
-            // Goes the way of a linearizable list, to the leader and back.
-            What::Write => model.member_list(&at).map(|(cluster, _)| {
+            Call::Add(place) => model.add_learner(&at, &self.url(place), now).map(drop),
+            Call::Promote(who) => model.promote(&at, id(who)),
+            Call::Remove(who) => model.remove(&at, id(who), now),
+            Call::Lead(who) => model.move_leader(&at, id(who)),
+            // It takes the way of a linearizable list, to the leader and back.
+            Call::Write => model.member_list(&at).map(|(cluster, _)| {
                 assert!(model.write(cluster, self.writes), "there is a leader to write to");
             }),
-            What::List => model.member_list(&at).map(drop),
+            Call::List => model.member_list(&at).map(drop),
         };
         model.settle(now);
         (reply.into(), model)
     }
 
-    async fn ask_real(&self, at: Place, what: What) -> Outcome {
+    async fn ask_real(&self, at: Place, what: Call) -> Outcome {
         let client = self.client(at);
-        let id = |who: Who| match who {
-            Who::At(place) => self.ids.get(&place).map_or(NOBODY, |(_, real)| *real),
-            Who::Nobody => NOBODY,
+        let id = |who: Id| match who {
+            Id::At(place) => self.ids.get(&place).map_or(UNUSED_ID, |(_, real)| *real),
+            Id::Unused => UNUSED_ID,
         };
         let reply = match what {
-            What::Add(place) => client.member_add_learner(&self.url(place)).await.map(drop),
-            What::Promote(who) => client.member_promote(id(who)).await,
-            What::Remove(who) => client.member_remove(id(who)).await,
-            What::Lead(who) => client.move_leader(id(who)).await,
-            What::Write => client.put(&key(self.writes), "written").await.map(drop),
-            What::List => client.member_list(true).await.map(drop),
+            Call::Add(place) => client.member_add_learner(&self.url(place)).await.map(drop),
+            Call::Promote(who) => client.member_promote(id(who)).await,
+            Call::Remove(who) => client.member_remove(id(who)).await,
+            Call::Lead(who) => client.move_leader(id(who)).await,
+            Call::Write => client.put(&key(self.writes), "written").await.map(drop),
+            Call::List => client.member_list(true).await.map(drop),
         };
         reply.into()
     }
 
-    /// A new connection each time: none that broke with a process before.
+    /// A new connection each time, so that none broke with an earlier process.
     fn client(&self, at: Place) -> MemberClient {
         let deadlines = Deadlines { connect: Duration::from_millis(700), call: Duration::from_millis(1200) };
         MemberClient::new(&self.cluster.members[at].endpoint(), deadlines).expect("plain http")
@@ -328,13 +331,16 @@ impl Pair {
 
     /// Whether committed entries were lost.
     pub fn has_lost(&self) -> bool {
-        self.told.iter().any(|told| told == LOST)
+        self.log.iter().any(|entry| entry == LOST)
     }
 
-    /// Both sides, for whoever has to find out.
+    /// Both sides, for the message of a failure.
     fn both(&self) -> String {
-        let mut text = format!("etcd {}, {} founders, ids {:?}\n", self.version, self.founders, self.ids);
-        for step in &self.told {
+        let mut text = format!(
+            "etcd {}, {} bootstrap members, ids {:?}\n",
+            self.version, self.bootstrap_members, self.ids
+        );
+        for step in &self.log {
             let _ = writeln!(text, "  {step}");
         }
         for (at, process) in self.model.processes() {

@@ -1,56 +1,56 @@
-//! What is done to both sides, and what may come of it.
+//! The steps of a script, and their outcomes.
 
 use quorate_etcd::CallError;
 use quorate_model::{MemberId, PeerUrl};
 use quorate_sim::etcd::{Failed, Refusal};
 
-/// A place for a member: an address, a folder and a name, `m0`, `m1`, ... Its URL serves one member after another only if a
-/// script says so.
+/// A place for a member: an address, a folder and a name, `m0`, `m1`, ... Its URL is used for a second member only if a script
+/// does so.
 pub type Place = usize;
 
 /// A step of a script.
 #[derive(Clone, Copy, Debug)]
 pub enum Step {
-    /// A process is started; one that has ended there is cleared away first.
+    /// Starts a process; one that has ended there is removed first.
     Start(Place, Flags),
-    /// A process is killed.
+    /// Kills a process.
     Stop(Place),
-    /// A data directory is emptied.
+    /// Empties a data directory.
     Wipe(Place),
-    /// Waits until this member no longer refuses for want of connections that are 5 s old, where it ever will not.
-    Ripen(Place),
+    /// Waits until this member no longer refuses because its connections are younger than 5 s, if that can happen.
+    AwaitConnections(Place),
     /// A client asks a member.
-    Ask(Place, What),
+    Ask(Place, Call),
 }
 
-/// What a process is started with, where there are no data.
+/// The flags of a process that has no data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flags {
-    /// All founders, `new`.
-    Founding,
-    /// Everybody who is listed, `existing`.
+    /// All bootstrap members, `new`.
+    Bootstrap,
+    /// All listed members, `existing`.
     Joining,
     /// `existing`, but one of the others is left out.
-    OneShort,
-    /// `existing`, but one of the others has a URL that nobody has.
-    Stranger,
+    OnePeerMissing,
+    /// `existing`, but one of the others has an unused URL.
+    UnknownPeer,
     /// `existing`, but without itself.
     WithoutItself,
     /// `new`, but with another URL for itself than it advertises.
-    Elsewhere,
+    OtherPeerUrl,
 }
 
 /// A client's call.
 #[derive(Clone, Copy, Debug)]
-pub enum What {
+pub enum Call {
     /// MemberAdd of a learner with the URL of this place.
     Add(Place),
     /// MemberPromote.
-    Promote(Who),
+    Promote(Id),
     /// MemberRemove.
-    Remove(Who),
+    Remove(Id),
     /// MoveLeader.
-    Lead(Who),
+    Lead(Id),
     /// Writes a key that was never written before.
     Write,
     /// MemberList, linearizable.
@@ -59,29 +59,29 @@ pub enum What {
 
 /// A member's id.
 #[derive(Clone, Copy, Debug)]
-pub enum Who {
-    /// The one that was last seen at this place.
+pub enum Id {
+    /// The id of the member last observed at this place.
     At(Place),
-    /// An id that nobody ever had.
-    Nobody,
+    /// An id that no member ever had.
+    Unused,
 }
 
-/// What became of a call, as far as both sides can say it.
+/// The outcome of a call, in terms that both sides have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
     Refused(Refusal),
     /// A refusal that the model does not have.
-    Foreign(String),
+    NotModelled(String),
     Unknown,
     Unreachable,
 }
 
-/// The id of nobody.
-pub const NOBODY: MemberId = MemberId(1);
+/// An id that no member ever has.
+pub const UNUSED_ID: MemberId = MemberId(1);
 
-/// A URL that nobody has.
-pub fn strange() -> PeerUrl {
+/// A URL that no member has.
+pub fn unused_url() -> PeerUrl {
     PeerUrl::new("http://127.0.0.1:1")
 }
 
@@ -99,18 +99,18 @@ impl From<Result<(), Failed>> for Outcome {
 impl From<Result<(), CallError>> for Outcome {
     fn from(reply: Result<(), CallError>) -> Self {
         use quorate_etcd::Refusal as Etcd;
-        let (refusal, words) = match reply {
+        let (refusal, message) = match reply {
             Ok(()) => return Self::Done,
             Err(CallError::Unknown(_)) => return Self::Unknown,
             Err(CallError::Unreachable(_)) => return Self::Unreachable,
-            Err(CallError::Refused(refusal, words)) => (refusal, words),
+            Err(CallError::Refused(refusal, message)) => (refusal, message),
         };
         let known = match refusal {
             Etcd::UnhealthyCluster => Refusal::UnhealthyCluster,
             Etcd::NotEnoughStartedMembers => Refusal::NotEnoughStartedMembers,
             Etcd::TooManyLearners => Refusal::TooManyLearners,
             Etcd::LearnerNotReady => Refusal::LearnerNotReady,
-            // etcd makes an id of URL and second: a URL that is added twice within one is refused for the id.
+            // etcd derives the id from URL and second: a URL added twice within a second is refused for its id.
             Etcd::PeerUrlExists | Etcd::MemberExists => Refusal::PeerUrlExists,
             Etcd::MemberNotFound => Refusal::MemberNotFound,
             Etcd::MemberNotLearner => Refusal::MemberNotLearner,
@@ -123,7 +123,7 @@ impl From<Result<(), CallError>> for Outcome {
             | Etcd::Unauthenticated
             | Etcd::NoSpace
             | Etcd::Corrupt
-            | Etcd::Other => return Self::Foreign(words),
+            | Etcd::Other => return Self::NotModelled(message),
         };
         Self::Refused(known)
     }

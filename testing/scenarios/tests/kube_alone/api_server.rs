@@ -1,25 +1,24 @@
-//! The API server is gone for a while, or has forgotten what the operator saw last.
+//! The API server is down for a while, or its watch history was compacted.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use kube::ResourceExt;
 use quorate_scenarios::operator::restarts;
-use quorate_scenarios::rig::{self, Broken};
-use quorate_scenarios::{Blow, Kubernetes, Shell, spec};
+use quorate_scenarios::rig::{self, Outage};
+use quorate_scenarios::{Kubernetes, ProcessFault, Shell, spec};
 
-/// Longer than any lease of the operator is held without being renewed.
+/// Longer than the operator's lease.
 const OUTAGE: Duration = Duration::from_secs(20);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_is_gone_for_longer_than_the_lease_costs_neither_a_write_nor_a_pod() -> Result<()>
-{
+async fn an_api_server_outage_longer_than_the_lease_loses_no_write_and_restarts_no_pod() -> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let uids = pods(&world).await?;
     let members = world.members("demo").await?;
-    let broken = Broken::kill(&["kube-apiserver"])?;
+    let outage = Outage::kill(&["kube-apiserver"])?;
     let start = Instant::now();
     let mut written = Vec::new();
     while start.elapsed() < OUTAGE {
@@ -30,17 +29,17 @@ async fn an_api_server_that_is_gone_for_longer_than_the_lease_costs_neither_a_wr
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     ensure!(world.pods().list(&kube::api::ListParams::default()).await.is_err(), "the API server is there");
-    broken.mend()?;
+    outage.repair()?;
     world.settled("demo", 3).await?;
-    ensure!(pods(&world).await? == uids, "Pods were made anew");
+    ensure!(pods(&world).await? == uids, "Pods were replaced");
     for key in &written {
         let found = members[0].1.get(key, quorate_etcd::Read::Linearizable).await?;
         ensure!(found.is_some(), "{key} was acknowledged and is gone");
     }
-    // The operator works again, whoever leads.
+    // The operator works again, whichever replica leads.
     world.scale("demo", 1).await?;
     world.settled("demo", 1).await?;
-    world.operator().runs(2).await
+    world.operator().wait_for_replicas(2).await
 }
 
 async fn pods(world: &Kubernetes) -> Result<Vec<Option<String>>> {
@@ -49,9 +48,9 @@ async fn pods(world: &Kubernetes) -> Result<Vec<Option<String>>> {
     Ok(pods.iter().map(ResourceExt::uid).collect())
 }
 
-/// The operator sleeps while a cluster is edited; then the API server starts anew and its history begins after the edit.
+/// The operator is paused while a cluster is edited; then the API server restarts, and its history starts after the edit.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_watch_whose_history_is_gone_is_begun_anew_and_the_edit_is_seen() -> Result<()> {
+async fn a_watch_whose_history_was_compacted_is_restarted_and_the_edit_is_seen() -> Result<()> {
     let world = Kubernetes::start().await?;
     let operator = world.operator();
     world.create("demo", spec(1)).await?;
@@ -59,24 +58,24 @@ async fn a_watch_whose_history_is_gone_is_begun_anew_and_the_edit_is_seen() -> R
     let before: i32 = operator.pods().await?.iter().map(restarts).sum();
     let pods = operator.pods().await?;
     for pod in &pods {
-        operator.strike(pod, Blow::Stop)?;
+        operator.signal(pod, ProcessFault::Pause)?;
     }
     world.scale("demo", 3).await?;
     let shell = world.shell()?;
-    let broken = Broken::kill(&["kube-apiserver"])?;
+    let outage = Outage::kill(&["kube-apiserver"])?;
     compact(&shell)?;
-    broken.mend()?;
+    outage.repair()?;
     for pod in &pods {
-        operator.strike(pod, Blow::Continue)?;
+        operator.signal(pod, ProcessFault::Resume)?;
     }
     world.settled("demo", 3).await?;
     world.one_cluster_id("demo").await?;
     let after: i32 = operator.pods().await?.iter().map(restarts).sum();
-    eprintln!("operators started again: {}", after - before);
-    operator.runs(2).await
+    eprintln!("operator restarts: {}", after - before);
+    operator.wait_for_replicas(2).await
 }
 
-/// Drops the history of the cluster's own etcd.
+/// Compacts the etcd of the API server.
 fn compact(shell: &Shell) -> Result<()> {
     let folder = rig::folder()?;
     let pki = |name: &str| folder.join("pki").join(name);

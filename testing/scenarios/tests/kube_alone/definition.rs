@@ -1,4 +1,4 @@
-//! The definition of EtcdCluster, as the real API server reads it: `validation.yaml` of the API's own tests, case by case.
+//! The definition of EtcdCluster in a real API server: every case of `validation.yaml` from the tests of the API crate.
 
 use anyhow::{Context, Result, ensure};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
@@ -11,10 +11,9 @@ use serde_json::json;
 mod case;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_bad_input_is_refused_by_the_real_api_server_in_the_same_words_and_every_good_one_passes()
--> Result<()> {
+async fn a_real_api_server_validates_every_case_with_the_same_messages() -> Result<()> {
     let world = Kubernetes::start().await?;
-    // It would set about what is only written to be judged.
+    // The operator would act on objects that are only written to be validated.
     world.operator().scale(0).await?;
     let judged = judge(&world.client).await;
     world.operator().restore().await?;
@@ -31,16 +30,19 @@ async fn judge(client: &Client) -> Result<Vec<String>> {
     let mut failures = Vec::new();
     for case in &cases {
         let refusal = answer(&api, case).await.with_context(|| case.title.clone())?.unwrap_or_default();
-        let told = |desired: &String| desired.splitn(2, ": ").all(|part| refusal.contains(part));
-        let missing: Vec<&String> = case.refused.iter().filter(|desired| !told(desired)).collect();
+        let has = |desired: &String| desired.splitn(2, ": ").all(|part| refusal.contains(part));
+        let missing: Vec<&String> = case.refused.iter().filter(|desired| !has(desired)).collect();
         if !missing.is_empty() || (case.refused.is_empty() && !refusal.is_empty()) {
-            failures.push(format!("{}: desired {:?}, was told {refusal:?}", case.title, case.refused));
+            failures.push(format!(
+                "{}: expected {:?}, the API server replied {refusal:?}",
+                case.title, case.refused
+            ));
         }
     }
     Ok(failures)
 }
 
-/// What the API server refuses a case with, if it does. Nothing is left of it.
+/// The message with which the API server refuses a case, if it does. No object is left behind.
 #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
 async fn answer(api: &Api<DynamicObject>, case: &case::Case) -> Result<Option<String>> {
     let dry = PostParams { dry_run: true, ..PostParams::default() };
@@ -51,8 +53,8 @@ async fn answer(api: &Api<DynamicObject>, case: &case::Case) -> Result<Option<St
     let before: DynamicObject = serde_json::from_value(before)?;
     let name = before.name_any();
     api.create(&PostParams::default(), &before).await?;
-    let founded = api.patch_status(&name, &PatchParams::default(), &status).await?;
-    after.metadata.resource_version = founded.metadata.resource_version;
+    let updated = api.patch_status(&name, &PatchParams::default(), &status).await?;
+    after.metadata.resource_version = updated.metadata.resource_version;
     let answer = refusal(api.replace(&name, &dry, &after).await);
     api.delete(&name, &DeleteParams::default()).await?;
     Ok(answer?)

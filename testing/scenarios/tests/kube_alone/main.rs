@@ -1,4 +1,4 @@
-//! What nothing else can run beside on a real Kubernetes: the API server, nodes, the operator itself go away.
+//! Faults that affect every test on a real Kubernetes, so these run alone: the API server, nodes and the operator fail.
 
 mod api_server;
 mod definition;

@@ -1,47 +1,47 @@
-//! Nodes that are cut off, and nodes that are drained.
+//! Nodes that are disconnected, and nodes that are drained.
 
 use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::EvictParams;
-use quorate_scenarios::rig::Broken;
+use quorate_scenarios::rig::Outage;
 use quorate_scenarios::{Kubernetes, Writer, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h23_a_member_on_a_node_that_is_cut_off_is_waited_for_and_never_forced() -> Result<()> {
+async fn h23_a_pod_on_an_unreachable_node_is_waited_for_and_never_force_deleted() -> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
     let pod = world.pods().get("demo-1").await?;
     let writer = Writer::start(&world, "demo");
-    let broken = Broken::cut(&[&node_of(&pod)?])?;
+    let outage = Outage::cut(&[&node_of(&pod)?])?;
 
-    let message = world.condition("demo", "Degraded", "True").await?;
+    let message = world.wait_for_condition("demo", "Degraded", "True").await?;
     ensure!(message.contains("demo-1"), "{message}");
-    world.condition("demo", "Available", "True").await?;
-    // As a person does who wants it elsewhere: the Pod stays, Terminating, since its kubelet cannot say that it ended.
+    world.wait_for_condition("demo", "Available", "True").await?;
+    // As a user does who wants it on another node: the Pod stays Terminating, since its kubelet cannot report that it ended.
     world.delete_pod("demo-1").await?;
-    world.says("demo", "demo-1").await?;
-    until("the node is known to be gone", async || {
+    world.reports("demo", "demo-1").await?;
+    until("the node is NotReady", async || {
         let described = world.shell()?.run("kubectl get nodes").await?;
         Ok(if described.contains("NotReady") { Ok(()) } else { Err(described) })
     })
     .await?;
     let now = world.pods().get("demo-1").await?;
-    ensure!(now.uid() == pod.uid() && now.metadata.deletion_timestamp.is_some(), "it was forced");
-    ensure!(world.volumes_of("demo").await?.len() == 3, "no volume was made in its place");
-    world.condition("demo", "Available", "True").await?;
+    ensure!(now.uid() == pod.uid() && now.metadata.deletion_timestamp.is_some(), "the Pod was force-deleted");
+    ensure!(world.volumes_of("demo").await?.len() == 3, "another volume was created");
+    world.wait_for_condition("demo", "Available", "True").await?;
 
-    broken.mend()?;
+    outage.repair()?;
     world.settled("demo", 3).await?;
-    writer.stop().await?.are_all_there(&world, "demo").await?;
+    writer.stop().await?.are_all_readable(&world, "demo").await?;
     ensure!(world.one_cluster_id("demo").await? == id && world.member_ids("demo").await? == members);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn drains_take_one_member_at_a_time_and_an_uncordoned_node_gets_its_member_back() -> Result<()> {
+async fn drains_evict_one_member_at_a_time_and_an_uncordoned_node_gets_its_member_back() -> Result<()> {
     let world = Kubernetes::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
@@ -51,7 +51,7 @@ async fn drains_take_one_member_at_a_time_and_an_uncordoned_node_gets_its_member
     let cordoned = Cordoned::new(&world, &node)?;
 
     let evict = async |pod: &str| world.pods().evict(pod, &EvictParams::default()).await;
-    evict("demo-1").await.context("the first is let go")?;
+    evict("demo-1").await.context("the first eviction is allowed")?;
     until("its Pod waits for the node", async || {
         let pod = world.pods().get_opt("demo-1").await?;
         let waits = pod.as_ref().is_some_and(|pod| {
@@ -62,15 +62,15 @@ async fn drains_take_one_member_at_a_time_and_an_uncordoned_node_gets_its_member
     })
     .await?;
     for pod in ["demo-0", "demo-2"] {
-        let refused = evict(pod).await.err().with_context(|| format!("{pod} was let go as well"))?;
+        let refused = evict(pod).await.err().with_context(|| format!("{pod} was evicted as well"))?;
         ensure!(refused.to_string().contains("disruption budget"), "{refused}");
     }
-    world.says("demo", "Unschedulable").await?;
-    world.condition("demo", "Available", "True").await?;
+    world.reports("demo", "Unschedulable").await?;
+    world.wait_for_condition("demo", "Available", "True").await?;
 
     drop(cordoned);
     world.settled("demo", 3).await?;
-    writer.stop().await?.are_all_there(&world, "demo").await?;
+    writer.stop().await?.are_all_readable(&world, "demo").await?;
     ensure!(world.one_cluster_id("demo").await? == id && world.member_ids("demo").await? == members);
     Ok(())
 }
@@ -79,7 +79,7 @@ fn node_of(pod: &Pod) -> Result<String> {
     pod.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("not on a node")
 }
 
-/// A node that takes no Pods until this is dropped.
+/// A node that is cordoned until this is dropped.
 struct Cordoned<'a> {
     world: &'a Kubernetes,
     node: &'a str,

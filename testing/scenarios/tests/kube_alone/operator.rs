@@ -1,4 +1,4 @@
-//! The operator itself: another takes over, several start at once, a new version takes the place of an old one.
+//! Faults and upgrades of the operator: leader change, concurrent start, a new version.
 
 use std::ffi::OsStr;
 
@@ -6,11 +6,10 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use quorate_scenarios::operator::restarts;
-use quorate_scenarios::{Blow, Kubernetes, Writer, spec, until};
+use quorate_scenarios::{Kubernetes, ProcessFault, Writer, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn h17_a_leader_that_hangs_in_the_middle_of_its_work_is_relieved_and_does_no_more_when_it_wakes()
--> Result<()> {
+async fn h17_an_operator_that_hangs_loses_the_lease_and_writes_nothing_when_it_resumes() -> Result<()> {
     let world = Kubernetes::start().await?;
     let operator = world.operator();
     world.create("demo", spec(3)).await?;
@@ -23,40 +22,40 @@ async fn h17_a_leader_that_hangs_in_the_middle_of_its_work_is_relieved_and_does_
     }
     let former = operator.leader().await?;
     let before = restarts(&former);
-    operator.strike(&former, Blow::Stop)?;
-    let next = operator.leader_other_than(&former).await?;
+    operator.signal(&former, ProcessFault::Pause)?;
+    let next = operator.wait_for_other_leader(&former).await?;
     for number in 0..4 {
         world.settled(&format!("c{number}"), 1).await?;
     }
     world.settled("demo", 5).await?;
-    // It may have been ended by its liveness probe already.
-    operator.strike(&former, Blow::Continue)?;
-    until("the former leader starts anew", async || {
+    // Its liveness probe may have killed it already.
+    operator.signal(&former, ProcessFault::Resume)?;
+    until("the former leader restarts", async || {
         let pod = operator.pods().await?.into_iter().find(|pod| pod.uid() == former.uid());
         let count = pod.map_or(i32::MAX, |pod| restarts(&pod));
-        Ok(if count > before { Ok(()) } else { Err(format!("started {count} times")) })
+        Ok(if count > before { Ok(()) } else { Err(format!("{count} restarts")) })
     })
     .await?;
-    operator.runs(2).await?;
-    ensure!(operator.leader().await?.uid() == next.uid(), "the lease went back");
+    operator.wait_for_replicas(2).await?;
+    ensure!(operator.leader().await?.uid() == next.uid(), "the former leader got the lease back");
     world.scale("demo", 3).await?;
     world.settled("demo", 3).await?;
-    writer.stop().await?.are_all_there(&world, "demo").await?;
+    writer.stop().await?.are_all_readable(&world, "demo").await?;
     ensure!(world.one_cluster_id("demo").await? == id);
     Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_three_operators_that_start_at_once_one_acts() -> Result<()> {
+async fn one_of_three_operators_that_start_at_once_acts() -> Result<()> {
     let world = Kubernetes::start().await?;
     let operator = world.operator();
     operator.scale(0).await?;
-    let outcome = three_at_once(&world).await;
+    let outcome = start_three_at_once(&world).await;
     operator.restore().await?;
     outcome
 }
 
-async fn three_at_once(world: &Kubernetes) -> Result<()> {
+async fn start_three_at_once(world: &Kubernetes) -> Result<()> {
     for name in ["one", "two"] {
         world.create(name, spec(3)).await?;
     }
@@ -72,9 +71,9 @@ async fn three_at_once(world: &Kubernetes) -> Result<()> {
     Ok(())
 }
 
-/// From the commit before this one, whose manifests and image `cargo xtask test kube` provides where there is one.
+/// `cargo xtask test kube` provides manifests and image of the previous commit, where there is one.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_operator_of_the_commit_before_is_upgraded_while_its_clusters_serve() -> Result<()> {
+async fn an_operator_of_the_previous_commit_is_upgraded_while_its_clusters_serve() -> Result<()> {
     let Some(previous) = std::env::var_os("QUORATE_TEST_PREVIOUS") else {
         eprintln!("SKIPPED: no earlier commit to upgrade from");
         return Ok(());
@@ -90,12 +89,12 @@ async fn an_operator_of_the_commit_before_is_upgraded_while_its_clusters_serve()
     install(&previous)?;
     let outcome = upgrade(&world, || install(current.as_ref()).map(drop)).await;
     install(current.as_ref())?;
-    world.operator().runs(2).await?;
+    world.operator().wait_for_replicas(2).await?;
     outcome
 }
 
 async fn upgrade(world: &Kubernetes, install: impl FnOnce() -> Result<()>) -> Result<()> {
-    world.operator().runs(2).await?;
+    world.operator().wait_for_replicas(2).await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     world.create("asleep", spec(1)).await?;
@@ -117,7 +116,7 @@ async fn upgrade(world: &Kubernetes, install: impl FnOnce() -> Result<()>) -> Re
     world.settled("demo", 3).await?;
     world.scale("asleep", 1).await?;
     world.settled("asleep", 1).await?;
-    writer.stop().await?.are_all_there(world, "demo").await?;
+    writer.stop().await?.are_all_readable(world, "demo").await?;
     ensure!(world.one_cluster_id("demo").await? == id && world.member_ids("demo").await? == members);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Who follows docs/install.md, and what she sees on the way.
+//! A reader who follows docs/install.md, and checks the result of each step.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt;
 use kube::api::{Api, ListParams};
 use quorate_etcd::Read;
-use quorate_scenarios::{Eyes, Kubernetes, Page, Shell, until};
+use quorate_scenarios::{Kubernetes, NamespaceClient, Page, Shell, until};
 use tempfile::TempDir;
 
 pub struct Reader<'a> {
@@ -25,23 +25,26 @@ impl<'a> Reader<'a> {
     }
 
     /// Runs a command of the page.
-    pub async fn does(&mut self, command: &str) -> Result<String> {
-        self.page.follow(&self.shell, command).await
+    pub async fn run(&mut self, command: &str) -> Result<String> {
+        self.page.run(&self.shell, command).await
     }
 
-    /// Runs a command of the page where `charts/quorate` is an older release: of another version, which Pods of the
-    /// operator carry as a label, and with resource definitions that lack a short name.
-    pub async fn did(&mut self, command: &str) -> Result<String> {
+    /// Runs a command of the page with an older release in `charts/quorate`: another version, which the operator's Pods carry as
+    /// a label, and resource definitions without a short name.
+    pub async fn run_with_older_release(&mut self, command: &str) -> Result<String> {
         let older = older_release()?;
         let then = self.shell.at(older.path())?;
-        let printed = self.page.follow(&then, command).await?;
+        let printed = self.page.run(&then, command).await?;
         let kinds = self.shell.run("kubectl api-resources --api-group=operator.etcd.io --no-headers").await?;
-        ensure!(kinds.contains("etcd ") && !kinds.contains("etcd,ec"), "that was no older release: {kinds}");
+        ensure!(
+            kinds.contains("etcd ") && !kinds.contains("etcd,ec"),
+            "this was not the older release: {kinds}"
+        );
         Ok(printed)
     }
 
-    /// The resource definitions are those of this release.
-    pub async fn sees_new_definitions(&self) -> Result<()> {
+    /// Waits until the resource definitions are those of this release.
+    pub async fn wait_for_new_definitions(&self) -> Result<()> {
         until("the definitions are new", async || {
             let kinds = "kubectl api-resources --api-group=operator.etcd.io --no-headers --cached=false";
             let kinds = self.shell.run(kinds).await?;
@@ -50,48 +53,53 @@ impl<'a> Reader<'a> {
         .await
     }
 
-    /// The operator runs, and one of its Pods leads; it is not one of these. The names of all of them.
-    pub async fn sees_it_lead(&mut self, gone: &BTreeSet<String>) -> Result<BTreeSet<String>> {
-        self.does("kubectl -n quorate-system rollout status deployment/quorate").await?;
-        let eyes = self.world.beside("quorate-system").await?;
-        let leases: Api<Lease> = Api::default_namespaced(eyes.client.clone());
+    /// Waits until a Pod of the operator that is not one of `gone` leads. Returns the names of all its Pods.
+    pub async fn wait_for_leader(&mut self, gone: &BTreeSet<String>) -> Result<BTreeSet<String>> {
+        self.run("kubectl -n quorate-system rollout status deployment/quorate").await?;
+        let namespace_client = self.world.in_namespace("quorate-system").await?;
+        let leases: Api<Lease> = Api::default_namespaced(namespace_client.client.clone());
         let mut replicas = BTreeSet::new();
         let mut leader = String::new();
         until("a replica leads", async || {
-            replicas =
-                eyes.pods().list(&ListParams::default()).await?.iter().map(ResourceExt::name_any).collect();
+            replicas = namespace_client
+                .pods()
+                .list(&ListParams::default())
+                .await?
+                .iter()
+                .map(ResourceExt::name_any)
+                .collect();
             let lease = leases.get("quorate.operator.etcd.io").await?;
             leader = lease.spec.and_then(|spec| spec.holder_identity).unwrap_or_default();
             let leads = replicas.difference(gone).any(|replica| leader.starts_with(replica));
             Ok(if leads { Ok(()) } else { Err(format!("{leader:?}, of {replicas:?}")) })
         })
         .await?;
-        let told = self.does("kubectl -n quorate-system get lease quorate.operator.etcd.io").await?;
-        ensure!(told.contains(&leader), "{told}");
+        let lease = self.run("kubectl -n quorate-system get lease quorate.operator.etcd.io").await?;
+        ensure!(lease.contains(&leader), "{lease}");
         Ok(replicas)
     }
 
-    /// No Pod is left in a namespace of an operator.
-    pub async fn sees_no_operator(&self, namespace: &str) -> Result<()> {
-        let eyes = self.world.beside(namespace).await?;
+    /// Waits until a namespace has no Pod of an operator.
+    pub async fn wait_for_no_operator(&self, namespace: &str) -> Result<()> {
+        let namespace_client = self.world.in_namespace(namespace).await?;
         until("the operator is gone", async || {
             let of = ListParams::default().labels("app.kubernetes.io/name=quorate");
-            let left = eyes.pods().list(&of).await?.items.len();
+            let left = namespace_client.pods().list(&of).await?.items.len();
             Ok(if left == 0 { Ok(()) } else { Err(format!("{left} Pods")) })
         })
         .await
     }
 
-    /// A write is acknowledged, and read again.
-    pub async fn sees_it_serve(&self, cluster: &str, key: &str) -> Result<()> {
+    /// Writes a key, and reads it at every member.
+    pub async fn ensure_it_serves(&self, cluster: &str, key: &str) -> Result<()> {
         let members = self.world.members(cluster).await?;
         let (_, member) = members.first().context("a member")?;
         member.put(key, "there").await?;
-        self.sees_key(cluster, key).await
+        self.ensure_key_is_readable(cluster, key).await
     }
 
-    /// A write of earlier is there, at every member.
-    pub async fn sees_key(&self, cluster: &str, key: &str) -> Result<()> {
+    /// Reads a key of an earlier step at every member.
+    pub async fn ensure_key_is_readable(&self, cluster: &str, key: &str) -> Result<()> {
         for (name, member) in self.world.members(cluster).await? {
             let stored = member.get(key, Read::Linearizable).await?;
             ensure!(stored.is_some_and(|stored| stored.value == b"there"), "{name} has lost {key}");
@@ -100,13 +108,13 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The Pods of a cluster with their uids: the same for as long as none was replaced.
-pub async fn pods(eyes: &Eyes, cluster: &str) -> Result<BTreeSet<(String, String)>> {
-    let pods = eyes.pods_of(cluster).await?;
+/// The Pods of a cluster with their uids. They are the same as long as none was replaced.
+pub async fn pods(namespace_client: &NamespaceClient, cluster: &str) -> Result<BTreeSet<(String, String)>> {
+    let pods = namespace_client.pods_of(cluster).await?;
     Ok(pods.iter().map(|pod| (pod.name_any(), pod.uid().unwrap_or_default())).collect())
 }
 
-/// A folder with the chart as it was before this version.
+/// A folder with a chart of an older version.
 fn older_release() -> Result<TempDir> {
     let folder = tempfile::Builder::new().prefix("quorate-older-").tempdir()?;
     let chart = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/quorate");

@@ -1,25 +1,25 @@
-//! Numbers that look random and follow from a seed (splitmix64).
+//! Pseudo-random numbers from a seed (splitmix64).
 
-/// Draws from a seed.
-pub(super) struct Dice(u64);
+/// A generator.
+pub(super) struct Random(u64);
 
-impl Dice {
+impl Random {
     pub(super) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// One of the numbers below a limit.
+    /// A number below a limit.
     pub(super) fn below(&mut self, limit: usize) -> usize {
         let limit = u64::try_from(limit.max(1)).unwrap_or(u64::MAX);
         usize::try_from(self.next() % limit).unwrap_or_default()
     }
 
-    /// One of several; each is as likely as it stands there often.
+    /// One of several values; a value that is listed twice is twice as likely.
     pub(super) fn one_of<T: Clone>(&mut self, several: &[T]) -> T {
         several[self.below(several.len())].clone()
     }
 
-    /// Yes, so many times in a hundred.
+    /// `true` in this share of a hundred.
     pub(super) fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }

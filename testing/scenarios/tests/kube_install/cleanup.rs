@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use quorate_scenarios::{Shell, until};
 
-/// In the order that leaves nothing waiting: the operators, then clusters without the finalizer that only they remove.
+/// In an order in which no deletion waits: the operators, then clusters without the finalizer that only an operator removes.
 const CLEAR: &str = r#"
 helm uninstall quorate --namespace quorate-system --ignore-not-found
 helm uninstall quorate --namespace team-c --ignore-not-found
@@ -21,7 +21,7 @@ kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=quorate
 kubectl delete pvc --all-namespaces -l operator.etcd.io/cluster
 "#;
 
-/// All that the operator or its installation could have left, of every kind that there is.
+/// Lists everything that the operator or its installation could have left, of every kind.
 const LEFT: &str = r#"
 kinds=$(kubectl api-resources --verbs=list -o name | paste -sd, -)
 kubectl get "$kinds" --all-namespaces -o name -l app.kubernetes.io/name=quorate
@@ -30,17 +30,17 @@ kubectl get crd etcdclusters.operator.etcd.io -o name --ignore-not-found
 kubectl get namespace quorate-system -o name --ignore-not-found
 "#;
 
-/// Nothing of Quorate is in this Kubernetes when it is made, nor when it is dropped.
-pub struct Cleared(Shell);
+/// Deletes everything of Quorate when it is created and when it is dropped.
+pub struct CleanKubernetes(Shell);
 
-impl Cleared {
+impl CleanKubernetes {
     pub fn start(shell: Shell) -> Result<Self> {
-        shell.now(CLEAR).context("clearing away what was there")?;
+        shell.now(CLEAR).context("deleting what was there")?;
         Ok(Self(shell))
     }
 }
 
-impl Drop for Cleared {
+impl Drop for CleanKubernetes {
     fn drop(&mut self) {
         if let Err(error) = self.0.now(CLEAR) {
             eprintln!("clearing: {error:#}");
@@ -48,8 +48,8 @@ impl Drop for Cleared {
     }
 }
 
-/// Waits until nothing is left: what goes with something else goes after it.
-pub async fn nothing_is_left(shell: &Shell) -> Result<()> {
+/// Waits until nothing is left; garbage collection takes a moment.
+pub async fn ensure_nothing_is_left(shell: &Shell) -> Result<()> {
     until("nothing is left", async || {
         let left = shell.run(LEFT).await?;
         Ok(if left.trim().is_empty() { Ok(()) } else { Err(left) })

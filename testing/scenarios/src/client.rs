@@ -1,4 +1,4 @@
-//! What a person sees and does: through the API, and through etcd itself.
+//! What a user can see and do, through the Kubernetes API and through etcd.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,20 +15,19 @@ use quorate_api::EtcdCluster;
 use quorate_etcd::{Deadlines, Endpoint, MemberClient, Tls};
 use serde_json::{Value, json};
 
-/// Long enough for two slow cores with other tests beside; a test that needs all of it has failed.
+/// Long enough for two slow cores that run other tests too. A test that needs all of it fails.
 const DEADLINE: Duration = Duration::from_secs(120);
 
-/// What can be seen and done in one namespace, through its API and its etcds.
+/// A user of one namespace: its objects, and its etcd members.
 #[derive(Clone)]
-pub struct Eyes {
-    /// Its default namespace is the one that is looked at.
+pub struct NamespaceClient {
+    /// Its default namespace is this namespace.
     pub client: Client,
 }
 
-impl Eyes {
-    /// Waits until the namespace, which is new, has its ServiceAccount. Without it the API server refuses Pods, which is
-    /// nothing that a story is about.
-    pub async fn takes_pods(&self) -> Result<()> {
+impl NamespaceClient {
+    /// Waits until the new namespace has its ServiceAccount. Without it the API server refuses Pods.
+    pub async fn wait_for_service_account(&self) -> Result<()> {
         until("the namespace has its ServiceAccount", async || {
             let accounts: Api<ServiceAccount> = Api::default_namespaced(self.client.clone());
             Ok(accounts.get_opt("default").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
@@ -111,19 +110,19 @@ impl Eyes {
         Ok(self.volumes().list(&of).await?.items)
     }
 
-    /// A cluster's status as it is written.
+    /// The status of a cluster, as JSON.
     pub async fn status(&self, name: &str) -> Result<Value> {
         let cluster = self.clusters().get(name).await?;
         Ok(serde_json::to_value(cluster.status)?)
     }
 
-    /// The cluster id that status has.
+    /// The cluster id in status.
     pub async fn cluster_id(&self, name: &str) -> Result<String> {
         let status = self.status(name).await?;
         status["clusterID"].as_str().map(str::to_owned).ok_or_else(|| anyhow!("{name} has no cluster id"))
     }
 
-    /// Member ids by name, as status has them.
+    /// The member ids in status, by name.
     pub async fn member_ids(&self, name: &str) -> Result<BTreeMap<String, String>> {
         let status = self.status(name).await?;
         let members = status["members"].as_array().cloned().unwrap_or_default();
@@ -131,7 +130,7 @@ impl Eyes {
         Ok(members.iter().map(|member| (text(&member["name"]), text(&member["id"]))).collect())
     }
 
-    /// Waits until the cluster has exactly so many ready voters, says so, and nothing more is being done.
+    /// Waits until the cluster has exactly this many ready voters, reports so, and makes no further change.
     pub async fn settled(&self, name: &str, size: usize) -> Result<()> {
         until(&format!("{name} settles at {size}"), async || {
             let cluster = self.clusters().get(name).await?;
@@ -145,28 +144,28 @@ impl Eyes {
             Ok(if seen && still && available && ready == size && pods == size {
                 Ok(())
             } else {
-                Err(format!("{ready} of {pods} Pods ready; {}", told(&status)))
+                Err(format!("{ready} of {pods} Pods ready; {}", summary(&status)))
             })
         })
         .await
     }
 
-    /// Waits until what was just broken has been noticed or has healed already, then until it settles.
+    /// Waits until a fault was noticed or has already recovered, then until the cluster settles.
     pub async fn settled_again(&self, name: &str, size: usize) -> Result<()> {
         let broken = async {
-            until("it is noticed", async || {
+            until("the fault is noticed", async || {
                 let ready = self.pods_of(name).await?.iter().filter(|pod| is_ready(pod)).count();
                 Ok(if ready < size { Ok(()) } else { Err(String::new()) })
             })
             .await
         };
-        // A restart can be over before anybody looks.
+        // A restart can be over before the first poll.
         let _ = tokio::time::timeout(Duration::from_secs(3), broken).await;
         self.settled(name, size).await
     }
 
-    /// Waits until a condition has a status, and gives its message.
-    pub async fn condition(&self, name: &str, kind: &str, desired: &str) -> Result<String> {
+    /// Waits until a condition has this status; returns its message.
+    pub async fn wait_for_condition(&self, name: &str, kind: &str, desired: &str) -> Result<String> {
         let mut message = String::new();
         until(&format!("{kind} of {name} is {desired}"), async || {
             let status = self.status(name).await?;
@@ -174,24 +173,24 @@ impl Eyes {
                 message = message_of(&status, kind);
                 return Ok(Ok(()));
             }
-            Ok(Err(told(&status)))
+            Ok(Err(summary(&status)))
         })
         .await?;
         Ok(message)
     }
 
-    /// Waits until any condition or member of status, or any event of the cluster, says this.
-    pub async fn says(&self, name: &str, text: &str) -> Result<()> {
-        until(&format!("{name} says {text:?}"), async || {
+    /// Waits until status, or an event about the cluster, contains this text.
+    pub async fn reports(&self, name: &str, text: &str) -> Result<()> {
+        until(&format!("{name} reports {text:?}"), async || {
             let status = self.status(name).await?;
             let events = self.events(name).await?;
-            let said = status.to_string().contains(text) || events.contains(text);
-            Ok(if said { Ok(()) } else { Err(format!("{}\n{events}", told(&status))) })
+            let found = status.to_string().contains(text) || events.contains(text);
+            Ok(if found { Ok(()) } else { Err(format!("{}\n{events}", summary(&status))) })
         })
         .await
     }
 
-    /// The events about an object, a line each.
+    /// The events about an object, one per line.
     pub async fn events(&self, name: &str) -> Result<String> {
         let events: Api<Event> = Api::default_namespaced(self.client.clone());
         let of = ListParams::default().fields(&format!("involvedObject.name={name}"));
@@ -203,13 +202,16 @@ impl Eyes {
         Ok(text)
     }
 
-    /// One client a ready member, by Pod IP.
+    /// One client for each ready member, by Pod IP.
     pub async fn members(&self, cluster: &str) -> Result<Vec<(String, MemberClient)>> {
         let tls = self.tls(cluster).await?;
         let mut members = Vec::new();
         for pod in self.pods_of(cluster).await?.iter().filter(|pod| is_ready(pod)) {
-            let ip =
-                pod.status.as_ref().and_then(|status| status.pod_ip.clone()).context("ready without IP")?;
+            let ip = pod
+                .status
+                .as_ref()
+                .and_then(|status| status.pod_ip.clone())
+                .context("a ready Pod has no IP")?;
             let address: SocketAddr = format!("{ip}:2379").parse()?;
             let endpoint = match &tls {
                 Some(tls) => {
@@ -225,14 +227,14 @@ impl Eyes {
         Ok(members)
     }
 
-    /// Every ready member reports this one cluster id.
+    /// The cluster id in status; fails if a ready member reports another one.
     pub async fn one_cluster_id(&self, cluster: &str) -> Result<String> {
-        let latched = self.cluster_id(cluster).await?;
+        let recorded = self.cluster_id(cluster).await?;
         for (name, member) in self.members(cluster).await? {
             let id = member.status().await?.cluster_id.to_string();
-            ensure!(id == latched, "{name} is in cluster {id}, latched is {latched}");
+            ensure!(id == recorded, "{name} is in cluster {id}, status has {recorded}");
         }
-        Ok(latched)
+        Ok(recorded)
     }
 
     async fn tls(&self, cluster: &str) -> Result<Option<Tls>> {
@@ -253,7 +255,7 @@ pub fn is_ready(pod: &Pod) -> bool {
         && conditions.is_some_and(|all| all.iter().any(|one| one.type_ == "Ready" && one.status == "True"))
 }
 
-/// Polls until it holds, and fails with what was last seen.
+/// Polls until the check holds. Fails with what the check last reported.
 pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<Result<(), String>>) -> Result<()> {
     let start = Instant::now();
     loop {
@@ -281,16 +283,16 @@ fn find<'a>(status: &'a Value, kind: &str) -> Option<&'a Value> {
     status["conditions"].as_array()?.iter().find(|condition| condition["type"] == kind)
 }
 
-fn told(status: &Value) -> String {
+fn summary(status: &Value) -> String {
     let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
     let line =
         |one: &Value| format!("{}={} {}: {}", one["type"], one["status"], one["reason"], one["message"]);
     format!("phase {}; {}", status["phase"], conditions.iter().map(line).collect::<Vec<_>>().join("; "))
 }
 
-/// A client of the API that a kubeconfig names, which looks at one namespace.
-pub async fn client(kubeconfig: &Path, namespace: &str) -> Result<Client> {
-    // Other crates of this workspace bring a second provider, so rustls can not choose by itself.
+/// A client for one namespace of the API that a kubeconfig names.
+pub async fn kube_client(kubeconfig: &Path, namespace: &str) -> Result<Client> {
+    // Other crates of this workspace link a second provider, so rustls cannot choose one by itself.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig = Kubeconfig::read_from(kubeconfig)?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;

@@ -1,5 +1,5 @@
-//! The life of a cluster on real etcd: founded, scaled, put to sleep, deleted, adopted. Every scenario keeps a writer going;
-//! every write that etcd acknowledged must be there at the end.
+//! The life of a cluster on real etcd: bootstrap, scaling, hibernation, deletion, adoption. Where writes matter a writer runs,
+//! and every write that etcd acknowledged must be readable at the end.
 
 use anyhow::{Result, bail, ensure};
 use serde_json::json;
@@ -18,13 +18,13 @@ pub async fn a_cluster_goes_through_every_size_and_loses_no_acknowledged_write(
         world.settled("demo", size).await?;
     }
     let acknowledged = writer.stop().await?;
-    acknowledged.are_all_there(world, "demo").await?;
+    acknowledged.are_all_readable(world, "demo").await?;
     ensure!(world.one_cluster_id("demo").await? == id, "the cluster id changed");
     ensure!(world.volumes_of("demo").await?.len() == 5, "volumes of removed members are deleted");
     Ok(())
 }
 
-pub async fn without_tls_a_cluster_is_founded_and_scaled_as_well(world: &impl World) -> Result<()> {
+pub async fn a_cluster_without_tls_is_bootstrapped_and_scaled(world: &impl World) -> Result<()> {
     let mut plain = spec(1);
     plain["tls"] = json!({"provider": "disabled"});
     world.create("plain", plain).await?;
@@ -32,10 +32,10 @@ pub async fn without_tls_a_cluster_is_founded_and_scaled_as_well(world: &impl Wo
     let writer = Writer::start(world, "plain");
     world.scale("plain", 3).await?;
     world.settled("plain", 3).await?;
-    writer.stop().await?.are_all_there(world, "plain").await
+    writer.stop().await?.are_all_readable(world, "plain").await
 }
 
-pub async fn retained_volumes_wait_for_a_human_and_are_served_after_the_annotation(
+pub async fn retained_volumes_wait_for_a_person_and_are_served_after_the_adopt_annotation(
     world: &impl World,
 ) -> Result<()> {
     world.create("demo", spec(3)).await?;
@@ -51,7 +51,7 @@ pub async fn retained_volumes_wait_for_a_human_and_are_served_after_the_annotati
     ensure!(world.volumes_of("demo").await?.len() == 3, "volumes are retained");
 
     world.create("demo", spec(3)).await?;
-    let message = world.condition("demo", "ExistingData", "True").await?;
+    let message = world.wait_for_condition("demo", "ExistingData", "True").await?;
     ensure!(message.contains(&format!("operator.etcd.io/adopt={id}")), "{message}");
     ensure!(world.pods_of("demo").await?.is_empty(), "nothing is started");
 
@@ -59,10 +59,10 @@ pub async fn retained_volumes_wait_for_a_human_and_are_served_after_the_annotati
     world.patch("demo", annotation).await?;
     world.settled("demo", 3).await?;
     ensure!(world.one_cluster_id("demo").await? == id, "the adopted cluster keeps its id");
-    acknowledged.are_all_there(world, "demo").await
+    acknowledged.are_all_readable(world, "demo").await
 }
 
-pub async fn h05_once_retained_volumes_are_deleted_a_new_cluster_has_new_names_and_another_id(
+pub async fn h05_after_retained_volumes_are_deleted_a_new_cluster_has_new_names_and_another_id(
     world: &impl World,
 ) -> Result<()> {
     world.create("demo", spec(1)).await?;
@@ -70,7 +70,7 @@ pub async fn h05_once_retained_volumes_are_deleted_a_new_cluster_has_new_names_a
     let (id, token) = (world.cluster_id("demo").await?, world.status("demo").await?["clusterToken"].clone());
     world.delete("demo").await?;
     world.create("demo", spec(1)).await?;
-    world.condition("demo", "ExistingData", "True").await?;
+    world.wait_for_condition("demo", "ExistingData", "True").await?;
     world.delete_volume("demo-0").await?;
     world.settled("demo", 1).await?;
     ensure!(world.one_cluster_id("demo").await? != id, "another cluster has another id");
@@ -79,7 +79,7 @@ pub async fn h05_once_retained_volumes_are_deleted_a_new_cluster_has_new_names_a
     Ok(())
 }
 
-pub async fn volumes_go_with_the_cluster_when_retention_says_so(world: &impl World) -> Result<()> {
+pub async fn volumes_are_deleted_with_the_cluster_when_retention_is_delete(world: &impl World) -> Result<()> {
     let mut gone = spec(3);
     gone["storageSpec"]["retention"] = json!({"whenDeleted": "Delete"});
     world.create("gone", gone).await?;
@@ -92,7 +92,7 @@ pub async fn volumes_go_with_the_cluster_when_retention_says_so(world: &impl Wor
     .await
 }
 
-pub async fn edits_in_quick_succession_during_bootstrap_end_in_one_cluster_of_the_last_size(
+pub async fn quick_edits_during_bootstrap_end_in_one_cluster_of_the_last_size(
     world: &impl World,
 ) -> Result<()> {
     world.create("demo", spec(3)).await?;
@@ -104,20 +104,20 @@ pub async fn edits_in_quick_succession_during_bootstrap_end_in_one_cluster_of_th
     Ok(())
 }
 
-pub async fn a_version_that_does_not_exist_is_told_and_cured_by_the_right_one(
+pub async fn a_version_that_does_not_exist_is_reported_and_a_right_one_fixes_it(
     world: &impl World,
 ) -> Result<()> {
     let mut wrong = spec(3);
     wrong["version"] = json!("3.6.999");
     world.create("demo", wrong).await?;
-    world.says("demo", "ImagePull").await?;
+    world.reports("demo", "ImagePull").await?;
     world.patch("demo", json!({"spec": {"version": version()}})).await?;
     world.settled("demo", 3).await?;
     world.one_cluster_id("demo").await?;
     Ok(())
 }
 
-pub async fn a_cluster_deleted_during_bootstrap_and_made_again_at_once_is_one_cluster(
+pub async fn a_cluster_deleted_during_bootstrap_and_created_again_at_once_is_one_cluster(
     world: &impl World,
 ) -> Result<()> {
     world.create("demo", spec(3)).await?;
@@ -128,9 +128,9 @@ pub async fn a_cluster_deleted_during_bootstrap_and_made_again_at_once_is_one_cl
     .await?;
     world.delete("demo").await?;
     world.create("demo", spec(3)).await?;
-    // Where the first had already formed, its volumes wait for a human; both ends are right, a mixture is not.
+    // If the first cluster had already formed, its volumes wait for a person. Both outcomes are right, a mixture is not.
     let settled = world.settled("demo", 3);
-    let asked = world.condition("demo", "ExistingData", "True");
+    let asked = world.wait_for_condition("demo", "ExistingData", "True");
     tokio::select! {
         settled = settled => settled?,
         asked = asked => drop(asked?),
@@ -142,15 +142,15 @@ pub async fn a_cluster_deleted_during_bootstrap_and_made_again_at_once_is_one_cl
 }
 
 pub async fn a_settled_cluster_writes_nothing_to_the_api(world: &impl World) -> Result<()> {
-    world.create("calm", spec(1)).await?;
-    world.settled("calm", 1).await?;
+    world.create("idle", spec(1)).await?;
+    world.settled("idle", 1).await?;
     // As text, so that a failure shows what was written.
     let text = async || {
-        let (cluster, pods) = (world.clusters().get("calm").await?, world.pods_of("calm").await?);
+        let (cluster, pods) = (world.clusters().get("idle").await?, world.pods_of("idle").await?);
         Ok::<_, anyhow::Error>(serde_json::to_string_pretty(&json!({"cluster": cluster, "pods": pods}))?)
     };
-    // Two calm looks at etcd (10 s each) pass in each span. On a machine that is short of time a member may answer too late
-    // once, and status says so; what writes without a cause writes in every span.
+    // The operator polls etcd twice in each span (every 10 s). On a busy machine a member may answer too late once, and status
+    // reports that. A write without a cause appears in every span.
     let mut changed = Vec::new();
     for _ in 0..3 {
         let before = text().await?;
@@ -162,5 +162,5 @@ pub async fn a_settled_cluster_writes_nothing_to_the_api(world: &impl World) -> 
         let lines = before.lines().zip(after.lines()).filter(|(before, after)| before != after);
         changed.push(lines.map(|(before, after)| format!("{before} -> {after}")).collect::<Vec<_>>());
     }
-    bail!("a calm cluster was written: {changed:#?}")
+    bail!("a settled cluster was written: {changed:#?}")
 }

@@ -1,0 +1,64 @@
+//! The behaviours. A world runs all behaviours of a file with one line: `quorate_scenarios::life!(Playground::start());`.
+#![allow(missing_docs, reason = "each name is the sentence that it tests")]
+
+pub mod faults;
+pub mod input;
+pub mod life;
+
+/// One test for each of these behaviours, each in a world of its own.
+#[macro_export]
+macro_rules! behaviours {
+    ($file:ident in $world:expr; $($behaviour:ident)+) => { $(
+        #[tokio::test(flavor = "multi_thread")]
+        async fn $behaviour() -> anyhow::Result<()> {
+            let world = $world.await?;
+            $crate::behaviours::$file::$behaviour(&world).await
+        }
+    )+ };
+}
+
+/// The life of a cluster.
+#[macro_export]
+macro_rules! life {
+    ($world:expr) => {
+        $crate::behaviours! { life in $world;
+            a_cluster_goes_through_every_size_and_loses_no_acknowledged_write
+            a_cluster_without_tls_is_bootstrapped_and_scaled
+            retained_volumes_wait_for_a_person_and_are_served_after_the_adopt_annotation
+            h05_after_retained_volumes_are_deleted_a_new_cluster_has_new_names_and_another_id
+            volumes_are_deleted_with_the_cluster_when_retention_is_delete
+            quick_edits_during_bootstrap_end_in_one_cluster_of_the_last_size
+            a_version_that_does_not_exist_is_reported_and_a_right_one_fixes_it
+            a_cluster_deleted_during_bootstrap_and_created_again_at_once_is_one_cluster
+            a_settled_cluster_writes_nothing_to_the_api
+        }
+    };
+}
+
+/// Faults and recovery.
+#[macro_export]
+macro_rules! faults {
+    ($world:expr) => {
+        $crate::behaviours! { faults in $world;
+            h22_killed_pods_and_processes_come_back_as_the_same_members
+            a_hung_member_is_named_in_status_and_recovers
+            h25_lost_quorum_is_reported_with_what_is_being_done
+            h01_an_emptied_volume_is_refused_by_the_guard_and_named_in_status
+            r14_an_unhealthy_cluster_does_not_delay_others_and_thirty_run_at_once
+        }
+    };
+}
+
+/// Invalid input and objects in the way.
+#[macro_export]
+macro_rules! input {
+    ($world:expr) => {
+        $crate::behaviours! { input in $world;
+            an_invalid_spec_is_refused_at_once_and_the_cluster_is_not_changed
+            an_unknown_etcd_flag_is_reported_with_a_suggestion_and_the_right_one_fixes_it
+            objects_not_owned_by_the_cluster_are_named_and_left_alone_and_bootstrap_goes_on_once_they_are_gone
+            a_corrupt_volume_and_a_volume_of_another_member_are_refused_by_the_guard_and_named
+            a_full_volume_is_reported
+        }
+    };
+}
