@@ -40,13 +40,7 @@ enum Task {
         args: Vec<String>,
     },
     /// Set up what is missing and run every tier of tests that CI runs, or one
-    Test {
-        #[arg(value_enum)]
-        tier: Option<test::Tier>,
-        /// What a whole run does beside the tiers that mostly wait
-        #[arg(long, hide = true, value_enum, value_name = "LANE", conflicts_with = "tier")]
-        beside: Option<test::Lane>,
-    },
+    Test(test::Arguments),
     /// Replay a history of the simulation step by step: the trace that a failure printed, or a file with it
     #[command(disable_help_flag = true)]
     Replay {
@@ -105,8 +99,7 @@ fn run(task: Option<Task>) -> Result<()> {
     match task {
         None => Ok(Xtask::command().print_help()?),
         Some(Task::Playground { args }) => playground::run(&args),
-        Some(Task::Test { beside: Some(lane), .. }) => test::run_beside(lane),
-        Some(Task::Test { tier, beside: None }) => test::run(tier),
+        Some(Task::Test(arguments)) => test::run(arguments),
         Some(Task::Replay { args }) => sim::call("replay", &args),
         Some(Task::Soak { hours, from }) => {
             sim::call("soak", &["--hours".to_owned(), hours, "--from".to_owned(), from])

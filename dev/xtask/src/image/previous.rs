@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
@@ -31,6 +31,18 @@ impl Previous {
 
     fn in_its_place() -> Self {
         Self { image: folder().join("quorate.tar"), manifests: folder().join("quorate.yaml") }
+    }
+
+    /// Whether another commit than the one before is named.
+    pub fn is_chosen() -> bool {
+        std::env::var_os(FROM).is_some()
+    }
+
+    /// Whether files in these places differ between the commit before and the work tree. Without a commit before: they do.
+    pub fn differs_in(places: &[&str]) -> Result<bool> {
+        let mut diff = git();
+        diff.args(["diff", "--quiet", "HEAD~1", "--"]).args(places).stderr(Stdio::null());
+        Ok(!diff.status().context("cannot run git")?.success())
     }
 
     /// Built for tests. Nothing where the repository does not reach back that far.

@@ -1,5 +1,5 @@
-//! What goes on beside: while some tiers mostly wait (for elections, for deadlines), others only compute. In a whole run these
-//! share the machine, at the lowest priority, in processes of their own whose words are kept in files.
+//! What runs in the background of a whole run. Some tiers mostly wait (for elections, for deadlines), others mostly compute, so
+//! they share the machine. Each lane is a process of its own, whose output is kept in a file.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -10,15 +10,18 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
-use super::Tier;
+use super::report::CLOSING;
+use super::tiers::Tier;
 use crate::repo;
 
-/// What goes on in one of these processes.
+/// What one of these processes does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Lane {
-    /// Programs and images for Kubernetes are built, which its tier then waits for.
+    /// Builds programs and images for Kubernetes, which its tier waits for.
     Prepare,
-    /// The tiers that only compute, to the end of the run.
+    /// Runs tiers beside the etcd tier.
+    Shell,
+    /// Runs the tiers that only compute.
     Compute,
 }
 
@@ -34,13 +37,15 @@ impl Lane {
     pub fn tiers(self) -> &'static [Tier] {
         match self {
             Self::Prepare => &[],
+            Self::Shell => &[Tier::Shell, Tier::Docs],
             Self::Compute => &[Tier::Explore, Tier::Random],
         }
     }
 
-    /// What a tier waits for goes first.
+    /// Elections have deadlines, so their lane has the usual priority. Computations have none.
     fn niceness(self) -> &'static str {
         match self {
+            Self::Shell => "0",
             Self::Prepare => "10",
             Self::Compute => "19",
         }
@@ -53,19 +58,22 @@ impl Lane {
 
 impl Beside {
     /// Starts it.
-    pub fn start(lane: Lane) -> Result<Self> {
+    pub fn start(lane: Lane, full: bool) -> Result<Self> {
         let log = repo::target().join(format!("beside-{}.log", lane.name()));
         let file = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
         let this = std::env::current_exe().context("this program has no path")?;
         let mut command = Command::new("nice");
         command.args(["-n", lane.niceness()]).arg(this).args(["test", "--beside", &lane.name()]);
+        if full {
+            command.arg("--full");
+        }
         command.stderr(file.try_clone()?).stdout(file);
         let child = command.spawn().context("cannot run nice")?;
         eprintln!("beside the next tiers: {}; see {}", lane.name(), log.display());
         Ok(Self { lane, child, log })
     }
 
-    /// Waits for its end. Its closing lines, and whether all was well.
+    /// Waits for its end. Its closing lines, and whether it passed.
     pub fn join(mut self, until: Instant) -> Result<(Vec<String>, bool)> {
         let status = loop {
             if let Some(status) = self.child.try_wait()? {
@@ -73,23 +81,24 @@ impl Beside {
             }
             ensure!(
                 Instant::now() < until,
-                "what goes on beside ran out of time; see {}",
+                "{} ran out of time; see {}",
+                self.lane.name(),
                 self.log.display()
             );
             thread::sleep(Duration::from_millis(200));
         };
-        let said = fs::read_to_string(&self.log).context("its words are gone")?;
-        eprintln!("{said}");
-        let tiers = self.lane.tiers();
-        let closes = |line: &&str| tiers.iter().any(|tier| line.starts_with(&format!("{:7} ", tier.name())));
-        let lines: Vec<String> = said.lines().filter(closes).map(str::to_owned).collect();
-        let whole = lines.len() == tiers.len();
-        Ok((lines, whole && status.success()))
+        let output = fs::read_to_string(&self.log).context("its output is gone")?;
+        eprintln!("{output}");
+        let (_, closing) = output.split_once(CLOSING).with_context(|| {
+            format!("{} did not run to its end ({status}); see {}", self.lane.name(), self.log.display())
+        })?;
+        let lines = closing.lines().filter(|line| !line.is_empty() && !line.starts_with("error:"));
+        Ok((lines.map(str::to_owned).collect(), status.success()))
     }
 }
 
 impl Drop for Beside {
-    /// Where the run ends before it does.
+    /// If the run ends before it does.
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();

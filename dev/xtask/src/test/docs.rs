@@ -1,4 +1,4 @@
-//! The docs tier: what is written is what is there.
+//! The docs tier: the pages agree with the code.
 
 mod commands;
 mod hazards;
@@ -8,24 +8,30 @@ mod steps;
 
 use anyhow::Result;
 
-use super::{Check, Verdict, checks};
+use super::Context;
+use super::report::{Check, Verdict, checks};
+use super::tiers::Tier;
 use crate::{cargo, children, crds};
 
-/// Runs every check.
-pub fn run() -> Verdict {
-    checks(&[
-        Check { name: "links and anchors", run: links::check },
-        Check { name: "hazards and their tests", run: hazards::check },
-        Check { name: "steps of the protocols", run: steps::check },
-        Check { name: "CRDs", run: crds::drift },
-        Check { name: "commands in the README", run: commands::check },
-        Check { name: "rustdoc", run: rustdoc },
-    ])
+/// Runs the checks.
+pub fn run(context: &Context) -> Result<Verdict> {
+    checks(
+        Tier::Docs,
+        context,
+        &[
+            Check { name: "links", run: links::check },
+            Check { name: "hazards", run: hazards::check },
+            Check { name: "steps", run: steps::check },
+            Check { name: "crds", run: crds::drift },
+            Check { name: "commands", run: commands::check },
+            Check { name: "rustdoc", run: rustdoc },
+        ],
+    )
 }
 
 fn rustdoc() -> Result<Vec<String>> {
     let mut doc = cargo::command();
-    // All features, as clippy has: what it checked of the dependencies serves here as well.
+    // With all features, as clippy: so dependencies that clippy checked are not checked again.
     doc.args(["doc", "--quiet", "--workspace", "--all-features", "--no-deps", "--document-private-items"]);
     children::run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     Ok(Vec::new())

@@ -1,32 +1,38 @@
-//! L5: the same behaviours on a real Kubernetes of this machine, with the operator from its own image, installed as its
+//! The kube tier: the same behaviours on a real Kubernetes of this machine, with the operator from its own image, installed as
 //! users install it; and what only a real Kubernetes shows.
 
 mod permissions;
 
 use std::process::Command;
 use std::thread;
-use std::time::Instant;
 
 use anyhow::{Result, ensure};
 
-use super::layers::{Count, nextest, verdict, version};
-use super::{State, Verdict};
+use super::Context;
+use super::nextest::Results;
+use super::report::{State, Verdict};
+use super::tiers::Tier;
 use crate::image::{self, Previous};
 use crate::{children, kube, manifests, repo, tools};
 
-/// The etcd version that clusters have.
+/// The minor version of etcd that clusters have.
 const ETCD: &str = "3.6";
 
-/// Builds all that is needed, where the machine can hold a cluster.
-pub fn prepare() -> Result<()> {
+/// What the operator's image and its manifests are made of.
+const OPERATOR: [&str; 4] = ["crates", "config/install", "Cargo.toml", "Cargo.lock"];
+
+/// Builds all that is needed, if the machine can hold a cluster.
+pub fn prepare(full: bool) -> Result<()> {
     if obstacle()?.is_some() {
         return Ok(());
     }
-    // Both at once: each has minutes in which one core is all that it uses.
+    // Both at once: each has minutes in which it uses one core only.
     thread::scope(|scope| {
         let images = scope.spawn(|| {
-            // In this order: what the other builds of the same crates is cleared away.
-            Previous::build()?;
+            // The previous one first: its build clears the workspace's crates from the target folder.
+            if upgrades(full)? {
+                Previous::build()?;
+            }
             image::run_for_tests()
         });
         tools::build(tools::Set::Kubernetes)?;
@@ -34,62 +40,71 @@ pub fn prepare() -> Result<()> {
     })
 }
 
-/// Where the machine can hold a cluster: runs everything and takes the cluster down again. Images that were just prepared are
-/// not built again.
-pub fn run(until: Instant, prepared: bool) -> Result<Verdict> {
+/// If the machine can hold a cluster: brings one up, runs everything and takes the cluster down. Images that this run prepared
+/// are not built again.
+pub fn run(context: &Context) -> Result<Verdict> {
     if let Some(obstacle) = obstacle()? {
-        return Ok(Verdict { state: State::Skipped, what: format!("{obstacle};") });
+        return Ok(Verdict::new(State::Skipped, format!("{obstacle};")));
     }
-    let previous = match Previous::built().filter(|_| prepared) {
-        Some(previous) => Some(previous),
-        None => Previous::build()?,
-    };
+    let (previous, no_upgrade) = previous(context)?;
     let image = image::run_for_tests()?;
     let _up = Up::bring()?;
     kube::call(&["load", &image.display().to_string()])?;
     if let Some(previous) = &previous {
         kube::call(&["load", &previous.image.display().to_string()])?;
     }
-    let mut count = Count::default();
-    let mut left = Vec::new();
-    let mut stories = |profile: &str| -> Result<()> {
-        let mut variables = vec![
-            ("QUORATE_TEST_KUBECONFIG", kube::kubeconfig()),
-            ("QUORATE_TEST_KUBE", kube::program()),
-            ("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()),
-            ("QUORATE_TARGET_DIR", repo::target()),
-        ];
-        variables
-            .extend(previous.iter().map(|previous| ("QUORATE_TEST_PREVIOUS", previous.manifests.clone())));
-        left.extend(nextest(profile, Some(&version(ETCD)?), &variables, &mut count, until)?);
-        Ok(())
-    };
+    let mut results = Results::default();
+    let mut variables = vec![
+        ("QUORATE_TEST_KUBECONFIG", kube::kubeconfig()),
+        ("QUORATE_TEST_KUBE", kube::program()),
+        ("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()),
+        ("QUORATE_TARGET_DIR", repo::target()),
+    ];
+    variables.extend(previous.iter().map(|previous| ("QUORATE_TEST_PREVIOUS", previous.manifests.clone())));
+    let mut stories = |profile: &str| results.run(context, profile, Some(ETCD), &variables);
 
     stories("kube-install")?;
     let faults = manifests::drift()?;
     ensure!(faults.is_empty(), "{}", faults.join("\n"));
-    // What it asks for from its very first request on.
-    let asked = permissions::Watch::start()?;
+    // Before the operator's very first request.
+    let requests = permissions::Watch::start()?;
     install()?;
     stories("kube")?;
-    let faults = asked.faults()?;
+    // A part of the tests does not use every permission.
+    let faults = if context.only.is_empty() { requests.faults()? } else { Vec::new() };
     stories("kube-alone")?;
 
-    let mut verdict = verdict(&count, &left);
-    if previous.is_none() {
-        verdict.what += ", no upgrade of the operator for want of an earlier commit,";
-    }
-    for fault in &faults {
-        eprintln!("permissions: {fault}");
-    }
+    let mut verdict = results.verdict(Tier::Kube, context);
+    verdict.what += no_upgrade;
     if !faults.is_empty() {
         verdict.state = State::Failed;
         verdict.what = format!("{}, {} wrong permissions,", verdict.what, faults.len());
+        verdict.failed.extend(faults.iter().map(|fault| format!("permissions: {fault}")));
+        // They are judged over all requests of the tier.
+        verdict.again = Some("cargo xtask test kube".to_owned());
     }
     Ok(verdict)
 }
 
-/// What this machine lacks and cannot be given: not a failure of what is tested.
+/// The commit before, if an upgrade from it is tested; else why not, in the words of the closing line.
+fn previous(context: &Context) -> Result<(Option<Previous>, &'static str)> {
+    if !upgrades(context.full)? {
+        return Ok((None, ", no upgrade since the operator did not change,"));
+    }
+    let previous = match Previous::built().filter(|_| context.prepared) {
+        Some(previous) => Some(previous),
+        None => Previous::build()?,
+    };
+    let note = if previous.is_none() { ", no upgrade for want of an earlier commit," } else { "" };
+    Ok((previous, note))
+}
+
+/// Whether the upgrade from the commit before is tested: always with `--full`, else if the operator changed since.
+fn upgrades(full: bool) -> Result<bool> {
+    Ok(full || Previous::is_chosen() || Previous::differs_in(&OPERATOR)?)
+}
+
+/// What this machine lacks and xtask cannot install. That is no failure of what is tested.
 fn obstacle() -> Result<Option<String>> {
     if let Some(obstacle) = kube::obstacle()? {
         return Ok(Some(obstacle));

@@ -6,21 +6,27 @@ mod words;
 
 use anyhow::{Result, ensure};
 
-use super::{Check, Verdict, checks};
+use super::Context;
+use super::report::{Check, Verdict, checks};
+use super::tiers::Tier;
 use crate::tools::helpers;
 use crate::{cargo, children};
 
-/// Runs every check.
-pub fn run() -> Verdict {
-    checks(&[
-        Check { name: "format", run: format },
-        Check { name: "words", run: words::check },
-        Check { name: "length of files", run: length::check },
-        Check { name: "arrows between crates", run: arrows::check },
-        Check { name: "dependencies (cargo deny)", run: deny },
-        Check { name: "clippy", run: clippy },
-        Check { name: "quorate without the playground", run: arrows::image },
-    ])
+const FORMAT: Check = Check { name: "format", run: format };
+const WORDS: Check = Check { name: "words", run: words::check };
+const LENGTH: Check = Check { name: "length", run: length::check };
+const ARROWS: Check = Check { name: "arrows", run: arrows::check };
+const DENY: Check = Check { name: "deny", run: deny };
+const UNUSED: Check = Check { name: "unused-dependencies", run: unused };
+const CLIPPY: Check = Check { name: "clippy", run: clippy };
+const IMAGE: Check = Check { name: "image", run: arrows::image };
+
+/// Those of the quick tier. Clippy checks again only what changed since it ran last.
+pub const QUICK: [Check; 5] = [FORMAT, WORDS, LENGTH, ARROWS, CLIPPY];
+
+/// Runs the checks.
+pub fn run(context: &Context) -> Result<Verdict> {
+    checks(Tier::Lint, context, &[FORMAT, WORDS, LENGTH, ARROWS, DENY, UNUSED, CLIPPY, IMAGE])
 }
 
 fn format() -> Result<Vec<String>> {
@@ -41,7 +47,16 @@ fn deny() -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// A cargo command that shows its faults itself.
+/// Dependencies in a Cargo.toml that no source file of its package names.
+fn unused() -> Result<Vec<String>> {
+    let mut machete = helpers::machete()?;
+    let output = machete.args(["crates", "testing", "dev"]).output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    ensure!(output.status.success(), "{}", text.trim());
+    Ok(Vec::new())
+}
+
+/// A Cargo command that prints its faults itself.
 fn checked(args: &[&str]) -> Result<Vec<String>> {
     children::run(cargo::command().args(args))?;
     Ok(Vec::new())

@@ -1,0 +1,75 @@
+//! What `cargo xtask test --full` runs and CI does not repeat for each commit.
+
+/// One of these things.
+pub struct Addition {
+    /// What it is.
+    pub what: &'static str,
+    /// What CI runs instead.
+    pub ci: &'static str,
+    /// Why that is enough for each commit.
+    pub why: &'static str,
+}
+
+/// The minor versions of etcd whose clusters run every story of the playground: in CI, and with `--full`.
+pub const WHOLE_CI: &[&str] = &["3.6"];
+/// See [`WHOLE_CI`].
+pub const WHOLE_FULL: &[&str] = &["3.6", "3.7"];
+
+/// The minor versions whose clusters run the stories of a cluster's life only, and the comparison of etcd with its model.
+pub const LIFE_CI: &[&str] = &["3.7", "3.5"];
+/// See [`LIFE_CI`].
+pub const LIFE_FULL: &[&str] = &["3.5"];
+
+/// Random histories in CI.
+pub const HISTORIES_CI: u64 = 6_000;
+/// Random histories with `--full`.
+pub const HISTORIES_FULL: u64 = 20_000;
+
+/// The table. `docs/testing.md` has it too, and a test compares them.
+pub const ADDITIONS: [Addition; 4] = [
+    Addition {
+        what: "The widest scopes of the exploration: bootstrap of one and of three, with two faults and an edit",
+        ci: "The same scopes with one fault, and every other scope with two",
+        why: "They are two thirds of the states, and their paths consist of steps that the other scopes take too",
+    },
+    Addition {
+        what: "20000 random histories",
+        ci: "6000 random histories",
+        why: "Each kind of fault strikes within the first thousand; seeds are fixed, so a repetition finds nothing new",
+    },
+    Addition {
+        what: "Faults and wrong input on etcd 3.7 in the playground",
+        ci: "The etcd port on 3.5, 3.6 and 3.7; every story on 3.6; a cluster's life and the model of etcd on 3.7 and 3.5",
+        why: "The versions differ in the port's replies, which its own tests compare on all of them",
+    },
+    Addition {
+        what: "The upgrade from the commit before when the operator did not change",
+        ci: "The upgrade whenever crates/, config/ or the dependencies changed",
+        why: "Both images would be the same program",
+    },
+];
+
+/// Prints the table, at the start of a run that has all of it.
+pub fn print() {
+    eprintln!("--full adds to CI:");
+    for Addition { what, ci, why } in ADDITIONS {
+        eprintln!("- {what}\n  CI: {ci}\n  Enough for each commit: {why}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::repo;
+
+    #[test]
+    fn docs_testing_lists_what_a_full_run_adds() {
+        let page = repo::read(Path::new("docs/testing.md")).unwrap();
+        for Addition { what, ci, why } in ADDITIONS {
+            let row = format!("| {what} | {ci} | {why} |");
+            assert!(page.contains(&row), "docs/testing.md has no row {row}");
+        }
+    }
+}

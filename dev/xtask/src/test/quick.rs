@@ -1,0 +1,26 @@
+//! The quick tier: what one runs while working. It shows most mistakes within minutes; CI runs more of everything.
+
+use anyhow::Result;
+
+use super::Context;
+use super::full::WHOLE_CI;
+use super::layers;
+use super::lint;
+use super::nextest::Results;
+use super::report::{State, Verdict, checks};
+use super::tiers::Tier;
+
+/// Runs the cheap checks of lint, then one run of tests: unit tests, a small exploration, one life of a cluster.
+pub fn run(context: &Context) -> Result<Verdict> {
+    // Arguments are for nextest alone.
+    if context.only.is_empty() {
+        let lint = checks(Tier::Lint, context, &lint::QUICK)?;
+        if lint.state == State::Failed {
+            return Ok(lint);
+        }
+    }
+    layers::set_up()?;
+    let mut results = Results::default();
+    results.run(context, "quick", Some(context.etcd.as_deref().unwrap_or(WHOLE_CI[0])), &[])?;
+    Ok(results.verdict(Tier::Quick, context))
+}
