@@ -2,4 +2,25 @@
 //!
 //! - [`cluster`]: EtcdCluster
 
-pub(crate) mod cluster;
+mod cluster;
+
+use prometheus_client::registry::Registry;
+use quorate_etcd::Transport;
+use quorate_manifests::Defaults;
+
+use crate::runtime::fleet::Fleets;
+use cluster::ClusterController;
+
+/// What the controllers are configured with.
+pub(crate) struct Config {
+    /// What specs may leave out.
+    pub(crate) defaults: Defaults,
+    /// What connections to members run over.
+    pub(crate) transport: Transport,
+}
+
+/// Adds every controller of the product.
+pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Config) {
+    let Config { defaults, transport } = config;
+    fleets.add(ClusterController::new(&fleets.runtime().clone(), registry, defaults, transport));
+}

@@ -7,23 +7,25 @@ use std::time::Duration;
 
 use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
+use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::args::{Bind, OperatorArgs};
-use crate::controllers::cluster::Shared;
-use crate::controllers::cluster::report::events;
+use crate::controllers::{self, Config};
 use crate::runtime::calls::counted;
 use crate::runtime::clock::Clock;
+use crate::runtime::controller::Runtime;
 use crate::runtime::crash::{AbortAt, Hook, NoCrash};
-use crate::runtime::fleet::Fleet;
+use crate::runtime::events::events;
+use crate::runtime::fleet::Fleets;
 use crate::runtime::lease::{Elector, Leadership, LeaseLost};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::serve::{self, ListenError};
-use crate::runtime::watch::{Indexes, watches};
 
 /// How long effects under way may take to end after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);
@@ -93,19 +95,23 @@ pub async fn run_with(
     options: Options,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
-    let (metrics, registry) = Metrics::new();
+    let config = Config { defaults: options.defaults.clone(), transport: options.transport.clone() };
+    let add = |fleets: &mut Fleets, registry: &mut Registry| controllers::add_all(fleets, registry, config);
+    run_controllers(client, options, shutdown, add).await
+}
+
+/// As [`run_with`], with these controllers.
+pub(crate) async fn run_controllers(
+    client: kube::Client,
+    options: Options,
+    shutdown: CancellationToken,
+    add: impl FnOnce(&mut Fleets, &mut Registry),
+) -> Result<(), RunError> {
+    let mut registry = Registry::with_prefix("quorate");
+    let metrics = Metrics::new(&mut registry);
     let client = counted(client, &metrics);
-    // Aborted when dropped.
-    let mut beside = JoinSet::new();
-    let served = CancellationToken::new();
-    if let Some(address) = options.metrics {
-        let listener = serve::listen(address, "metrics").await?;
-        beside.spawn(serve::serve(listener, serve::metrics(registry), served.clone()));
-    }
-    let health = match options.health {
-        Some(address) => Some(serve::listen(address, "health").await?),
-        None => None,
-    };
+    let metrics_listener = listen(options.metrics, "metrics").await?;
+    let health_listener = listen(options.health, "health").await?;
 
     let (mut leadership, elector) = if options.leader_elect {
         let identity = identity(&options.clock);
@@ -115,44 +121,44 @@ pub async fn run_with(
     } else {
         (Leadership::endless(), None)
     };
+    // Every task in these sets is aborted when the set is dropped.
+    let mut beside = JoinSet::new();
     let (events, publisher) = events(client.clone(), leadership.clone(), metrics.clone());
     beside.spawn(publisher.run());
 
     let stop = shutdown.child_token();
-    let fleet = Fleet::new(Shared {
-        client: client.clone(),
-        indexes: Indexes::default(),
-        defaults: Arc::new(options.defaults),
+    let runtime = Runtime {
+        client,
         leadership: leadership.clone(),
         writers: Arc::new(Semaphore::new(options.workers)),
         hook: options.hook,
         clock: options.clock,
-        transport: options.transport,
         metrics,
         events,
         stop: stop.clone(),
-    });
-    let _dies_with_us = AbortOnDrop(&fleet);
-    let (watching, listed) = watches(&client, &options.namespaces, fleet.indexes(), &fleet);
-    if let Some(listener) = health {
-        beside.spawn(serve::serve(listener, serve::health(listed.clone()), served.clone()));
+    };
+    let mut fleets = Fleets::new(runtime, options.namespaces);
+    add(&mut fleets, &mut registry);
+    let mut watches = fleets.take_watches();
+    let served = CancellationToken::new();
+    if let Some(listener) = metrics_listener {
+        beside.spawn(serve::serve(listener, serve::metrics(registry), served.clone()));
     }
-    let mut watches = JoinSet::new();
-    for watch in watching {
-        watches.spawn(watch);
+    if let Some(listener) = health_listener {
+        beside.spawn(serve::serve(listener, serve::health(fleets.listed().to_vec()), served.clone()));
     }
 
-    // Its own token: the lease is let go only when nothing is written any more.
+    // Its own token: the lease is released only after the last write.
     let resign = CancellationToken::new();
     let mut election = JoinSet::new();
     if let Some(elector) = elector {
         election.spawn(elector.run(resign.clone()));
     }
     let work = async {
-        join_all(listed.iter().map(CancellationToken::cancelled)).await;
-        tracing::info!("every watch has listed what there is");
+        join_all(fleets.listed().iter().map(CancellationToken::cancelled)).await;
+        tracing::info!("every watch has listed its objects");
         leadership.begun().await;
-        fleet.open();
+        fleets.open();
         std::future::pending::<()>().await;
     };
     let ended = tokio::select! {
@@ -162,8 +168,8 @@ pub async fn run_with(
         Some(_) = watches.join_next() => Err(RunError::WatchEnded),
     };
     stop.cancel();
-    if tokio::time::timeout(GRACE, fleet.ended()).await.is_err() {
-        tracing::warn!("not every cluster's effects ended in time");
+    if tokio::time::timeout(GRACE, fleets.ended()).await.is_err() {
+        tracing::warn!("not every worker ended in time");
     }
     resign.cancel();
     while election.join_next().await.is_some() {}
@@ -195,11 +201,13 @@ impl From<OperatorArgs> for Options {
     }
 }
 
-struct AbortOnDrop<'a>(&'a Fleet);
-
-impl Drop for AbortOnDrop<'_> {
-    fn drop(&mut self) {
-        self.0.abort();
+async fn listen(
+    address: Option<SocketAddr>,
+    purpose: &'static str,
+) -> Result<Option<TcpListener>, ListenError> {
+    match address {
+        Some(address) => serve::listen(address, purpose).await.map(Some),
+        None => Ok(None),
     }
 }
 

@@ -1,15 +1,20 @@
 //! What every controller runs on. Nothing here knows a kind of object.
 //!
-//! - `lease`: who may act; `watch`: watches that feed an index and wake a worker; `fleet`: one worker for each object
+//! - `controller`: what a kind provides to be run, and what it is given
+//! - `lease`: who may act; `watch`: watches that feed an index and wake a worker; `fleet`, `worker`: a worker for each object
 //! - `pace`: when the next pass is due; `clock`: the only reader of time
-//! - `metrics`, `serve`: figures and health; `calls`: requests counted; [`crash`]: places to stop at, for tests
+//! - `metrics`, `serve`, `events`: figures, health and Kubernetes events; `calls`: requests counted
+//! - [`crash`]: places to stop at, for tests
 
 pub(crate) mod calls;
 pub(crate) mod clock;
+pub(crate) mod controller;
 pub mod crash;
+pub(crate) mod events;
 pub(crate) mod fleet;
 pub(crate) mod lease;
 pub(crate) mod metrics;
 pub(crate) mod pace;
 pub(crate) mod serve;
 pub(crate) mod watch;
+mod worker;

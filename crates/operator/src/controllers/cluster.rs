@@ -1,134 +1,89 @@
-//! The worker of one cluster: pass after pass, woken by events, by the time, or by what the pass before has done. Passes of
-//! one cluster never overlap; those of different clusters never wait for each other.
+//! EtcdCluster: over and over, observe -> validate -> plan -> execute -> report.
 
 mod execute;
+mod indexes;
 mod look;
+mod metrics;
 mod observe;
 mod pass;
-pub(crate) mod report;
+mod report;
 mod tls;
 mod written;
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use futures::FutureExt as _;
+use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
 use quorate_model::ClusterRef;
-use tokio::sync::{Notify, Semaphore};
-use tokio::time::{Instant, sleep_until};
-use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
 
-use crate::controllers::cluster::report::Events;
-use crate::runtime::clock::Clock;
-use crate::runtime::crash::Hook;
-use crate::runtime::fleet::Fleet;
-use crate::runtime::lease::Leadership;
-use crate::runtime::metrics::Metrics;
-use crate::runtime::pace::{Outcome, Pace};
-use crate::runtime::watch::Indexes;
-use pass::{Passed, Worker};
+use crate::runtime::controller::{Controller, Runtime};
+use crate::runtime::watch::{Index, NamespacedName, Watches};
+use indexes::{Indexes, ReadCluster};
+use metrics::ClusterMetrics;
+use pass::Worker;
 
-/// What all workers share.
+/// The controller of EtcdClusters.
+pub(crate) struct ClusterController(Shared);
+
+/// What the workers of all clusters share.
 #[derive(Clone)]
-pub struct Shared {
-    /// The Kubernetes API.
-    pub client: kube::Client,
-    /// What is watched.
-    pub indexes: Indexes,
+pub(crate) struct Shared {
+    /// What they share with all controllers.
+    pub(crate) runtime: Runtime,
+    /// The caches.
+    pub(crate) indexes: Indexes,
     /// What specs may leave out.
-    pub defaults: Arc<Defaults>,
-    /// Whether we may write.
-    pub leadership: Leadership,
-    /// Bounds the writes under way.
-    pub writers: Arc<Semaphore>,
-    /// Told of crash points.
-    pub hook: Arc<dyn Hook>,
-    /// The time.
-    pub clock: Clock,
+    pub(crate) defaults: Arc<Defaults>,
     /// What connections to members run over.
-    pub transport: Transport,
-    /// What is counted.
-    pub metrics: Metrics,
-    /// What is told.
-    pub events: Events,
-    /// Asks everybody to end.
-    pub stop: CancellationToken,
+    pub(crate) transport: Transport,
+    /// What is counted of clusters.
+    pub(crate) metrics: ClusterMetrics,
 }
 
-/// Works on one cluster until it is gone or `shared.stop`.
-pub(crate) async fn work(fleet: Fleet, shared: Shared, cluster: ClusterRef, bell: Arc<Notify>) {
-    let span = tracing::info_span!("cluster", cluster = %cluster);
-    let work = async move {
-        let mut worker = Worker::new(shared.clone(), cluster.clone());
-        let mut pace = Pace::default();
-        while !shared.stop.is_cancelled() {
-            let ended = match guarded(&mut worker, &shared).await {
-                Some(Passed::Gone) if fleet.retire(&cluster) => break,
-                // It came back under the same name: another cluster.
-                Some(Passed::Gone) => {
-                    worker = Worker::new(shared.clone(), cluster.clone());
-                    Outcome::Acted
-                }
-                Some(Passed::Outcome(ended)) => ended,
-                None => {
-                    worker = Worker::new(shared.clone(), cluster.clone());
-                    Outcome::Failed
-                }
-            };
-            let due = Instant::now() + pace.after(ended);
-            tokio::select! {
-                () = shared.stop.cancelled() => {}
-                () = sleep_until(due) => {}
-                () = news(&bell, &mut worker) => pace.reset_backoff(),
-            }
-        }
-        shared.metrics.forget(&cluster);
-        shared.indexes.tidy(&cluster);
-    };
-    work.instrument(span).await;
-}
-
-/// One pass, counted. `None` if it panicked: what it held in memory is not to be trusted any more.
-async fn guarded(worker: &mut Worker, shared: &Shared) -> Option<Passed> {
-    #[cfg(feature = "mutants")]
-    let _turn = one_after_the_other().await;
-    let began = Instant::now();
-    let passed = AssertUnwindSafe(worker.pass()).catch_unwind().await;
-    let outcome = match &passed {
-        Ok(Passed::Gone) => "gone",
-        Ok(Passed::Outcome(ended)) => ended.as_label(),
-        Err(_) => "panicked",
-    };
-    shared.metrics.pass(outcome, began.elapsed());
-    passed
-        .inspect_err(|panic| {
-            tracing::error!(panic = said(panic.as_ref()), "a pass panicked; it is tried again");
+impl ClusterController {
+    /// The controller, its metrics registered.
+    pub(crate) fn new(
+        runtime: &Runtime,
+        registry: &mut Registry,
+        defaults: Defaults,
+        transport: Transport,
+    ) -> Self {
+        Self(Shared {
+            runtime: runtime.clone(),
+            indexes: Indexes::default(),
+            defaults: Arc::new(defaults),
+            transport,
+            metrics: ClusterMetrics::new(registry),
         })
-        .ok()
-}
-
-/// What R14 forbids: clusters that wait for each other.
-#[cfg(feature = "mutants")]
-async fn one_after_the_other() -> Option<tokio::sync::MutexGuard<'static, ()>> {
-    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    if quorate_planner::safety::mutants::is_broken("R14") { Some(TURN.lock().await) } else { None }
-}
-
-/// Waits until something has happened that the pass has not seen. The echo of its own writes is no news.
-async fn news(bell: &Notify, worker: &mut Worker) {
-    loop {
-        bell.notified().await;
-        if worker.has_news() {
-            return;
-        }
     }
 }
 
-fn said(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a text")
+impl Controller for ClusterController {
+    type Root = ReadCluster;
+    type Worker = Worker;
+    const NAME: &'static str = "cluster";
+
+    fn roots(&self) -> &Index<ReadCluster> {
+        &self.0.indexes.clusters
+    }
+
+    fn watch(&self, watches: &mut Watches<'_>) {
+        self.0.indexes.watch(watches);
+    }
+
+    fn worker(&self, root: &NamespacedName) -> Worker {
+        Worker::new(self.0.clone(), ClusterRef::new(&root.namespace, &root.name))
+    }
+
+    fn forget(&self, root: &NamespacedName) {
+        self.0.metrics.forget(&ClusterRef::new(&root.namespace, &root.name));
+        self.0.indexes.remove_if_empty(root);
+    }
+}
+
+impl From<&ClusterRef> for NamespacedName {
+    fn from(cluster: &ClusterRef) -> Self {
+        Self::new(&cluster.namespace, &cluster.name)
+    }
 }

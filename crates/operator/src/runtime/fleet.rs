@@ -1,75 +1,129 @@
-//! One worker for each cluster: begun when the cluster is first seen, ended when it is gone. Workers share nothing they
-//! could wait for each other on, save the bound on writes to the Kubernetes API (R14).
+//! One worker for each root object: started when the object is first seen, ended when it is gone. Workers wait for
+//! nothing that they share, except the bound on writes to the Kubernetes API (R14).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use quorate_model::ClusterRef;
+use futures::future::{BoxFuture, join_all};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
-use crate::controllers::cluster::{self, Shared};
-use crate::runtime::watch::{Indexes, Wake};
+use crate::runtime::controller::{Controller, Runtime};
+use crate::runtime::watch::{NamespacedName, Wake, Watches};
+use crate::runtime::worker;
 
-/// The workers.
-#[derive(Clone)]
-pub struct Fleet(Arc<Inner>);
+/// The controllers, each with its watches and workers. Dropping it ends every worker at once, as a crash would.
+pub(crate) struct Fleets {
+    runtime: Runtime,
+    /// In all namespaces if empty.
+    namespaces: Vec<String>,
+    fleets: Vec<Box<dyn AnyFleet>>,
+    watches: JoinSet<()>,
+    listed: Vec<CancellationToken>,
+}
 
-struct Inner {
-    shared: Shared,
+/// The workers of one controller.
+pub(crate) struct Fleet<C>(Arc<Inner<C>>);
+
+struct Inner<C> {
+    runtime: Runtime,
+    controller: C,
     workers: Mutex<Workers>,
 }
 
 #[derive(Default)]
 struct Workers {
-    /// Every cache is filled and we lead.
+    /// Every cache is filled and this operator leads.
     open: bool,
-    by_cluster: HashMap<ClusterRef, Arc<Notify>>,
+    /// Each is notified of every event.
+    by_root: HashMap<NamespacedName, Arc<Notify>>,
     tasks: JoinSet<()>,
 }
 
-impl Fleet {
-    /// A fleet that waits for [`Fleet::open`].
-    pub fn new(shared: Shared) -> Self {
-        Self(Arc::new(Inner { shared, workers: Mutex::default() }))
+/// A fleet of any kind.
+trait AnyFleet: Send + Sync {
+    fn open(&self);
+    fn ended(&self) -> BoxFuture<'static, ()>;
+    fn abort(&self);
+}
+
+impl Fleets {
+    /// No controllers yet.
+    pub(crate) fn new(runtime: Runtime, namespaces: Vec<String>) -> Self {
+        Self { runtime, namespaces, fleets: Vec::new(), watches: JoinSet::new(), listed: Vec::new() }
     }
 
-    /// From now on clusters are worked on.
-    pub fn open(&self) {
-        self.workers().open = true;
-        for cluster in self.0.shared.indexes.clusters.clusters() {
-            self.wake(&cluster);
+    /// What every controller shares.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.runtime
+    }
+
+    /// Adds a controller and starts its watches. Its workers wait for [`Fleets::open`].
+    pub(crate) fn add<C: Controller>(&mut self, controller: C) {
+        let runtime = self.runtime.clone();
+        let fleet = Fleet(Arc::new(Inner { runtime, controller, workers: Mutex::default() }));
+        let mut watches = Watches::new(&self.runtime.client, &self.namespaces, Arc::new(fleet.clone()));
+        fleet.controller().watch(&mut watches);
+        let (futures, listed) = watches.into_parts();
+        for watch in futures {
+            self.watches.spawn(watch);
+        }
+        self.listed.extend(listed);
+        self.fleets.push(Box::new(fleet));
+    }
+
+    /// For each watch a token that is cancelled when its first list is complete.
+    pub(crate) fn listed(&self) -> &[CancellationToken] {
+        &self.listed
+    }
+
+    /// The watches. They end when this is dropped, and never by themselves.
+    pub(crate) fn take_watches(&mut self) -> JoinSet<()> {
+        std::mem::take(&mut self.watches)
+    }
+
+    /// From now on objects are worked on.
+    pub(crate) fn open(&self) {
+        for fleet in &self.fleets {
+            fleet.open();
         }
     }
 
-    /// Waits until every worker has ended; `shared.stop` asks them to.
-    pub async fn ended(&self) {
-        let mut tasks = std::mem::take(&mut self.workers().tasks);
-        while tasks.join_next().await.is_some() {}
+    /// Waits until every worker has ended; `runtime.stop` asks them to.
+    pub(crate) async fn ended(&self) {
+        join_all(self.fleets.iter().map(|fleet| fleet.ended())).await;
+    }
+}
+
+impl Drop for Fleets {
+    fn drop(&mut self) {
+        for fleet in &self.fleets {
+            fleet.abort();
+        }
+    }
+}
+
+impl<C: Controller> Fleet<C> {
+    /// The controller that the workers are of.
+    pub(crate) fn controller(&self) -> &C {
+        &self.0.controller
     }
 
-    /// Ends every worker where it is, as a crash would.
-    pub fn abort(&self) {
-        self.workers().tasks.abort_all();
+    /// What every controller shares.
+    pub(crate) fn runtime(&self) -> &Runtime {
+        &self.0.runtime
     }
 
-    /// What is watched.
-    pub fn indexes(&self) -> &Indexes {
-        &self.0.shared.indexes
-    }
-
-    /// Ends a worker whose cluster is gone. False if it has come back meanwhile.
-    pub(crate) fn retire(&self, cluster: &ClusterRef) -> bool {
+    /// Ends the worker of an object that is gone. False if the object was created again meanwhile.
+    pub(crate) fn retire(&self, root: &NamespacedName) -> bool {
         let mut workers = self.workers();
-        if self.exists(cluster) {
+        if self.controller().roots().contains(root) {
             return false;
         }
-        workers.by_cluster.remove(cluster);
+        workers.by_root.remove(root);
         true
-    }
-
-    fn exists(&self, cluster: &ClusterRef) -> bool {
-        !self.0.shared.indexes.clusters.shelf(cluster).objects.is_empty()
     }
 
     fn workers(&self) -> MutexGuard<'_, Workers> {
@@ -77,16 +131,45 @@ impl Fleet {
     }
 }
 
-impl Wake for Fleet {
-    fn wake(&self, cluster: &ClusterRef) {
-        let mut workers = self.workers();
-        if let Some(bell) = workers.by_cluster.get(cluster) {
-            bell.notify_one();
-        } else if workers.open && self.exists(cluster) && !self.0.shared.stop.is_cancelled() {
-            let bell = Arc::new(Notify::new());
-            workers.by_cluster.insert(cluster.clone(), bell.clone());
-            while workers.tasks.try_join_next().is_some() {}
-            workers.tasks.spawn(cluster::work(self.clone(), self.0.shared.clone(), cluster.clone(), bell));
+impl<C: Controller> AnyFleet for Fleet<C> {
+    fn open(&self) {
+        self.workers().open = true;
+        for root in self.controller().roots().roots() {
+            self.wake(&root);
         }
+    }
+
+    fn ended(&self) -> BoxFuture<'static, ()> {
+        let mut tasks = std::mem::take(&mut self.workers().tasks);
+        Box::pin(async move { while tasks.join_next().await.is_some() {} })
+    }
+
+    fn abort(&self) {
+        self.workers().tasks.abort_all();
+    }
+}
+
+impl<C: Controller> Wake for Fleet<C> {
+    fn wake(&self, root: &NamespacedName) {
+        let mut workers = self.workers();
+        if let Some(events) = workers.by_root.get(root) {
+            events.notify_one();
+            return;
+        }
+        let exists = self.controller().roots().contains(root);
+        if workers.open && exists && !self.runtime().stop.is_cancelled() {
+            let events = Arc::new(Notify::new());
+            workers.by_root.insert(root.clone(), events.clone());
+            while workers.tasks.try_join_next().is_some() {}
+            let (fleet, root) = (self.clone(), root.clone());
+            let span = tracing::info_span!("worker", controller = C::NAME, object = %root);
+            workers.tasks.spawn(async move { worker::work(fleet, &root, &events).await }.instrument(span));
+        }
+    }
+}
+
+impl<C> Clone for Fleet<C> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
     }
 }

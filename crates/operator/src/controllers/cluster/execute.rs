@@ -58,7 +58,7 @@ pub(crate) async fn carry_out(
     let mut cluster = cluster.clone();
     let mut aside = None;
     for group in effects.chunk_by(Effect::runs_in_parallel_with) {
-        if scene.shared.stop.is_cancelled() {
+        if scene.shared.runtime.stop.is_cancelled() {
             return Err(Stopped::quietly(Outcome::Waiting));
         }
         let outcomes = join_all(group.iter().map(|effect| carried_out(scene, &cluster, effect))).await;
@@ -125,7 +125,7 @@ async fn carried_out(
     effect: &Effect,
 ) -> Result<Vec<kubernetes::Reply>, Failed> {
     let step = effect.step();
-    scene.shared.hook.reached(Side::Before, step).await;
+    scene.shared.runtime.hook.reached(Side::Before, step).await;
     let outcome = one(scene, cluster, effect).await;
     let label = match &outcome {
         Ok(_) => "ok",
@@ -140,7 +140,7 @@ async fn carried_out(
         Err(Failed::Kube(failed)) => tracing::debug!(%step, %effect, error = %failed.error, "not done"),
     }
     if outcome.is_ok() {
-        scene.shared.hook.reached(Side::After, step).await;
+        scene.shared.runtime.hook.reached(Side::After, step).await;
     }
     outcome
 }

@@ -10,13 +10,18 @@ use quorate_etcd::{Alarm, CallError, MemberClient, MemberList, MemberStatus};
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply};
 use quorate_model::{ClusterRef, MemberName, PeerUrl, Snapshot};
 
+use crate::controllers::cluster::metrics::ClusterMetrics;
 use crate::runtime::clock::Clock;
-use crate::runtime::metrics::Metrics;
 
 pub use lines::{ClientTls, ConnectError, Credentials, MemberClients};
 
 /// Looks at the members behind the Pods that were seen.
-pub async fn look(seen: &Snapshot, lines: &mut MemberClients, clock: &Clock, metrics: &Metrics) -> Etcd {
+pub async fn look(
+    seen: &Snapshot,
+    lines: &mut MemberClients,
+    clock: &Clock,
+    metrics: &ClusterMetrics,
+) -> Etcd {
     let Snapshot { cluster, pods, .. } = seen;
     lines.keep(pods);
     let asked: Vec<_> =
@@ -41,7 +46,11 @@ pub async fn look(seen: &Snapshot, lines: &mut MemberClients, clock: &Clock, met
 }
 
 /// The outcome of a call is counted; the call itself is unchanged.
-pub(crate) fn count<T>(metrics: &Metrics, method: &str, reply: Result<T, CallError>) -> Result<T, CallError> {
+pub(crate) fn count<T>(
+    metrics: &ClusterMetrics,
+    method: &str,
+    reply: Result<T, CallError>,
+) -> Result<T, CallError> {
     let outcome = match &reply {
         Ok(_) => "ok",
         Err(CallError::Refused(..)) => "refused",
@@ -58,7 +67,7 @@ async fn list(
     answers: &BTreeMap<MemberName, Answer>,
     lines: &mut MemberClients,
     clock: &Clock,
-    metrics: &Metrics,
+    metrics: &ClusterMetrics,
 ) -> Result<List, String> {
     let via = whom_to_ask(answers)?;
     let pod = pods.get(via).ok_or_else(|| ConnectError::NoAddress.to_string())?;

@@ -14,12 +14,14 @@ use crate::controllers::cluster::execute::send::{self, SendError};
 use crate::controllers::cluster::execute::{self, Scene, Stopped, carry_out, write_status};
 use crate::controllers::cluster::look::{ClientTls, Credentials, MemberClients, look};
 use crate::controllers::cluster::observe::{Foreigners, Own, Versions, View};
-use crate::controllers::cluster::report::{self, Reported, Trouble};
+use crate::controllers::cluster::report::{self, Trouble};
+use crate::runtime::controller::{Pass, Worker as Passes};
 use crate::runtime::crash::Side;
+use crate::runtime::events::Reported;
 use crate::runtime::pace::Outcome;
 
 /// What is kept of one cluster from pass to pass. All of it can be lost: it saves time and repetition, nothing else.
-pub(super) struct Worker {
+pub(crate) struct Worker {
     shared: Shared,
     cluster: ClusterRef,
     own: Own,
@@ -34,12 +36,29 @@ pub(super) struct Worker {
     trouble: Option<Trouble>,
 }
 
-/// How a pass ended.
-pub(super) enum Passed {
-    /// The object is gone.
-    Gone,
-    /// The object is there.
-    Outcome(Outcome),
+impl Passes for Worker {
+    fn has_news(&mut self) -> bool {
+        self.own.view(&self.shared.indexes, &self.cluster).versions() != self.known
+    }
+
+    async fn pass(&mut self) -> Pass {
+        self.read_what_the_watch_forgot().await;
+        let view = self.own.view(&self.shared.indexes, &self.cluster);
+        self.known = view.versions();
+        let Some(read) = view.cluster.clone() else { return Pass::Gone };
+        let ended = match &read.0 {
+            Ok(cluster) => {
+                self.pass_over(cluster, &view).await.unwrap_or_else(|stopped| self.stopped(stopped))
+            }
+            Err(invalid) => {
+                // The resource definition lets nothing through that does not parse; an older one might.
+                tracing::error!(error = %invalid.error, "the object can not be read, so nothing is done");
+                Outcome::UserMustEdit
+            }
+        };
+        self.own.add_to(&mut self.known);
+        Pass::Ended(ended)
+    }
 }
 
 impl Worker {
@@ -55,31 +74,6 @@ impl Worker {
             done: Vec::new(),
             trouble: None,
         }
-    }
-
-    /// Whether Kubernetes looks otherwise than the last pass left it.
-    pub(super) fn has_news(&mut self) -> bool {
-        self.own.view(&self.shared.indexes, &self.cluster).versions() != self.known
-    }
-
-    /// The pass.
-    pub(super) async fn pass(&mut self) -> Passed {
-        self.read_what_the_watch_forgot().await;
-        let view = self.own.view(&self.shared.indexes, &self.cluster);
-        self.known = view.versions();
-        let Some(read) = view.cluster.clone() else { return Passed::Gone };
-        let ended = match &read.0 {
-            Ok(cluster) => {
-                self.pass_over(cluster, &view).await.unwrap_or_else(|stopped| self.stopped(stopped))
-            }
-            Err(invalid) => {
-                // The resource definition lets nothing through that does not parse; an older one might.
-                tracing::error!(error = %invalid.error, "the object can not be read, so nothing is done");
-                Outcome::UserMustEdit
-            }
-        };
-        self.own.add_to(&mut self.known);
-        Passed::Outcome(ended)
     }
 
     /// What can not be read now is read in the next pass.
@@ -102,7 +96,7 @@ impl Worker {
             Err(invalid) => return self.refuse(cluster, &invalid).await,
         };
         self.lines.speak(speech(&objects, &seen));
-        let Shared { clock, metrics, .. } = &self.shared;
+        let (clock, metrics) = (&self.shared.runtime.clock, &self.shared.metrics);
         seen.etcd = look(&seen, &mut self.lines, clock, metrics).await;
 
         let now = clock.now();
@@ -134,7 +128,7 @@ impl Worker {
         plan: &Plan,
         status: &EtcdClusterStatus,
     ) -> Result<EtcdCluster, Stopped> {
-        let hook = self.shared.hook.clone();
+        let hook = self.shared.runtime.hook.clone();
         for step in &plan.recorded_steps {
             hook.reached(Side::Before, *step).await;
         }
@@ -155,7 +149,7 @@ impl Worker {
 
     /// The spec can not be honoured, and nothing was ever committed that could be looked after instead.
     async fn refuse(&mut self, cluster: &EtcdCluster, invalid: &Invalid) -> Result<Outcome, Stopped> {
-        let now = self.shared.clock.now();
+        let now = self.shared.runtime.clock.now();
         let status = invalid_status(cluster, invalid, now);
         write_status(&self.shared, cluster, &status, &mut self.own)
             .await
@@ -173,7 +167,7 @@ impl Worker {
     ) -> Result<(), Stopped> {
         let Some(trouble) = &stopped.trouble else { return Ok(()) };
         let status = report::with_trouble(status.clone(), Some(trouble));
-        let now = self.shared.clock.now();
+        let now = self.shared.runtime.clock.now();
         report::tell(&self.shared, &mut self.reported, cluster, vec![trouble.event()], now);
         self.trouble = Some(trouble.clone());
         write_status(&self.shared, cluster, &status, &mut self.own)

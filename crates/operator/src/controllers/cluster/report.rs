@@ -1,8 +1,6 @@
 //! What people and Prometheus are told of a pass. Status is made first and written on every path; an event tells what has
 //! changed, once.
 
-mod events;
-
 use kube::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, EtcdCluster, Reason};
@@ -10,10 +8,9 @@ use quorate_manifests::{EventText, Invalid};
 use quorate_model::{Instant, Plan, Snapshot, Waiting};
 
 use crate::controllers::cluster::Shared;
-use crate::runtime::metrics::Figures;
+use crate::controllers::cluster::metrics::Figures;
 
-use events::Notice;
-pub use events::{Events, Reported, events};
+use crate::runtime::events::{Notice, Reported};
 
 /// What could not be done, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +54,7 @@ pub(crate) fn tell(
     for text in texts {
         let EventText { warning, reason, message } = text;
         shared
+            .runtime
             .events
             .tell(said, Notice { about: cluster.object_ref(&()), warning, reason, message, at: now });
     }

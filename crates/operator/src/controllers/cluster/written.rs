@@ -113,10 +113,9 @@ impl<K> Default for Written<K> {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::core::v1::Pod;
-    use quorate_model::ClusterRef;
 
     use super::*;
-    use crate::runtime::watch::Index;
+    use crate::runtime::watch::{Index, NamespacedName};
 
     fn pod(name: &str, uid: &str, version: u64) -> Pod {
         let mut pod = Pod::default();
@@ -129,12 +128,12 @@ mod tests {
     struct World {
         index: Index<Pod>,
         written: Written<Pod>,
-        cluster: ClusterRef,
+        cluster: NamespacedName,
     }
 
     impl World {
         fn new() -> Self {
-            let cluster = ClusterRef::new("default", "demo");
+            let cluster = NamespacedName::new("default", "demo");
             Self { index: Index::default(), written: Written::default(), cluster }
         }
 
@@ -143,7 +142,7 @@ mod tests {
         }
 
         fn sees(&mut self) -> Vec<(String, u64)> {
-            let seen = self.written.over(self.index.shelf(&self.cluster));
+            let seen = self.written.over(self.index.get(&self.cluster));
             seen.into_values().map(|pod| (pod.uid().unwrap(), version(pod.as_ref()))).collect()
         }
     }

@@ -1,90 +1,123 @@
-//! What the API server last told of one kind of object, by cluster.
+//! The cache: what the watch of one kind last reported, by the root object that it belongs to.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use kube::{Resource, ResourceExt};
-use quorate_model::ClusterRef;
 
-/// The objects of one kind, by cluster. Written by the watch, read by the workers.
+/// A root object: its namespace and its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NamespacedName {
+    /// The namespace.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+}
+
+/// The objects of one kind, by root object. The watch writes it, the workers read it.
 #[derive(Debug)]
-pub struct Index<K>(Arc<RwLock<HashMap<ClusterRef, CachedObjects<K>>>>);
+pub struct Index<K>(Arc<RwLock<HashMap<NamespacedName, CachedObjects<K>>>>);
 
-/// The objects of one kind that belong to one cluster.
+/// The objects of one kind that belong to one root object.
 #[derive(Debug)]
 pub struct CachedObjects<K> {
     /// By name.
     pub objects: BTreeMap<String, Arc<K>>,
-    /// Everything that happened to these objects up to this version is in here; 0 if that can not be told.
+    /// Every event up to this version is in here; 0 if no version is known.
     pub seen: u64,
 }
 
+impl NamespacedName {
+    /// The object called `name` in `namespace`.
+    pub fn new(namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { namespace: namespace.into(), name: name.into() }
+    }
+}
+
+impl fmt::Display for NamespacedName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
 impl<K> Index<K> {
-    /// What is known of one cluster.
-    pub fn shelf(&self, cluster: &ClusterRef) -> CachedObjects<K> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(cluster).cloned().unwrap_or_default()
+    /// The cached objects that belong to one root object.
+    pub fn get(&self, root: &NamespacedName) -> CachedObjects<K> {
+        self.read().get(root).cloned().unwrap_or_default()
     }
 
-    /// Every cluster that has an object.
-    pub fn clusters(&self) -> Vec<ClusterRef> {
-        let shelves = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        shelves
-            .iter()
-            .filter(|(_, shelf)| !shelf.objects.is_empty())
-            .map(|(cluster, _)| cluster.clone())
-            .collect()
+    /// Whether any cached object belongs to this root object.
+    pub fn contains(&self, root: &NamespacedName) -> bool {
+        self.read().get(root).is_some_and(|cached| !cached.objects.is_empty())
     }
 
-    /// Nobody works on this cluster any more: if nothing is left of it, nothing is kept of it.
-    pub fn tidy(&self, cluster: &ClusterRef) {
-        let mut shelves = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if shelves.get(cluster).is_some_and(|shelf| shelf.objects.is_empty()) {
-            shelves.remove(cluster);
+    /// Every root object that a cached object belongs to.
+    pub fn roots(&self) -> Vec<NamespacedName> {
+        let index = self.read();
+        index.iter().filter(|(_, cached)| !cached.objects.is_empty()).map(|(root, _)| root.clone()).collect()
+    }
+
+    /// Forgets the version that was seen of a root object that has no objects left. Call it when its worker has ended.
+    pub fn remove_if_empty(&self, root: &NamespacedName) {
+        let mut index = self.write();
+        if index.get(root).is_some_and(|cached| cached.objects.is_empty()) {
+            index.remove(root);
         }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, HashMap<NamespacedName, CachedObjects<K>>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, HashMap<NamespacedName, CachedObjects<K>>> {
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl<K: Resource> Index<K> {
-    /// The object looks like this now.
-    pub fn apply(&self, cluster: &ClusterRef, object: K) {
-        let mut shelves = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        shelves.entry(cluster.clone()).or_default().put(object);
+    /// The object was created or changed.
+    pub fn apply(&self, root: &NamespacedName, object: K) {
+        self.write().entry(root.clone()).or_default().insert(object);
     }
 
-    /// The object is gone; this is how it looked last.
-    pub fn delete(&self, cluster: &ClusterRef, object: &K) {
-        let mut shelves = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if let Some(shelf) = shelves.get_mut(cluster) {
-            shelf.seen = shelf.seen.max(version(object));
-            shelf.objects.remove(&object.name_any());
+    /// The object was deleted; this is its last state.
+    pub fn delete(&self, root: &NamespacedName, object: &K) {
+        if let Some(cached) = self.write().get_mut(root) {
+            cached.seen = cached.seen.max(version(object));
+            cached.objects.remove(&object.name_any());
         }
     }
 
-    /// These are all there are in the namespace (`None`: anywhere). Returns the clusters that anything is or was of.
-    pub fn replace(&self, namespace: Option<&str>, objects: Vec<(ClusterRef, K)>) -> HashSet<ClusterRef> {
-        let mut shelves = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        let covered = |cluster: &ClusterRef| namespace.is_none_or(|namespace| cluster.namespace == namespace);
+    /// A complete list of the namespace (`None`: of all). Returns the root objects that had or have an object.
+    pub fn replace(
+        &self,
+        namespace: Option<&str>,
+        objects: Vec<(NamespacedName, K)>,
+    ) -> HashSet<NamespacedName> {
+        let mut index = self.write();
+        let listed = |root: &NamespacedName| namespace.is_none_or(|namespace| root.namespace == namespace);
         let mut touched = HashSet::new();
-        for (cluster, shelf) in shelves.iter_mut().filter(|(cluster, _)| covered(cluster)) {
-            touched.insert(cluster.clone());
-            shelf.objects.clear();
+        for (root, cached) in index.iter_mut().filter(|(root, _)| listed(root)) {
+            touched.insert(root.clone());
+            cached.objects.clear();
         }
-        for (cluster, object) in objects {
-            touched.insert(cluster.clone());
-            shelves.entry(cluster).or_default().put(object);
+        for (root, object) in objects {
+            touched.insert(root.clone());
+            index.entry(root).or_default().insert(object);
         }
         touched
     }
 }
 
 impl<K: Resource> CachedObjects<K> {
-    fn put(&mut self, object: K) {
+    fn insert(&mut self, object: K) {
         self.seen = self.seen.max(version(&object));
         self.objects.insert(object.name_any(), Arc::new(object));
     }
 }
 
-/// The version of an object as a number. Kubernetes promises that those of one kind are ordered.
+/// The resourceVersion as a number. Kubernetes orders the versions of one kind; 0 where it is missing.
 pub(crate) fn version(object: &impl Resource) -> u64 {
     object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
 }

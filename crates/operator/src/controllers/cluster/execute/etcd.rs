@@ -39,8 +39,8 @@ pub(super) async fn call<T>(
     send: impl AsyncFnOnce(MemberClient) -> Result<T, CallError>,
 ) -> Result<(), CallFailed> {
     let client = scene.lines.open(at).ok_or_else(|| CallFailed::ConnectError(at.clone()))?;
-    if !scene.shared.leadership.may_act() {
-        scene.shared.metrics.dropped_write();
+    if !scene.shared.runtime.leadership.may_act() {
+        scene.shared.runtime.metrics.dropped_write();
         return Err(CallFailed::NotLeading);
     }
     count(&scene.shared.metrics, call.as_label(), send(client).await)?;

@@ -212,7 +212,7 @@ async fn taken(scene: &Scene<'_>, write: &Write) -> Result<Reply, Failure> {
 async fn issue(scene: &Scene<'_>, cluster: &EtcdCluster) -> Result<Vec<Reply>, Failure> {
     let (at, uid) = (scene.cluster, &scene.seen.uid);
     let missing = certificate::missing(&scene.objects.secrets, at, uid);
-    let now = scene.shared.clock.now();
+    let now = scene.shared.runtime.clock.now();
     let failed = |error: IssueError| Failure::new(SendError::Invalid(crate::runtime::watch::chain(&error)));
     let mut replies = Vec::new();
     let authority =

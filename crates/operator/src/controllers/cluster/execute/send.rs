@@ -40,9 +40,9 @@ pub enum SendError {
 pub async fn write(shared: &Shared, write: &Write) -> Result<Value, SendError> {
     let request = write.http().map_err(|error| SendError::Invalid(error.to_string()))?;
     // The semaphore is never closed. What is bounded is the load on the API server, nothing else waits in here.
-    let _permit = shared.writers.acquire().await;
-    if !shared.leadership.may_act() {
-        shared.metrics.dropped_write();
+    let _permit = shared.runtime.writers.acquire().await;
+    if !shared.runtime.leadership.may_act() {
+        shared.runtime.metrics.dropped_write();
         return Err(SendError::NotLeading);
     }
     send(shared, request).await
@@ -66,7 +66,7 @@ pub async fn read(
 }
 
 async fn send(shared: &Shared, request: http::Request<Vec<u8>>) -> Result<Value, SendError> {
-    match timeout(WRITE_DEADLINE, shared.client.request::<Value>(request)).await {
+    match timeout(WRITE_DEADLINE, shared.runtime.client.request::<Value>(request)).await {
         Ok(reply) => reply.map_err(SendError::from),
         Err(_) => Err(SendError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
     }

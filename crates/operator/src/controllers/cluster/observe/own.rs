@@ -12,8 +12,9 @@ use quorate_model::ClusterRef;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::controllers::cluster::indexes::{Indexes, ReadCluster};
 use crate::controllers::cluster::written::Written;
-use crate::runtime::watch::{Indexes, ReadCluster};
+use crate::runtime::watch::NamespacedName;
 
 /// What we wrote to the objects of one cluster.
 #[derive(Debug, Default)]
@@ -49,13 +50,14 @@ pub type Versions = BTreeMap<(Kind, String), Option<String>>;
 impl Own {
     /// What is there now, as far as the caches and our own writes tell.
     pub fn view(&mut self, indexes: &Indexes, cluster: &ClusterRef) -> View {
+        let root = &NamespacedName::from(cluster);
         View {
-            cluster: self.clusters.over(indexes.clusters.shelf(cluster)).remove(&cluster.name),
-            pods: self.pods.over(indexes.pods.shelf(cluster)),
-            volumes: self.volumes.over(indexes.volumes.shelf(cluster)),
-            services: self.services.over(indexes.services.shelf(cluster)),
-            budgets: self.budgets.over(indexes.budgets.shelf(cluster)),
-            secrets: self.secrets.over(indexes.secrets.shelf(cluster)),
+            cluster: self.clusters.over(indexes.clusters.get(root)).remove(&cluster.name),
+            pods: self.pods.over(indexes.pods.get(root)),
+            volumes: self.volumes.over(indexes.volumes.get(root)),
+            services: self.services.over(indexes.services.get(root)),
+            budgets: self.budgets.over(indexes.budgets.get(root)),
+            secrets: self.secrets.over(indexes.secrets.get(root)),
         }
     }
 

@@ -1,0 +1,59 @@
+//! The caches of one controller: EtcdClusters and everything that carries their label.
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::Config;
+use quorate_api::{EtcdCluster, keys};
+
+use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
+
+/// An EtcdCluster as it was read. One that does not parse must not end the watch of all the others.
+pub type ReadCluster = DeserializeGuard<EtcdCluster>;
+
+/// Every kind that is watched.
+#[derive(Clone, Debug, Default)]
+pub struct Indexes {
+    /// The EtcdClusters themselves.
+    pub clusters: Index<ReadCluster>,
+    /// Members' Pods.
+    pub pods: Index<Pod>,
+    /// Members' volumes.
+    pub volumes: Index<PersistentVolumeClaim>,
+    /// Peer and client Services.
+    pub services: Index<Service>,
+    /// Budgets.
+    pub budgets: Index<PodDisruptionBudget>,
+    /// Certificates.
+    pub secrets: Index<Secret>,
+}
+
+impl Indexes {
+    /// Watches every kind.
+    pub fn watch(&self, watches: &mut Watches<'_>) {
+        let Self { clusters, pods, volumes, services, budgets, secrets } = self;
+        let labelled = Config::default().labels(keys::CLUSTER);
+        watches.add(&Config::default(), clusters, itself);
+        watches.add(&labelled, pods, by_label);
+        watches.add(&labelled, volumes, by_label);
+        watches.add(&labelled, services, by_label);
+        watches.add(&labelled, budgets, by_label);
+        watches.add(&labelled, secrets, by_label);
+    }
+
+    /// Forgets a cluster of which nothing is left.
+    pub fn remove_if_empty(&self, cluster: &NamespacedName) {
+        let Self { clusters, pods, volumes, services, budgets, secrets } = self;
+        clusters.remove_if_empty(cluster);
+        pods.remove_if_empty(cluster);
+        volumes.remove_if_empty(cluster);
+        services.remove_if_empty(cluster);
+        budgets.remove_if_empty(cluster);
+        secrets.remove_if_empty(cluster);
+    }
+}
+
+fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
+    Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::CLUSTER)?))
+}

@@ -1,0 +1,85 @@
+//! The loop of one worker: pass after pass, started by an event, by time, or by what the last pass did.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+
+use futures::FutureExt as _;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use crate::runtime::controller::{Controller, Pass, Runtime, Worker};
+use crate::runtime::fleet::Fleet;
+use crate::runtime::metrics::Metrics;
+use crate::runtime::pace::{Outcome, Pace};
+use crate::runtime::watch::NamespacedName;
+
+/// Works on one root object until it is gone or `runtime.stop` is cancelled.
+pub(crate) async fn work<C: Controller>(fleet: Fleet<C>, root: &NamespacedName, events: &Notify) {
+    let controller = fleet.controller();
+    let Runtime { metrics, stop, .. } = fleet.runtime();
+    let mut worker = controller.worker(root);
+    let mut pace = Pace::default();
+    while !stop.is_cancelled() {
+        let outcome = match counted_pass(&mut worker, C::NAME, metrics).await {
+            Some(Pass::Gone) if fleet.retire(root) => break,
+            // It was created again under the same name: another object.
+            Some(Pass::Gone) => {
+                worker = controller.worker(root);
+                Outcome::Acted
+            }
+            Some(Pass::Ended(outcome)) => outcome,
+            // What it kept in memory can not be trusted any more.
+            None => {
+                worker = controller.worker(root);
+                Outcome::Failed
+            }
+        };
+        let due = Instant::now() + pace.after(outcome);
+        tokio::select! {
+            () = stop.cancelled() => {}
+            () = sleep_until(due) => {}
+            () = news(events, &mut worker) => pace.reset_backoff(),
+        }
+    }
+    controller.forget(root);
+}
+
+/// One pass. `None` if it panicked.
+async fn counted_pass(worker: &mut impl Worker, controller: &'static str, metrics: &Metrics) -> Option<Pass> {
+    #[cfg(feature = "mutants")]
+    let _turn = one_after_the_other().await;
+    let started = Instant::now();
+    let pass = AssertUnwindSafe(worker.pass()).catch_unwind().await;
+    let outcome = match &pass {
+        Ok(Pass::Gone) => "gone",
+        Ok(Pass::Ended(outcome)) => outcome.as_label(),
+        Err(_) => "panicked",
+    };
+    metrics.pass(controller, outcome, started.elapsed());
+    pass.inspect_err(|panic| {
+        tracing::error!(panic = message(panic.as_ref()), "a pass panicked; it is retried");
+    })
+    .ok()
+}
+
+/// What R14 forbids: workers that wait for each other.
+#[cfg(feature = "mutants")]
+async fn one_after_the_other() -> Option<tokio::sync::MutexGuard<'static, ()>> {
+    static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+    if quorate_planner::safety::mutants::is_broken("R14") { Some(TURN.lock().await) } else { None }
+}
+
+/// Waits for an event that brings news. The events of the worker's own writes bring none.
+async fn news(events: &Notify, worker: &mut impl Worker) {
+    loop {
+        events.notified().await;
+        if worker.has_news() {
+            return;
+        }
+    }
+}
+
+fn message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}
