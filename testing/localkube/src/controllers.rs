@@ -7,21 +7,18 @@ mod action;
 pub mod disruption;
 mod endpoints;
 mod expiry;
-mod founding;
 mod garbage;
+mod labelled;
 mod namespaces;
 mod plane;
 mod scheduler;
-mod selectors;
 mod view;
 mod volumes;
 
 use jiff::Timestamp;
 
 pub use action::Action;
-pub use founding::found;
 pub use plane::{ControlPlane, admit_eviction, run};
-pub use selectors::map_selects;
 pub use view::{Kind, View, kinds};
 
 /// A controller of the control plane.

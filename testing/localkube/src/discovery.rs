@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_apistore::{ResourceInfo, Resources};
 use serde_json::{Value, json};
-
-use crate::resources::{ResourceInfo, Resources};
 
 /// The media type of the aggregated answer; who does not ask for it gets the plain lists.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

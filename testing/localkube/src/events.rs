@@ -2,13 +2,13 @@
 //! last time of the event that is there.
 
 use jiff::{SignedDuration, Timestamp};
+use quorate_apistore::ApiError;
+use quorate_apistore::fields::{integer, name, namespace, seconds, text, time, uid};
+use quorate_apistore::store::{Part, Store};
+use quorate_apistore::{ObjectKey, ResourceKey};
 use serde_json::{Value, json};
 
-use crate::errors::ApiError;
-use crate::fields::{integer, name, namespace, seconds, text, time, uid};
 use crate::fingerprint::fingerprint;
-use crate::resources::{ObjectKey, ResourceKey};
-use crate::store::{Part, Store};
 
 /// How long the API keeps an event after it was last seen.
 const KEPT: SignedDuration = SignedDuration::from_hours(1);

@@ -1,39 +1,31 @@
-//! An in-memory Kubernetes: no more of it than an operator, its tests and kubectl need, and that faithfully.
+//! An in-memory Kubernetes: as much of the API as the operator, its tests and kubectl need, with the real server's answers.
 //!
-//! - [`store`]: objects, every change to them in order, preconditions, finalizers, graceful deletion
-//! - [`service`]: the REST API over it, as a tower service
-//! - [`schema`]: custom resources: pruning, defaults, validation, CEL
+//! - [`service`]: the REST API over the store of `quorate-apistore`, as a tower service
 //! - [`controllers`]: scheduler, garbage collector, endpoints, budgets, volumes, namespaces
-//! - [`tables`], [`discovery`], [`openapi`]: what makes kubectl at home
+//! - [`tables`], [`discovery`], [`openapi`]: what kubectl needs
 //!
-//! How it answers is compared with a real Kubernetes, call by call, in `testing/scenarios/tests/kube_conformance.rs`. Known
-//! limits: no server-side apply and no managed fields, no streaming lists, quantities are kept as they are written, a null
-//! is not kept where Go writes one, what can not be decoded is refused in other words, of a Pod with scheduling gates only these
-//! may change, not where it may be placed, and a Pod that goes at once is shown to watches with its mark as it goes, not once
-//! before.
+//! `testing/scenarios/tests/kube_conformance.rs` compares its answers with a real Kubernetes, call by call. Known limits:
 //!
-//! It never runs a container (the playground does) and is never offered for production.
+//! - There is no server-side apply, no managed fields and no streaming list.
+//! - Quantities are stored as written.
+//! - A null is dropped where Go keeps it.
+//! - The message for a body that cannot be decoded differs.
+//! - Of a Pod with scheduling gates only the gates may change; its node selector and affinity may not.
+//! - A Pod that is deleted at once reaches watches as one DELETED event, with no MODIFIED event before it.
+//!
+//! It never runs a container (the playground does) and is not for production.
 
 pub mod body;
 pub mod controllers;
 pub mod discovery;
-pub mod errors;
 pub mod events;
-pub mod fields;
 mod fingerprint;
 pub mod logs;
 pub mod openapi;
-pub mod patch;
 mod protobuf;
-pub mod quantity;
-pub mod resources;
 mod rest;
-pub mod schema;
 pub mod service;
-pub mod store;
+mod shared;
 pub mod tables;
 
-pub use errors::ApiError;
-pub use resources::{ObjectKey, ResourceInfo, ResourceKey, Resources};
 pub use service::{ApiService, LocalKube};
-pub use store::Store;

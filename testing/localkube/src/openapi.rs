@@ -10,10 +10,10 @@ mod paths;
 
 use std::collections::BTreeSet;
 
+use quorate_apistore::{ResourceInfo, Resources};
 use serde_json::{Map, Value, json};
 
 use crate::fingerprint::fingerprint;
-use crate::resources::{ResourceInfo, Resources};
 
 /// Answers `/openapi/v3` and the documents below it; nothing for any other path.
 pub fn serve(path: &str, resources: &Resources) -> Option<Value> {

@@ -17,13 +17,13 @@ use http::{Method, Response, StatusCode, header};
 use serde_json::{Value, json};
 
 use crate::body::Body;
-use crate::errors::ApiError;
-use crate::resources::Resources;
-use crate::service::Shared;
-use crate::store::Part;
+use crate::shared::Shared;
 use crate::{discovery, openapi};
 use path::{Place, Target};
 use query::Query;
+use quorate_apistore::ApiError;
+use quorate_apistore::Resources;
+use quorate_apistore::store::Part;
 pub(crate) use request::Request;
 
 type Reply = Result<Response<Body>, ApiError>;

@@ -3,22 +3,19 @@
 use std::convert::Infallible;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use bytes::Bytes;
-use futures::stream::BoxStream;
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt;
-use serde_json::{Value, json};
+use quorate_apistore::store::{Clock, RestoreError, Store};
+use serde_json::Value;
 
 use crate::body::Body;
 use crate::controllers;
-use crate::errors::ApiError;
-use crate::logs::{LogRequest, LogSource};
-use crate::resources::{ObjectKey, ResourceInfo};
+use crate::logs::LogSource;
 use crate::rest::{self, query_of};
-use crate::store::{Clock, Part, RestoreError, Store};
+use crate::shared::Shared;
 
 /// An in-memory Kubernetes. Clones share it.
 #[derive(Clone)]
@@ -32,16 +29,10 @@ pub struct ApiService {
     shared: Arc<Shared>,
 }
 
-pub(crate) struct Shared {
-    pub(crate) store: Store,
-    logs: OnceLock<Arc<dyn LogSource>>,
-}
-
 impl LocalKube {
     /// An empty one. Its controllers do nothing until [`LocalKube::run_controllers`] runs.
     pub fn new(clock: Clock) -> Self {
-        let shared = Shared { store: Store::new(clock), logs: OnceLock::new() };
-        Self { shared: Arc::new(shared) }
+        Self { shared: Arc::new(Shared::new(Store::new(clock))) }
     }
 
     /// The store behind the API.
@@ -56,7 +47,7 @@ impl LocalKube {
 
     /// Says who has the logs of containers; the first who says so.
     pub fn set_log_source(&self, source: Arc<dyn LogSource>) {
-        let _ = self.shared.logs.set(source);
+        self.shared.set_log_source(source);
     }
 
     /// The whole state, to be kept in a file.
@@ -72,39 +63,6 @@ impl LocalKube {
     /// Lets the built-in controllers do their work, at every change, for as long as this future is polled.
     pub async fn run_controllers(&self) {
         controllers::run(&self.shared.store).await;
-    }
-}
-
-impl Shared {
-    /// Places a Pod on a node.
-    pub(crate) fn bind(&self, info: &ResourceInfo, key: &ObjectKey, node: &str) -> Result<(), ApiError> {
-        self.store.bind(info, key, node)
-    }
-
-    pub(crate) fn logs(&self, request: &LogRequest) -> Result<BoxStream<'static, Bytes>, ApiError> {
-        let Some(source) = self.logs.get() else {
-            return Err(ApiError::bad_request("nobody runs containers here, so there are no logs"));
-        };
-        source.open(request).map_err(ApiError::bad_request)
-    }
-}
-
-impl Store {
-    /// Places a Pod on a node, once.
-    pub fn bind(&self, info: &ResourceInfo, key: &ObjectKey, node: &str) -> Result<(), ApiError> {
-        self.place(info, key, node)?;
-        let condition = json!({
-            "type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": crate::fields::seconds(self.now()),
-        });
-        self.modify(key, Part::Status, false, |pod| {
-            let mut pod = pod.clone();
-            let mut conditions = crate::fields::items(&pod, "/status/conditions").to_vec();
-            conditions.retain(|one| one["type"] != "PodScheduled");
-            conditions.push(condition);
-            pod["status"]["conditions"] = json!(conditions);
-            Ok(pod)
-        })?;
-        Ok(())
     }
 }
 

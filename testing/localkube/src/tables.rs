@@ -15,8 +15,8 @@ mod storage;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::resources::ResourceInfo;
 use columns::Printer;
+use quorate_apistore::ResourceInfo;
 
 /// How much of each object a row carries (`?includeObject=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -117,7 +117,7 @@ fn partial(object: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::resources::{ResourceKey, Resources};
+    use quorate_apistore::{ResourceKey, Resources};
 
     fn etcd_clusters(columns: &Value) -> ResourceInfo {
         let version = json!({ "name": "v1", "served": true, "additionalPrinterColumns": columns });

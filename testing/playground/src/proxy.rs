@@ -6,8 +6,9 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use quorate_localkube::fields::{items, name, namespace, text};
-use quorate_localkube::{LocalKube, ObjectKey, ResourceKey};
+use quorate_apistore::fields::{items, name, namespace, text};
+use quorate_apistore::{ObjectKey, ResourceKey};
+use quorate_localkube::LocalKube;
 use serde_json::Value;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};

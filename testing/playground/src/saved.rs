@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use quorate_localkube::fields::{condition, name, namespace, set_condition};
-use quorate_localkube::store::Part;
-use quorate_localkube::{LocalKube, ObjectKey, ResourceKey};
+use quorate_apistore::fields::{condition, name, namespace, set_condition};
+use quorate_apistore::store::Part;
+use quorate_apistore::{ObjectKey, ResourceKey};
+use quorate_localkube::LocalKube;
 use serde_json::Value;
 
 use crate::clock::now;

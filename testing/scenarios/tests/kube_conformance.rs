@@ -12,7 +12,7 @@ use kube::Client;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use quorate_localkube::LocalKube;
-use quorate_localkube::controllers::{ControlPlane, found};
+use quorate_localkube::controllers::ControlPlane;
 use quorate_scenarios::conformance::{
     Call, Difference, Form, Kind, Pair, Side, Verb, definition, generate, run, shortest,
 };
@@ -144,7 +144,7 @@ impl Drop for Real {
 /// A new localkube, whose controllers run when the test asks them to.
 async fn ours(namespace: &str) -> Result<Side> {
     let kube = LocalKube::new(Arc::new(now));
-    found(kube.store(), "/volumes")?;
+    quorate_apistore::cluster_defaults::create(kube.store(), "/volumes")?;
     let client = Client::new(kube.service(), namespace);
     define(&client).await?;
     add_namespace(&client, namespace).await?;

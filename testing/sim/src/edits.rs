@@ -3,7 +3,7 @@
 
 use std::sync::LazyLock;
 
-use quorate_localkube::fields::{at, items};
+use quorate_apistore::fields::{at, items};
 use serde_json::{Map, Value, json};
 
 use crate::campaign::Dice;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_localkube::fields::name;
+use quorate_apistore::fields::name;
 use quorate_manifests::Kind;
 use serde_json::{Map, Value};
 

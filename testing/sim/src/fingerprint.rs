@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use quorate_localkube::fields::{text, uid};
+use quorate_apistore::fields::{text, uid};
 use quorate_model::Instant;
 use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;

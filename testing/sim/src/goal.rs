@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::EtcdCluster;
-use quorate_localkube::fields::{condition, deleting, name};
+use quorate_apistore::fields::{condition, deleting, name};
 use quorate_manifests::Kind;
 use quorate_model::record::Stage;
 use quorate_model::target::{Medium, Retention};

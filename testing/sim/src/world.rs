@@ -22,10 +22,10 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_localkube::controllers::map_selects;
-use quorate_localkube::fields::{deleting, name, text, uid};
-use quorate_localkube::store::{Change, Clock, Part, Uids};
-use quorate_localkube::{ObjectKey, ResourceKey, Store};
+use quorate_apistore::fields::{deleting, name, text, uid};
+use quorate_apistore::selectors::map_selects;
+use quorate_apistore::store::{Change, Clock, Part, Uids};
+use quorate_apistore::{ObjectKey, ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
 use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
 use serde::Deserialize;
@@ -58,7 +58,7 @@ static BEGINNING: LazyLock<Store> = LazyLock::new(|| {
         let crds = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
         store.create(&crds, "", definition, false).expect("our own definition is served");
     }
-    quorate_localkube::controllers::found(&store, "/volumes").expect("an empty store takes it");
+    quorate_apistore::cluster_defaults::create(&store, "/volumes").expect("an empty store takes it");
     store
 });
 

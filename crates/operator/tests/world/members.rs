@@ -7,10 +7,10 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use quorate_apistore::Store;
 use quorate_etcd::wire::cluster_server::ClusterServer;
 use quorate_etcd::wire::maintenance_server::MaintenanceServer;
 use quorate_etcd::{Stream, Transport};
-use quorate_localkube::Store;
 use quorate_manifests::Write;
 use quorate_operator::Clock;
 use quorate_sim::etcd::State;

@@ -1,13 +1,13 @@
 //! What a controller wants done, as a value. Whoever applies it has no choices.
 
+use quorate_apistore::ApiError;
+use quorate_apistore::fields::{name, namespace, uid};
+use quorate_apistore::store::{DeleteOptions, Part, Propagation, Store};
+use quorate_apistore::{ObjectKey, ResourceKey};
 use serde_json::Value;
 
-use super::view::Kind;
-use crate::errors::ApiError;
+use super::view::{Kind, kinds};
 use crate::events::{self, Note};
-use crate::fields::{name, namespace, uid};
-use crate::resources::{ObjectKey, ResourceKey};
-use crate::store::{DeleteOptions, Part, Propagation, Store};
 
 /// One write. Updates carry the resource version that was looked at and are refused when the object has moved on;
 /// the next step then decides anew.
@@ -65,7 +65,7 @@ impl Action {
                 let key = key(resource, &object);
                 store.update(&key, Part::Status, object, false).map(drop)
             }
-            Self::Bind { pod, node } => bind(store, &pod, &node),
+            Self::Bind { pod, node } => store.bind(&key(kinds::PODS.into(), &pod), &node),
             Self::Delete { key, uid, propagation } => {
                 let options = DeleteOptions { uid: Some(uid), propagation, ..DeleteOptions::default() };
                 store.delete(&key, &options).map(drop)
@@ -77,10 +77,4 @@ impl Action {
 
 fn key(resource: ResourceKey, object: &Value) -> ObjectKey {
     ObjectKey::new(resource, namespace(object), name(object))
-}
-
-fn bind(store: &Store, pod: &Value, node: &str) -> Result<(), ApiError> {
-    let resource = ResourceKey::new("", "pods");
-    let info = store.info(&resource)?;
-    store.bind(&info, &key(resource, pod), node)
 }

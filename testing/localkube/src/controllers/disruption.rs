@@ -8,13 +8,13 @@ mod eviction;
 mod expected;
 
 use jiff::{SignedDuration, Timestamp};
+use quorate_apistore::fields::{at, condition, deleting, integer, items, name, namespace, text};
 use serde_json::{Map, Value, json};
 
 use super::action::Action;
-use super::selectors::Labelled;
+use super::labelled::Labelled;
 use super::view::{View, kinds};
 use crate::events::Note;
-use crate::fields::{at, condition, deleting, integer, items, name, namespace, text};
 
 pub use eviction::{Eviction, Refusal, evict};
 
@@ -107,7 +107,7 @@ fn allow(budget: &mut Value, spare: i64, reason: &str, message: &str, now: Times
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": since.unwrap_or_else(|| crate::fields::seconds(now)),
+        "lastTransitionTime": since.unwrap_or_else(|| quorate_apistore::fields::seconds(now)),
         "observedGeneration": generation,
     });
     budget["status"]["conditions"] = json!([condition]);

@@ -3,12 +3,14 @@
 mod slices;
 mod subsets;
 
+use quorate_apistore::fields::{
+    at, condition, deleting, flag, integer, items, label, name, namespace, text, uid,
+};
 use serde_json::{Value, json};
 
 use super::action::Action;
-use super::selectors::Labelled;
+use super::labelled::Labelled;
 use super::view::{View, kinds};
-use crate::fields::{at, condition, deleting, flag, integer, items, label, name, namespace, text, uid};
 
 const HEADLESS: &str = "service.kubernetes.io/headless";
 

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use quorate_apistore::ResourceKey;
+use quorate_apistore::fields::{
+    deleting, drop_finalizer, flag, has_finalizer, items, name, namespace, text, uid,
+};
+use quorate_apistore::store::Propagation;
 use serde_json::Value;
 
 use super::action::Action;
 use super::view::View;
-use crate::fields::{deleting, drop_finalizer, flag, has_finalizer, items, name, namespace, text, uid};
-use crate::resources::ResourceKey;
-use crate::store::Propagation;
 
 /// The finalizer of a deletion that waits for its dependents.
 const FOREGROUND: &str = "foregroundDeletion";

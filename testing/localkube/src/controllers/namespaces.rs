@@ -1,12 +1,12 @@
 //! Namespaces: active from the start, and on deletion emptied, then let go.
 
+use quorate_apistore::ResourceKey;
+use quorate_apistore::fields::{deleting, has_finalizer, items, name, namespace, text};
+use quorate_apistore::store::Propagation;
 use serde_json::{Value, json};
 
 use super::action::Action;
 use super::view::{View, kinds};
-use crate::fields::{deleting, has_finalizer, items, name, namespace, text};
-use crate::resources::ResourceKey;
-use crate::store::Propagation;
 
 /// Brings each namespace's phase up to date, and empties those that are going.
 pub fn step(view: &View) -> Vec<Action> {

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use quorate_apistore::ApiError;
+use quorate_apistore::fields::{name, namespace, set_condition};
+use quorate_apistore::store::{Part, Store};
+use quorate_apistore::{ObjectKey, ResourceKey};
 use serde_json::{Value, json};
 
 use super::Controller;
 use super::action::Action;
 use super::disruption::{Eviction, Refusal, evict};
 use super::view::{View, kinds};
-use crate::errors::ApiError;
-use crate::fields::{name, namespace, set_condition};
-use crate::resources::{ObjectKey, ResourceKey};
-use crate::store::{Part, Store};
 
 /// Some of what controllers wait for is time: they look again after this long without a change.
 const LOOK_AGAIN: Duration = Duration::from_secs(30);

@@ -5,18 +5,21 @@
 mod affinity;
 mod capacity;
 mod filter;
+mod objection;
 mod score;
 mod storage;
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{
+    annotation, condition, deleting, integer, items, name, namespace, set_condition, text,
+};
 use serde_json::{Value, json};
 
 use super::action::Action;
 use super::view::{View, kinds};
 use crate::events::Note;
-use crate::fields::{annotation, condition, deleting, integer, items, name, namespace, set_condition, text};
 use storage::Claims;
 
 const COMPONENT: &str = "default-scheduler";
@@ -115,7 +118,7 @@ fn place(board: &Board<'_>, pod: &Value) -> Result<String, String> {
         if objections.is_empty() {
             fitting.push(*node);
         }
-        helpless += usize::from(objections.iter().any(|objection| objection.for_good));
+        helpless += usize::from(objections.iter().any(|objection| objection.permanent));
         for objection in objections {
             *reasons.entry(objection.text).or_default() += 1;
         }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use quorate_apistore::fields::{name, namespace};
+use quorate_apistore::store::{ChangeKind, Store};
+use quorate_apistore::{ResourceKey, Resources};
 use serde_json::Value;
 
 use crate::events::Note;
-use crate::fields::{name, namespace};
-use crate::resources::{ResourceKey, Resources};
-use crate::store::{ChangeKind, Store};
 
 /// A kind that a controller knows by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,17 +7,15 @@ mod expansion;
 mod protection;
 mod reclaim;
 
+use quorate_apistore::fields::annotation;
 use serde_json::Value;
 
 use super::action::Action;
 use super::view::{View, kinds};
 use crate::events::Note;
-use crate::fields::annotation;
 
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
 const BINDER: &str = "persistentvolume-controller";
-/// The provisioner of the class `standard`: directories of the node.
-pub(super) const PROVISIONER: &str = "localkube/directory";
 
 /// One pass over all claims and volumes.
 pub fn step(view: &View) -> Vec<Action> {

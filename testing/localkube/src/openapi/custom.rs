@@ -1,9 +1,9 @@
 //! The schemas of custom resources: what the definition says, with the fields that every object has.
 
+use quorate_apistore::ResourceInfo;
 use serde_json::{Value, json};
 
 use super::kind;
-use crate::resources::ResourceInfo;
 
 /// `io.etcd.operator.v1alpha1.EtcdCluster`: the group from right to left, the version, the kind.
 pub(super) fn name(info: &ResourceInfo) -> String {

@@ -1,9 +1,9 @@
 //! The operations on a kind: where they are, what they are about, and which parameters they take.
 
+use quorate_apistore::ResourceInfo;
 use serde_json::{Map, Value, json};
 
 use super::{kind, place};
-use crate::resources::ResourceInfo;
 
 /// The paths of one resource.
 pub(super) fn of(info: &ResourceInfo) -> Map<String, Value> {

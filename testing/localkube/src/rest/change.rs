@@ -1,16 +1,17 @@
 //! POST, PUT and PATCH.
 
 use http::StatusCode;
+use quorate_apistore::ApiError;
+use quorate_apistore::ObjectKey;
+use quorate_apistore::cause::Cause;
+use quorate_apistore::fields::name;
+use quorate_apistore::patch::{self, PatchError, PatchKind};
+use quorate_apistore::store::Part;
 use serde_json::{Value, json};
 
 use super::path::Place;
 use super::{Reply, Request, events, list, with_warnings};
-use crate::errors::{ApiError, Cause};
-use crate::fields::name;
-use crate::patch::{self, PatchError, PatchKind};
-use crate::resources::ObjectKey;
-use crate::service::Shared;
-use crate::store::Part;
+use crate::shared::Shared;
 
 pub(super) fn create(shared: &Shared, request: &Request, at: &Place) -> Reply {
     let namespace = at.namespace_for_writing()?;

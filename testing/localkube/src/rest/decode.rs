@@ -11,13 +11,12 @@ use k8s_openapi::api::events;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use quorate_apistore::ApiError;
+use quorate_apistore::ResourceInfo;
+use quorate_apistore::quantity::millis;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-
-use crate::errors::ApiError;
-use crate::quantity::millis;
-use crate::resources::ResourceInfo;
 
 /// Takes out of an object what its kind does not know; the paths of that.
 pub(super) fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<String>, ApiError> {

@@ -1,8 +1,7 @@
 //! Events have two API groups and one storage: the names of the older, core group.
 
+use quorate_apistore::ResourceInfo;
 use serde_json::{Value, json};
-
-use crate::resources::ResourceInfo;
 
 /// What the newer group calls differently.
 const NAMES: [(&str, &str); 7] = [

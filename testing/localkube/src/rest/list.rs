@@ -3,14 +3,14 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::{Response, StatusCode};
+use quorate_apistore::ApiError;
+use quorate_apistore::fields::{name, namespace};
 use serde_json::{Value, json};
 
 use super::path::Place;
 use super::{Reply, Request, document as reply, events};
 use crate::body::Body;
-use crate::errors::ApiError;
-use crate::fields::{name, namespace};
-use crate::service::Shared;
+use crate::shared::Shared;
 use crate::tables::{self, Include};
 
 pub(super) fn list(shared: &Shared, request: &Request, at: &Place) -> Reply {
@@ -96,7 +96,8 @@ pub(super) fn one(
     object: &Value,
 ) -> Response<Body> {
     if wants_table(request) {
-        let version = crate::fields::text(object, "/metadata/resourceVersion").parse().unwrap_or(0);
+        let version =
+            quorate_apistore::fields::text(object, "/metadata/resourceVersion").parse().unwrap_or(0);
         let meta = list_meta(version, None);
         let rows = std::slice::from_ref(object);
         let table = tables::render(&at.info, rows, &meta, include(request), true, shared.store.now());

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::errors::ApiError;
-use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
+use quorate_apistore::ApiError;
+use quorate_apistore::{ObjectKey, ResourceInfo, ResourceKey};
 
 /// A path, taken apart.
 pub(super) struct Parsed {

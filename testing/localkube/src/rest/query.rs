@@ -1,8 +1,9 @@
 //! Query parameters.
 
+use quorate_apistore::ApiError;
+use quorate_apistore::ResourceInfo;
+
 use super::selector::Selector;
-use crate::errors::ApiError;
-use crate::resources::ResourceInfo;
 
 /// The parameters of a URL.
 #[derive(Clone, Debug, Default)]

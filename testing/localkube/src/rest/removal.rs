@@ -1,15 +1,15 @@
 //! DELETE, of one object or of all that a selector chooses.
 
 use http::StatusCode;
+use quorate_apistore::ApiError;
+use quorate_apistore::ObjectKey;
+use quorate_apistore::fields::{name, namespace, uid};
+use quorate_apistore::store::Deleted;
 use serde_json::json;
 
 use super::path::Place;
 use super::{Reply, Request, document, events, list};
-use crate::errors::ApiError;
-use crate::fields::{name, namespace, uid};
-use crate::resources::ObjectKey;
-use crate::service::Shared;
-use crate::store::Deleted;
+use crate::shared::Shared;
 
 pub(super) fn of_one(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
     let options = request.delete_options()?;

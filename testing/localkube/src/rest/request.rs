@@ -1,16 +1,17 @@
 //! What a request says: its body, in what form, and how it is meant.
 
 use http::{HeaderMap, Method, header};
+use quorate_apistore::ApiError;
+use quorate_apistore::ResourceInfo;
+use quorate_apistore::cause::Cause;
+use quorate_apistore::patch::PatchKind;
+use quorate_apistore::store::{DeleteOptions, Propagation};
 use serde_json::{Value, json};
 
 use super::path::Place;
 use super::query::Query;
 use super::{decode, events};
-use crate::errors::{ApiError, Cause};
-use crate::patch::PatchKind;
 use crate::protobuf;
-use crate::resources::ResourceInfo;
-use crate::store::{DeleteOptions, Propagation};
 
 /// A request whose body has arrived.
 pub(crate) struct Request {

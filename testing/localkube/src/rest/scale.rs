@@ -2,17 +2,17 @@
 
 use http::{Method, StatusCode};
 use k8s_openapi::api::autoscaling::v1::Scale;
+use quorate_apistore::ApiError;
+use quorate_apistore::fields::{integer, text};
+use quorate_apistore::patch;
+use quorate_apistore::resources::{ObjectKey, ScalePaths};
+use quorate_apistore::store::Part;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::path::Place;
 use super::{Reply, Request, change, document};
-use crate::errors::ApiError;
-use crate::fields::{integer, text};
-use crate::patch;
-use crate::resources::{ObjectKey, ScalePaths};
-use crate::service::Shared;
-use crate::store::Part;
+use crate::shared::Shared;
 
 pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
     let paths = at.info.scale.clone().ok_or_else(ApiError::no_such_path)?;

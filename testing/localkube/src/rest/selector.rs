@@ -1,10 +1,9 @@
 //! Label and field selectors.
 
+use quorate_apistore::ApiError;
+use quorate_apistore::ResourceInfo;
+use quorate_apistore::fields::label;
 use serde_json::Value;
-
-use crate::errors::ApiError;
-use crate::fields::label;
-use crate::resources::ResourceInfo;
 
 /// Which objects are meant.
 #[derive(Clone, Debug, Default)]
@@ -170,7 +169,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::resources::{ResourceKey, Resources};
+    use quorate_apistore::{ResourceKey, Resources};
 
     fn selector(labels: &str, fields: &str) -> Result<Selector, ApiError> {
         let pods = Resources::builtin().get(&ResourceKey::new("", "pods")).unwrap();

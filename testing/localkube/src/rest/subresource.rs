@@ -3,18 +3,18 @@
 use std::fmt::Write as _;
 
 use http::{Method, Response, StatusCode};
+use quorate_apistore::ApiError;
+use quorate_apistore::ObjectKey;
+use quorate_apistore::fields::{integer, items, text, uid};
+use quorate_apistore::store::{DeleteOptions, Part};
 use serde_json::{Value, json};
 
 use super::path::Place;
 use super::{Reply, Request, change, document, list, scale};
 use crate::body::Body;
 use crate::controllers;
-use crate::errors::ApiError;
-use crate::fields::{integer, items, text, uid};
 use crate::logs::LogRequest;
-use crate::resources::ObjectKey;
-use crate::service::Shared;
-use crate::store::{DeleteOptions, Part};
+use crate::shared::Shared;
 
 pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, name: &str, subresource: &str) -> Reply {
     if !at.info.has(subresource) {
@@ -32,7 +32,7 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, name: &str, 
             _ => Err(ApiError::method_not_allowed()),
         },
         "scale" => scale::serve(shared, request, at, &key),
-        "binding" => bind(shared, request, at, &key),
+        "binding" => bind(shared, request, &key),
         "eviction" => evict(shared, request, at, &key),
         "finalize" => {
             let body = request.json()?;
@@ -44,12 +44,12 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, name: &str, 
     }
 }
 
-fn bind(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
+fn bind(shared: &Shared, request: &Request, key: &ObjectKey) -> Reply {
     if request.method != Method::POST {
         return Err(ApiError::method_not_allowed());
     }
     let node = text(&request.json()?, "/target/name").to_owned();
-    shared.bind(at.info.as_ref(), key, &node)?;
+    shared.store.bind(key, &node)?;
     Ok(document(StatusCode::CREATED, &success()))
 }
 
@@ -61,7 +61,7 @@ fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Rep
     let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
     // kubectl asks for a dry run in the body, others in the query.
     let dry_run = request.query.dry_run()
-        || crate::fields::items(&body, "/deleteOptions/dryRun").contains(&json!("All"));
+        || quorate_apistore::fields::items(&body, "/deleteOptions/dryRun").contains(&json!("All"));
     let told = |pointer: &str| Some(text(&body, pointer).to_owned()).filter(|text| !text.is_empty());
     let asked = DeleteOptions {
         uid: told("/deleteOptions/preconditions/uid"),

@@ -6,6 +6,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::stream;
 use http::{Response, StatusCode, header};
+use quorate_apistore::ApiError;
+use quorate_apistore::cause::Cause;
+use quorate_apistore::fields::{name, namespace};
+use quorate_apistore::store::{Change, ChangeKind, Store};
+use quorate_apistore::{ResourceInfo, ResourceKey};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -15,11 +20,7 @@ use super::path::Place;
 use super::selector::Selector;
 use super::{Reply, Request, events};
 use crate::body::Body;
-use crate::errors::{ApiError, Cause};
-use crate::fields::{name, namespace};
-use crate::resources::{ResourceInfo, ResourceKey};
-use crate::service::Shared;
-use crate::store::{Change, ChangeKind, Store};
+use crate::shared::Shared;
 use crate::tables::{self, Include};
 
 /// How long a watch goes on unless asked; the real server's lower bound.

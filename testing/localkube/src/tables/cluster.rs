@@ -1,11 +1,11 @@
 //! Rows of Nodes, Namespaces, Leases, disruption budgets and resource definitions.
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{condition, entries, flag, integer, items, name, text, time};
 use serde_json::{Value, json};
 
 use super::age;
 use super::columns::{BuiltIn, number, or_none, text as shown, wide};
-use crate::fields::{condition, entries, flag, integer, items, name, text, time};
 
 pub(super) const NODES: BuiltIn = BuiltIn {
     columns: &[

@@ -1,13 +1,13 @@
 //! Rows of custom resources: the name, then what the definition's `additionalPrinterColumns` say.
 
 use jiff::Timestamp;
+use quorate_apistore::fields;
+use quorate_apistore::resources::{PrinterColumn, ResourceInfo};
 use serde_json::{Value, json};
 
 use super::age;
 use super::columns::definition;
 use super::json_path::JsonPath;
-use crate::fields;
-use crate::resources::{PrinterColumn, ResourceInfo};
 
 /// One column of a custom resource.
 pub(super) enum CustomColumn<'a> {

@@ -1,11 +1,11 @@
 //! Rows of events, of both of their API groups.
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{integer, name, text, time};
 use serde_json::{Value, json};
 
 use super::age;
 use super::columns::{BuiltIn, Column, text as shown, wide};
-use crate::fields::{integer, name, text, time};
 
 pub(super) const EVENTS: BuiltIn = BuiltIn {
     columns: &[

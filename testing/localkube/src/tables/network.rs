@@ -1,11 +1,11 @@
 //! Rows of Services, Endpoints and EndpointSlices.
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{entries, integer, items, name, text, time};
 use serde_json::{Value, json};
 
 use super::age;
 use super::columns::{BuiltIn, or_none, text as shown, wide};
-use crate::fields::{entries, integer, items, name, text, time};
 
 pub(super) const SERVICES: BuiltIn = BuiltIn {
     columns: &[

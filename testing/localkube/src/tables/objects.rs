@@ -1,11 +1,11 @@
 //! Rows of Secrets, ConfigMaps and ServiceAccounts.
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{entries, items, name, text, time};
 use serde_json::{Value, json};
 
 use super::age;
 use super::columns::{BuiltIn, number, text as shown};
-use crate::fields::{entries, items, name, text, time};
 
 pub(super) const SECRETS: BuiltIn =
     BuiltIn { columns: &[shown("Name"), shown("Type"), number("Data"), shown("Age")], cells: secret };

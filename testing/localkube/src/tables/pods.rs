@@ -2,11 +2,11 @@
 //! server's printer finds it.
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{condition, deleting, flag, integer, items, name, text, time};
 use serde_json::{Value, json};
 
 use super::age;
 use super::columns::{BuiltIn, or_none, text as shown, wide};
-use crate::fields::{condition, deleting, flag, integer, items, name, text, time};
 
 pub(super) const PODS: BuiltIn = BuiltIn {
     columns: &[

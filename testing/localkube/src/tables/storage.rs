@@ -1,11 +1,11 @@
 //! Rows of claims, volumes and storage classes.
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{annotation, deleting, flag, items, name, text, time};
 use serde_json::{Value, json};
 
 use super::age;
 use super::columns::{BuiltIn, Column, text as shown, wide};
-use crate::fields::{annotation, deleting, flag, items, name, text, time};
 
 pub(super) const CLAIMS: BuiltIn = BuiltIn {
     columns: &[

@@ -8,7 +8,6 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use jiff::Timestamp;
 use quorate_localkube::LocalKube;
-use quorate_localkube::controllers::found;
 use tokio::net::TcpListener;
 
 /// A cluster whose controllers are at work, served until the runtime ends.
@@ -33,7 +32,7 @@ pub async fn serve(at: SocketAddr) -> (LocalKube, SocketAddr) {
 /// A cluster whose controllers are at work.
 pub fn cluster() -> LocalKube {
     let kube = LocalKube::new(Arc::new(now));
-    found(kube.store(), "/volumes").unwrap();
+    quorate_apistore::cluster_defaults::create(kube.store(), "/volumes").unwrap();
     let controlled = kube.clone();
     tokio::spawn(async move { controlled.run_controllers().await });
     kube

@@ -1,8 +1,8 @@
 //! Whatever happens in whatever order, the controllers come to rest, and what they leave fits together.
 
 use proptest::prelude::*;
-use quorate_localkube::fields::{condition, deleting, items, name, text, uid};
-use quorate_localkube::store::Propagation;
+use quorate_apistore::fields::{condition, deleting, items, name, text, uid};
+use quorate_apistore::store::Propagation;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, owned_by};

@@ -1,4 +1,4 @@
-use quorate_localkube::ApiError;
+use quorate_apistore::ApiError;
 use quorate_localkube::controllers::admit_eviction;
 use serde_json::{Value, json};
 

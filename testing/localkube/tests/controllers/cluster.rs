@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use jiff::Timestamp;
-use quorate_localkube::controllers::{Action, ControlPlane, found};
-use quorate_localkube::fields::{items, text, uid};
-use quorate_localkube::store::{DeleteOptions, Part, Propagation, Store};
-use quorate_localkube::{ApiError, ObjectKey, ResourceKey};
+use quorate_apistore::fields::{items, text, uid};
+use quorate_apistore::store::{DeleteOptions, Part, Propagation, Store};
+use quorate_apistore::{ApiError, ObjectKey, ResourceKey};
+use quorate_localkube::controllers::{Action, ControlPlane};
 use serde_json::{Value, json};
 
 pub struct Cluster {
@@ -23,7 +23,7 @@ impl Cluster {
         let hand = clock.clone();
         let store =
             Store::new(Arc::new(move || Timestamp::from_second(hand.load(Ordering::SeqCst)).unwrap()));
-        found(&store, "/volumes").unwrap();
+        quorate_apistore::cluster_defaults::create(&store, "/volumes").unwrap();
         let cluster = Self { plane: ControlPlane::new(&store), store, clock };
         for number in 1..=count {
             cluster.node(&format!("node-{number}"));

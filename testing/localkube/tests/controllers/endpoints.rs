@@ -1,4 +1,4 @@
-use quorate_localkube::fields::{items, text};
+use quorate_apistore::fields::{items, text};
 use serde_json::{Value, json};
 
 use crate::cluster::Cluster;

@@ -1,5 +1,5 @@
-use quorate_localkube::fields::{deleting, items};
-use quorate_localkube::store::Propagation;
+use quorate_apistore::fields::{deleting, items};
+use quorate_apistore::store::Propagation;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, owned_by};

@@ -1,5 +1,5 @@
-use quorate_localkube::ObjectKey;
-use quorate_localkube::fields::{deleting, text};
+use quorate_apistore::ObjectKey;
+use quorate_apistore::fields::{deleting, text};
 use serde_json::json;
 
 use crate::cluster::{Cluster, key};
@@ -29,7 +29,7 @@ fn a_namespace_is_emptied_before_it_goes() {
     assert_eq!(text(&cluster.get("namespaces", "team"), "/status/phase"), "Terminating");
     assert!(cluster.store.get(&inside("secrets")).is_none());
     assert!(deleting(&cluster.store.get(&inside("pods")).unwrap()), "a Pod has time to stop");
-    let gone = quorate_localkube::store::DeleteOptions { grace_period: Some(0), ..Default::default() };
+    let gone = quorate_apistore::store::DeleteOptions { grace_period: Some(0), ..Default::default() };
     cluster.store.delete(&inside("pods"), &gone).unwrap();
     cluster.settle();
     assert!(cluster.find("namespaces", "team").is_none());

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use quorate_localkube::fields::text;
+use quorate_apistore::fields::text;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, condition};

@@ -1,4 +1,4 @@
-use quorate_localkube::fields::{deleting, text, uid};
+use quorate_apistore::fields::{deleting, text, uid};
 use serde_json::json;
 
 use crate::cluster::Cluster;

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use futures::future::join_all;
-use quorate_localkube::fields::{items, name, namespace, text};
+use quorate_apistore::fields::{items, name, namespace, text};
 use serde_json::Value;
 use tokio::net::TcpStream;
 

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use quorate_localkube::{LocalKube, controllers};
+use quorate_apistore::cluster_defaults;
+use quorate_localkube::LocalKube;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -106,7 +107,7 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
     let returning = saved::restore(&kube, home)?;
     let client = kube::Client::new(kube.service(), "default");
     sample::definitions(&kube)?;
-    controllers::found(kube.store(), &home.volumes().display().to_string())?;
+    cluster_defaults::create(kube.store(), &home.volumes().display().to_string())?;
     let ledger = Arc::new(Ledger::open(home.ledger())?);
     kube.store().set_service_network(ledger.service_block());
     kube.set_log_source(Arc::new(Logs::of(home)));

@@ -1,8 +1,9 @@
 //! What a new playground holds: the custom resources and one sample cluster.
 
 use anyhow::{Context, Result};
-use quorate_localkube::store::Part;
-use quorate_localkube::{ApiError, LocalKube, ObjectKey, ResourceKey};
+use quorate_apistore::store::Part;
+use quorate_apistore::{ApiError, ObjectKey, ResourceKey};
+use quorate_localkube::LocalKube;
 use serde_json::{Value, json};
 
 /// The name of the sample cluster.

@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, GroupVersionKind};
 use nix::sys::signal::Signal;
 use quorate_api::keys::CLUSTER;
-use quorate_localkube::fields::{condition, integer, items, label, name, namespace, text};
+use quorate_apistore::fields::{condition, integer, items, label, name, namespace, text};
 use serde_json::Value;
 
 use super::revisions::{self, Revisions};

@@ -5,8 +5,9 @@ use std::io::Write;
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use quorate_localkube::fields::{condition, flag, items, name, namespace, text, uid};
-use quorate_localkube::{LocalKube, ResourceKey};
+use quorate_apistore::ResourceKey;
+use quorate_apistore::fields::{condition, flag, items, name, namespace, text, uid};
+use quorate_localkube::LocalKube;
 use serde_json::Value;
 
 use super::revisions::{self, Revisions};

@@ -1,7 +1,7 @@
 //! What is judged by the state of the world: requests as they arrive, and what must hold at any moment.
 
 use quorate_api::keys;
-use quorate_localkube::fields::{annotation, deleting, flag, items, text, uid};
+use quorate_apistore::fields::{annotation, deleting, flag, items, text, uid};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::{Effect, Plan, Record};
 use serde_json::Value;

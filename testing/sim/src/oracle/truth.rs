@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use quorate_api::keys;
-use quorate_localkube::fields::{annotation, label, name, uid};
+use quorate_apistore::fields::{annotation, label, name, uid};
 use quorate_manifests::Kind;
 use quorate_model::{ClusterId, Instant, MemberId, MemberName};
 

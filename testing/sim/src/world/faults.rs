@@ -4,8 +4,8 @@ mod words;
 
 use std::collections::BTreeSet;
 
-use quorate_localkube::fields::{deleting, name, uid};
-use quorate_localkube::store::{DeleteOptions, Part};
+use quorate_apistore::fields::{deleting, name, uid};
+use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
 use quorate_model::snapshot::FRESH;
 use quorate_model::{ClusterId, Effect};

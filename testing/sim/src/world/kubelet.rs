@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use quorate_api::cluster::DEFAULT_IMAGE_REGISTRY;
 use quorate_api::keys;
-use quorate_localkube::fields::{annotation, deleting, items, name, text, uid};
-use quorate_localkube::store::{DeleteOptions, Part, Propagation};
-use quorate_localkube::{ObjectKey, Store};
+use quorate_apistore::fields::{annotation, deleting, items, name, text, uid};
+use quorate_apistore::store::{DeleteOptions, Part, Propagation};
+use quorate_apistore::{ObjectKey, Store};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::{ETCD, GUARD};
 use quorate_model::{GuardVerdict, PeerUrl};
@@ -233,8 +233,7 @@ impl World {
         let key = ObjectKey::new(resource(Kind::Pod), text(pod, "/metadata/namespace"), name(pod));
         if text(pod, "/spec/nodeName").is_empty() {
             let node = format!("node-of-{}", name(pod));
-            let bind = quorate_localkube::controllers::Action::Bind { pod: Value::clone(pod), node };
-            let _ = bind.apply(&self.store);
+            let _ = self.store.bind(&key, &node);
         }
         self.change(&key, Part::Status, |pod| pod["status"] = status).is_ok()
     }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_api::{EtcdCluster, keys};
-use quorate_localkube::fields::{items, label, name, text, uid};
+use quorate_apistore::fields::{items, label, name, text, uid};
 use quorate_manifests::certificate::{self, Certificate, Pair};
 use quorate_manifests::{
     Act, Context, Defaults, Kind, Observation, Request, Situation, Write, request, snapshot, status,

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use quorate_localkube::fields::{deleting, name};
-use quorate_localkube::patch::{self, PatchKind};
-use quorate_localkube::store::{DeleteOptions, Deleted, Part, Propagation};
-use quorate_localkube::{ApiError, ObjectKey};
+use quorate_apistore::fields::{deleting, name};
+use quorate_apistore::patch::{self, PatchKind};
+use quorate_apistore::store::{DeleteOptions, Deleted, Part, Propagation};
+use quorate_apistore::{ApiError, ObjectKey};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::{MemberId, PeerUrl};
 use serde_json::{Value, json};
@@ -200,7 +200,7 @@ impl World {
 }
 
 fn annotation_of(object: &Value) -> u32 {
-    let times = quorate_localkube::fields::annotation(object, "example.org/times");
+    let times = quorate_apistore::fields::annotation(object, "example.org/times");
     times.and_then(|times| times.parse().ok()).unwrap_or(0)
 }
 

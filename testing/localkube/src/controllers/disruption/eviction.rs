@@ -1,10 +1,9 @@
 //! Admission of an eviction, as the `eviction` subresource of Pods decides it.
 
 use jiff::Timestamp;
+use quorate_apistore::fields::{condition, deleting, integer, name, namespace, seconds, text};
+use quorate_apistore::selectors::selects;
 use serde_json::{Value, json};
-
-use super::super::selectors::selects;
-use crate::fields::{condition, deleting, integer, name, namespace, seconds, text};
 
 /// What an admitted eviction has to do before the Pod is deleted.
 #[derive(Clone, Debug, PartialEq)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use quorate_apistore::fields::{entries, flag, integer, items, namespace, text};
 use serde_json::Value;
 
 use super::super::view::View;
-use crate::fields::{entries, flag, integer, items, namespace, text};
 
 /// The figures that a budget's bound leads to.
 pub(super) struct Expected {

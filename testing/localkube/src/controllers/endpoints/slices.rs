@@ -1,12 +1,12 @@
 //! The `EndpointSlices` of a Service: one for each set of ports, owned by the Service.
 
+use quorate_apistore::fields::{deleting, label, name, namespace, text, uid};
 use serde_json::{Value, json};
 
 use super::super::action::Action;
-use super::super::selectors::Labelled;
+use super::super::labelled::Labelled;
 use super::super::view::{View, kinds};
 use super::{Backend, Backends, is_labelled, labels, target_ref};
-use crate::fields::{deleting, label, name, namespace, text, uid};
 use crate::fingerprint::fingerprint;
 
 const SERVICE: &str = "kubernetes.io/service-name";

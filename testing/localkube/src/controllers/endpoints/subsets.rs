@@ -1,11 +1,11 @@
 //! The `Endpoints` object of a Service, of its name.
 
+use quorate_apistore::fields::{deleting, flag, name, namespace, text};
 use serde_json::{Value, json};
 
 use super::super::action::Action;
 use super::super::view::{View, kinds};
 use super::{Backend, Backends, is_labelled, labels, selects_pods, target_ref};
-use crate::fields::{deleting, flag, name, namespace, text};
 
 const MANAGED: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
 

@@ -1,11 +1,11 @@
 //! Affinity between Pods and topology spread: required terms rule a node out, preferred ones weigh in the score.
 
+use quorate_apistore::fields::{integer, items, label, namespace, text};
+use quorate_apistore::selectors::selects;
 use serde_json::Value;
 
-use super::super::selectors::selects;
 use super::Board;
-use super::filter::Objection;
-use crate::fields::{integer, items, label, namespace, text};
+use super::objection::Objection;
 
 const COMPANY: &str = "/spec/affinity/podAffinity/requiredDuringSchedulingIgnoredDuringExecution";
 const DISTANCE: &str = "/spec/affinity/podAntiAffinity/requiredDuringSchedulingIgnoredDuringExecution";
@@ -17,23 +17,23 @@ pub(super) fn objection(board: &Board<'_>, pod: &Value, node: &Value) -> Option<
     let mut constraints = items(pod, "/spec/topologySpreadConstraints").iter();
     if constraints.any(|one| one["whenUnsatisfiable"] == "DoNotSchedule" && breaks(board, pod, node, one)) {
         let text = "node(s) didn't match pod topology spread constraints".to_owned();
-        return Some(Objection { text, for_good: false });
+        return Some(Objection { text, permanent: false });
     }
     if !items(pod, COMPANY).iter().all(|term| finds_company(board, pod, node, term)) {
         return Some(Objection {
             text: "node(s) didn't match pod affinity rules".to_owned(),
-            for_good: true,
+            permanent: true,
         });
     }
     if items(pod, DISTANCE).iter().any(|term| count(board, pod, node, term) > 0) {
         return Some(Objection {
             text: "node(s) didn't match pod anti-affinity rules".to_owned(),
-            for_good: false,
+            permanent: false,
         });
     }
     if unwelcome(board, pod, node) {
         let text = "node(s) didn't satisfy existing pods anti-affinity rules".to_owned();
-        return Some(Objection { text, for_good: false });
+        return Some(Objection { text, permanent: false });
     }
     None
 }

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use quorate_apistore::fields::{entries, items};
+use quorate_apistore::quantity::millis;
 use serde_json::Value;
 
 use super::Board;
-use super::filter::Objection;
-use crate::fields::{entries, items};
-use crate::quantity::millis;
+use super::objection::Objection;
 
 /// What a node lacks for a Pod, resource by resource.
 pub(super) fn shortages(board: &Board<'_>, pod: &Value, node: &Value) -> Vec<Objection> {
@@ -22,7 +22,7 @@ pub(super) fn shortages(board: &Board<'_>, pod: &Value, node: &Value) -> Vec<Obj
     }
     let mut objections = Vec::new();
     if allocatable(node, "pods").is_some_and(|most| (pods + 1) * 1000 > most) {
-        objections.push(Objection { text: "Too many pods".to_owned(), for_good: false });
+        objections.push(Objection { text: "Too many pods".to_owned(), permanent: false });
     }
     for (resource, amount) in wanted.into_iter().filter(|(_, amount)| *amount > 0) {
         // A node that reports no such resource has none; one that reports nothing at all is not limited.
@@ -30,7 +30,8 @@ pub(super) fn shortages(board: &Board<'_>, pod: &Value, node: &Value) -> Vec<Obj
             continue;
         };
         if used.get(&resource).copied().unwrap_or_default() + amount > there {
-            objections.push(Objection { text: format!("Insufficient {resource}"), for_good: amount > there });
+            objections
+                .push(Objection { text: format!("Insufficient {resource}"), permanent: amount > there });
         }
     }
     objections

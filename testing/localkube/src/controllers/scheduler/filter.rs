@@ -1,18 +1,12 @@
 //! What rules a node out, in the order and the words of the real scheduler.
 
+use quorate_apistore::fields::{condition, entries, flag, items, label, text};
+use quorate_apistore::selectors::node_matches;
 use serde_json::Value;
 
-use super::super::selectors::node_matches;
+use super::objection::Objection;
 use super::storage::Claims;
 use super::{Board, affinity, capacity};
-use crate::fields::{condition, entries, flag, items, label, text};
-
-/// One reason against a node.
-pub(super) struct Objection {
-    pub text: String,
-    /// Whether it would stand even if every other Pod went away.
-    pub for_good: bool,
-}
 
 /// The first filter that objects decides, save for capacity, which lists all that is short.
 pub(super) fn objections(
@@ -21,24 +15,24 @@ pub(super) fn objections(
     node: &Value,
     claims: &Claims<'_>,
 ) -> Vec<Objection> {
-    let for_good = |text: &str| vec![Objection { text: text.to_owned(), for_good: true }];
+    let permanent = |text: &str| vec![Objection { text: text.to_owned(), permanent: true }];
     if flag(node, "/spec/unschedulable")
         && !tolerates(pod, "node.kubernetes.io/unschedulable", "", "NoSchedule")
     {
-        return for_good("node(s) were unschedulable");
+        return permanent("node(s) were unschedulable");
     }
     if let Some((key, value)) = untolerated(pod, node) {
-        return for_good(&format!("node(s) had untolerated taint {{{key}: {value}}}"));
+        return permanent(&format!("node(s) had untolerated taint {{{key}: {value}}}"));
     }
     if !selected(pod, node) {
-        return for_good("node(s) didn't match Pod's node affinity/selector");
+        return permanent("node(s) didn't match Pod's node affinity/selector");
     }
     let short = capacity::shortages(board, pod, node);
     if !short.is_empty() {
         return short;
     }
     if !claims.reach(node) {
-        return for_good("node(s) had volume node affinity conflict");
+        return permanent("node(s) had volume node affinity conflict");
     }
     affinity::objection(board, pod, node).into_iter().collect()
 }

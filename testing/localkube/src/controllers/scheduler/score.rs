@@ -1,12 +1,12 @@
 //! What speaks for a node, in this order: what the Pod prefers, the spread of the Pods that share its Services,
 //! the number of Pods at all.
 
+use quorate_apistore::fields::{integer, items, namespace};
+use quorate_apistore::selectors::{map_selects, node_term_matches};
 use serde_json::Value;
 
-use super::super::selectors::{map_selects, node_term_matches};
 use super::super::view::kinds;
 use super::{Board, affinity, capacity};
-use crate::fields::{integer, items, namespace};
 
 /// Compared in this order, more being better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,12 +1,12 @@
 //! The claims of a Pod as the scheduler sees them: which nodes their volumes allow, and which still need a node.
 
+use quorate_apistore::fields::{annotation, deleting, items, namespace, text};
+use quorate_apistore::selectors::node_matches;
 use serde_json::Value;
 
-use super::super::selectors::node_matches;
 use super::super::view::{View, kinds};
 use super::super::volumes;
 use super::SELECTED_NODE;
-use crate::fields::{annotation, deleting, items, namespace, text};
 
 /// The node affinities of the volumes a Pod is bound to.
 pub(super) struct Claims<'a>(Vec<&'a Value>);

@@ -1,13 +1,14 @@
 //! From a claim to a bound volume.
 
+use quorate_apistore::cluster_defaults::PROVISIONER;
+use quorate_apistore::fields::{annotation, deleting, items, name, namespace, text, uid};
+use quorate_apistore::quantity::millis;
 use serde_json::{Value, json};
 
 use super::super::action::Action;
 use super::super::view::{View, kinds};
-use super::{BINDER, PROVISIONER, default_class, tell};
+use super::{BINDER, default_class, tell};
 use crate::events::Note;
-use crate::fields::{annotation, deleting, items, name, namespace, text, uid};
-use crate::quantity::millis;
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 

@@ -1,13 +1,14 @@
 //! Growing a bound claim. A directory has no size of its own, so the new size holds at once.
 
+use quorate_apistore::cluster_defaults::PROVISIONER;
+use quorate_apistore::fields::{deleting, flag, items, text};
+use quorate_apistore::quantity::millis;
 use serde_json::{Value, json};
 
 use super::super::action::Action;
 use super::super::view::{View, kinds};
-use super::{PROVISIONER, tell};
+use super::tell;
 use crate::events::Note;
-use crate::fields::{deleting, flag, items, text};
-use crate::quantity::millis;
 
 /// Raises the volume's capacity first, then what the claim reports.
 pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {

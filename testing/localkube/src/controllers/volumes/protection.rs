@@ -1,10 +1,10 @@
 //! The finalizers that keep a claim while a Pod uses it, and a volume while a claim is bound to it.
 
+use quorate_apistore::fields::{deleting, drop_finalizer, has_finalizer, items, name, namespace, text};
 use serde_json::{Value, json};
 
 use super::super::action::Action;
 use super::super::view::{View, kinds};
-use crate::fields::{deleting, drop_finalizer, has_finalizer, items, name, namespace, text};
 
 /// The finalizer of claims.
 const CLAIM: &str = "kubernetes.io/pvc-protection";

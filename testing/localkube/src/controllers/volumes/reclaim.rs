@@ -1,11 +1,11 @@
 //! What becomes of a volume: its phase, and its end when its claim is gone.
 
+use quorate_apistore::fields::{deleting, drop_finalizer, has_finalizer, text, uid};
 use serde_json::{Value, json};
 
 use super::super::action::Action;
 use super::super::view::{View, kinds};
 use super::protection;
-use crate::fields::{deleting, drop_finalizer, has_finalizer, text, uid};
 
 /// Brings a volume's phase up to date, and deletes it after its claim where its policy says so.
 pub(super) fn volume(view: &View, volume: &Value) -> Vec<Action> {

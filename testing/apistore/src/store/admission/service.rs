@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::super::Inner;
 use super::{entries_mut, names, set_default};
-use crate::errors::Cause;
+use crate::cause::Cause;
 use crate::fields::{entries, integer, items, text};
 use crate::resources::ResourceKey;
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 
 use super::super::names;
-use crate::errors::Cause;
+use crate::cause::Cause;
 use crate::fields::{entries, items, text};
 use crate::quantity::millis;
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::reads::Reads;
 use super::values::to_cel;
-use crate::errors::Cause;
+use crate::cause::Cause;
 
 #[derive(Debug)]
 pub(super) struct Rule {

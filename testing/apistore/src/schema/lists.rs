@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::correlate::map_keys;
 use super::path::Path;
-use crate::errors::Cause;
+use crate::cause::Cause;
 
 pub(super) fn validate(schema: &Value, value: &Value, path: Path<'_>, causes: &mut Vec<Cause>) {
     // Below what has no schema nothing has one.

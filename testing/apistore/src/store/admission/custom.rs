@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::Part;
-use crate::errors::Cause;
+use crate::cause::Cause;
 use crate::resources::{ResourceInfo, ScalePaths};
 use crate::schema::Schema;
 

@@ -6,7 +6,8 @@ mod defaults;
 use serde_json::{Value, json};
 
 use super::set_default;
-use crate::errors::{ApiError, Cause};
+use crate::cause::Cause;
+use crate::errors::ApiError;
 use crate::fields::{items, name, text};
 use crate::resources::ResourceInfo;
 

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::correlate::counterpart;
 use super::prune::join;
 use super::rule::Rule;
-use crate::errors::Cause;
+use crate::cause::Cause;
 
 /// The rules of a schema node, and of the nodes below it that have any.
 #[derive(Debug)]

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::Part;
-use crate::errors::{ApiError, Cause};
+use crate::cause::Cause;
+use crate::errors::ApiError;
 use crate::fields::{items, name, text, uid};
 use crate::resources::ResourceInfo;
 

@@ -1,6 +1,7 @@
 //! The objects, and every change to them in order. One lock, no waiting: a call sees and leaves a whole state.
 
 mod admission;
+mod binding;
 mod definitions;
 mod deletion;
 mod history;

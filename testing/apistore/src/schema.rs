@@ -14,7 +14,7 @@ mod values;
 
 use serde_json::Value;
 
-use crate::errors::Cause;
+use crate::cause::Cause;
 use path::Path;
 use rules::CompiledRules;
 

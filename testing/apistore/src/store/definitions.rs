@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::deletion::{self, DeleteOptions};
 use super::{Inner, metadata};
-use crate::errors::{ApiError, Cause};
+use crate::cause::Cause;
+use crate::errors::ApiError;
 use crate::fields::{deleting, drop_finalizer, items, name, namespace, set_condition};
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
 

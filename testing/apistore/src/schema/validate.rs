@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::correlate::counterpart;
 use super::prune::join;
 use super::range;
-use crate::errors::Cause;
+use crate::cause::Cause;
 
 pub(super) fn validate(
     schema: &Value,

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::errors::Cause;
+use crate::cause::Cause;
 use crate::fields::integer;
 
 pub(super) fn check_budget(budget: &Value, causes: &mut Vec<Cause>) {

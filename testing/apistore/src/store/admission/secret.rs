@@ -4,7 +4,7 @@ use base64::Engine as _;
 use serde_json::{Value, json};
 
 use super::{names, set_default};
-use crate::errors::Cause;
+use crate::cause::Cause;
 use crate::fields::{entries, flag};
 
 pub(super) fn on_create(secret: &mut Value, causes: &mut Vec<Cause>) {

@@ -13,7 +13,8 @@ mod service;
 use serde_json::{Value, json};
 
 use super::{Inner, Part};
-use crate::errors::{ApiError, Cause};
+use crate::cause::Cause;
+use crate::errors::ApiError;
 use crate::fields::name;
 use crate::resources::ResourceInfo;
 

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::deletion::{self, DeleteOptions, Deleted};
 use super::{Inner, Store, Uids, admission, metadata};
-use crate::errors::{ApiError, Cause};
-use crate::fields::{deleting, integer, items, name, text, uid};
+use crate::cause::Cause;
+use crate::errors::ApiError;
+use crate::fields::{deleting, integer, name, text, uid};
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
 
 /// Which part of an object a write is about: the other keeps as it was.
@@ -56,7 +57,7 @@ impl Store {
             inner.define(&info, &mut object, now)?;
         }
         let object = inner.put(&key, object);
-        self.tell(inner);
+        self.notify(inner);
         Ok(object)
     }
 
@@ -83,7 +84,7 @@ impl Store {
 
     /// Creates what was to be replaced and is not there. A uid in it is a precondition that fails; which version was to be
     /// replaced no longer matters.
-    pub(crate) fn create_in_place(
+    pub fn create_in_place(
         &self,
         key: &ObjectKey,
         mut object: Value,
@@ -133,7 +134,7 @@ impl Store {
         } else {
             inner.put(key, new)
         };
-        self.tell(inner);
+        self.notify(inner);
         Ok(object)
     }
 
@@ -166,34 +167,11 @@ impl Store {
                 deleted = Deleted::Gone(gone);
             }
         }
-        self.tell(inner);
+        self.notify(inner);
         Ok(deleted)
     }
 
-    /// Sets a Pod's node, once: the one change of its spec that only the binding may make.
-    pub(crate) fn place(&self, info: &ResourceInfo, key: &ObjectKey, node: &str) -> Result<(), ApiError> {
-        let mut inner = self.lock();
-        let mut pod = inner.get(key).cloned().ok_or_else(|| ApiError::not_found(info, &key.name))?;
-        let placed = text(&pod, "/spec/nodeName").to_owned();
-        let why = if deleting(&pod) {
-            Some(format!("pod {} is being deleted, cannot be assigned to a host", key.name))
-        } else if !placed.is_empty() {
-            Some(format!("pod {} is already assigned to node {placed:?}", key.name))
-        } else if !items(&pod, "/spec/schedulingGates").is_empty() {
-            Some(format!("pod {} has non-empty .spec.schedulingGates", key.name))
-        } else {
-            None
-        };
-        if let Some(why) = why {
-            return Err(ApiError::conflict_on("pods/binding", "pods/binding", info, &key.name, why));
-        }
-        pod["spec"]["nodeName"] = json!(node);
-        inner.put(key, pod);
-        self.tell(inner);
-        Ok(())
-    }
-
-    fn tell(&self, inner: MutexGuard<'_, Inner>) {
+    pub(super) fn notify(&self, inner: MutexGuard<'_, Inner>) {
         let version = inner.version;
         drop(inner);
         self.version.send_replace(version);

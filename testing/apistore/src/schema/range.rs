@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::errors::Cause;
+use crate::cause::Cause;
 
 pub(super) fn check(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     match value {

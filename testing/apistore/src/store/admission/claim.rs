@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use super::super::Inner;
 use super::set_default;
-use crate::errors::{ApiError, Cause};
+use crate::cause::Cause;
+use crate::errors::ApiError;
 use crate::fields::{annotation, items, name, text, time};
 use crate::quantity::millis;
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};

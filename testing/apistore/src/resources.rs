@@ -108,7 +108,7 @@ impl ObjectKey {
     }
 
     /// Where the real server would keep it.
-    pub(crate) fn registry_path(&self) -> String {
+    pub fn registry_path(&self) -> String {
         let group = if self.resource.group.is_empty() { "" } else { "/" };
         let namespace = if self.namespace.is_empty() { "" } else { "/" };
         let plural = match (self.resource.group.as_str(), self.resource.plural.as_str()) {
@@ -142,24 +142,24 @@ impl ResourceInfo {
     }
 
     /// Whether its objects define kinds.
-    pub(crate) fn is_definition(&self) -> bool {
+    pub fn is_definition(&self) -> bool {
         self.plural == "customresourcedefinitions" && self.group == "apiextensions.k8s.io"
     }
 
     /// Whether `metadata.generation` counts the changes of what is wished for.
-    pub(crate) fn counts_generations(&self) -> bool {
+    pub fn counts_generations(&self) -> bool {
         let counted = ["pods", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
         self.schema.is_some() || counted.contains(&self.plural.as_str())
     }
 
     /// Whether a replacement has to name the version it replaces.
-    pub(crate) fn must_name_version(&self) -> bool {
+    pub fn must_name_version(&self) -> bool {
         let careful = ["leases", "poddisruptionbudgets", "customresourcedefinitions"];
         self.schema.is_some() || careful.contains(&self.plural.as_str())
     }
 
     /// Whether a replacement of what is not there creates it.
-    pub(crate) fn is_created_by_replacing(&self) -> bool {
+    pub fn is_created_by_replacing(&self) -> bool {
         ["leases", "endpoints", "events", "services"].contains(&self.plural.as_str())
     }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::names;
-use crate::errors::Cause;
+use crate::cause::Cause;
 use crate::fields::{deleting, entries, items, name, text};
 use crate::resources::ResourceInfo;
 

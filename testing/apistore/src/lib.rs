@@ -1,0 +1,25 @@
+//! The state of an API server in memory: objects, versions, validation and patches, as Kubernetes does them.
+//!
+//! - [`store`]: the objects, every change to them in order, preconditions, finalizers, graceful deletion, admission
+//! - [`schema`]: custom resources: pruning, defaults, validation, CEL rules
+//! - [`patch`]: JSON patch, merge patch, strategic merge patch
+//! - [`resources`]: which kinds are served
+//! - [`errors`]: what a refusal says, in the words of the real server
+//! - [`fields`], [`selectors`], [`quantity`]: reading objects that are JSON
+//!
+//! There is no HTTP, no controller and no clock here: `quorate-localkube` serves it, the simulation writes to it directly.
+
+pub mod cause;
+pub mod cluster_defaults;
+pub mod errors;
+pub mod fields;
+pub mod patch;
+pub mod quantity;
+pub mod resources;
+pub mod schema;
+pub mod selectors;
+pub mod store;
+
+pub use errors::ApiError;
+pub use resources::{ObjectKey, ResourceInfo, ResourceKey, Resources};
+pub use store::Store;
