@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
 use crate::edits;
-use crate::history::{Broken, CIRCLES, Departure, History, What};
+use crate::history::{Departure, ENDLESS, Failure, History, Moment, What};
 use crate::oracle::Property;
 
 /// What a campaign did.
@@ -46,7 +46,7 @@ impl Default for FuzzConfig {
 
 impl Campaign {
     /// Runs the history of a seed.
-    pub fn run(&mut self, seed: u64, config: FuzzConfig) -> Result<(), Box<Broken>> {
+    pub fn run(&mut self, seed: u64, config: FuzzConfig) -> Result<(), Box<Failure>> {
         let mut dice = Dice::of(seed);
         let mut history = History { spec: edits::first(&mut dice), ..History::default() };
         let mut world = history.start();
@@ -72,20 +72,20 @@ impl Campaign {
                     What::Fault((*fault).clone())
                 };
                 self.count(&what, what.happen(&mut world));
-                history.departures.push(Departure { after: depth, what });
+                history.departures.push(Departure { at: Moment::Step(depth), what });
             }
             depth += 1;
             let went = world.go();
-            if depth > CIRCLES {
-                world.oracle.object_to(Property::GoalIsReached, "it goes on for ever");
+            if depth > ENDLESS {
+                world.oracle.object_to(Property::GoalIsReached, "the history does not come to rest");
             }
             if went.is_none() && edited == 0 {
                 world.judge_rest();
             }
             if let Some(violation) = world.oracle.violation().cloned() {
                 let history = history.shortened(violation.property);
-                let violation = history.tell().1.unwrap_or(violation);
-                return Err(Box::new(Broken { violation, history }));
+                let violation = history.story().violation().cloned().unwrap_or(violation);
+                return Err(Box::new(Failure { violation, history: history.with_named_moments() }));
             }
             if went.is_none() && edited == 0 {
                 break;

@@ -14,7 +14,7 @@ use quorate_model::Step;
 use serde_json::Value;
 
 use crate::ending::Ending;
-use crate::history::{Broken, Departure, History, What};
+use crate::history::{Departure, Failure, History, Moment, What};
 use crate::oracle::Property;
 use crate::world::World;
 use crate::world::faults::Fault;
@@ -59,7 +59,7 @@ pub struct Explored {
 }
 
 /// Explores a scope; the first violation ends it.
-pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
+pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
     let mut explored = Explored::default();
     // With how many faults left each state was met, and by which run.
     let mut known: HashMap<_, (u32, usize)> = HashMap::new();
@@ -97,7 +97,7 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Broken>> {
                 }
                 explored.transitions += 1;
                 let mut departures: Vec<Departure> = departures.clone();
-                departures.push(Departure { after: depth, what: what.clone() });
+                departures.push(Departure { at: Moment::Step(depth), what: what.clone() });
                 accuse(scope, &other, &departures)?;
                 let (faults, edits) = match what {
                     What::Fault(_) => (faults - 1, edits),
@@ -143,8 +143,9 @@ impl Scope {
     }
 }
 
-fn accuse(scope: &Scope, world: &World, departures: &[Departure]) -> Result<(), Box<Broken>> {
+fn accuse(scope: &Scope, world: &World, departures: &[Departure]) -> Result<(), Box<Failure>> {
     let Some(violation) = world.oracle.violation().cloned() else { return Ok(()) };
     let Scope { before, spec, .. } = scope.clone();
-    Err(Box::new(Broken { violation, history: History { before, spec, departures: departures.to_vec() } }))
+    let history = History { before, spec, departures: departures.to_vec() }.with_named_moments();
+    Err(Box::new(Failure { violation, history }))
 }

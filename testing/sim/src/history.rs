@@ -1,5 +1,11 @@
-//! One history: how the world began, and every departure from what was due. It can be written down, told again step by
-//! step, and shortened to what it takes.
+//! One history: how the world began, and every departure from what was due. It can be written down, replayed step by step,
+//! and shortened to what it takes.
+//!
+//! - [`moment`]: when a departure happens: at a crash point, at rest, after so many steps
+//! - [`replay`]: a history as it runs, a line at a time
+
+pub mod moment;
+pub mod replay;
 
 use std::fmt;
 
@@ -9,6 +15,8 @@ use serde_json::{Value, json};
 use crate::oracle::{Property, Violation};
 use crate::world::World;
 use crate::world::faults::Fault;
+pub use moment::Moment;
+pub use replay::{Event, Replay, Story};
 
 /// A history.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,11 +30,11 @@ pub struct History {
     pub departures: Vec<Departure>,
 }
 
-/// A departure from what is due, and when.
+/// A departure from what is due.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Departure {
-    /// After so many steps.
-    pub after: usize,
+    /// When.
+    pub at: Moment,
     /// What.
     pub what: What,
 }
@@ -43,17 +51,17 @@ pub enum What {
     Delete,
 }
 
-/// A history that ended badly.
+/// A history that violates a property.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Broken {
+pub struct Failure {
     /// What was violated.
     pub violation: Violation,
     /// How it came about.
     pub history: History,
 }
 
-/// More steps than any history has: past it something runs in circles.
-pub const CIRCLES: usize = 5000;
+/// More steps than any history has: with so many it runs in a circle.
+pub const ENDLESS: usize = 5000;
 
 impl History {
     /// Nothing departs from what is due on the way through these sizes, each brought to rest but the last.
@@ -75,34 +83,20 @@ impl History {
         world
     }
 
-    /// Tells it: every step in words, and what was violated.
-    pub fn tell(&self) -> (Vec<String>, Option<Violation>) {
-        let mut world = self.start();
-        let mut story = Vec::new();
-        let mut left = self.departures.iter().peekable();
-        let mut depth = 0;
-        while world.oracle.violation().is_none() {
-            while let Some(Departure { what, .. }) = left.next_if(|departure| departure.after <= depth) {
-                let happened = what.happen(&mut world);
-                story.push(format!("{}{what}", if happened { "" } else { "(in vain) " }));
-            }
-            depth += 1;
-            match world.go() {
-                Some(told) => story.push(told),
-                // What was to happen later still may.
-                None if left.peek().is_some() => {
-                    depth = left.peek().map_or(depth, |next| next.after.max(depth));
-                }
-                None => break,
-            }
-            if depth > CIRCLES {
-                world.oracle.object_to(Property::GoalIsReached, "it goes on for ever");
-            }
-        }
-        world.judge_rest();
-        let violation = world.oracle.violation().cloned();
-        story.extend(violation.iter().map(|violation| format!("VIOLATED {violation}")));
-        (story, violation)
+    /// Runs it to its end.
+    pub fn story(&self) -> Story {
+        Story(Replay::of(self).collect())
+    }
+
+    /// The same history, with the moments of its departures named by crash points.
+    #[must_use]
+    pub fn with_named_moments(&self) -> Self {
+        let departures = Replay::of(self).filter_map(|line| match line.event {
+            Event::Departure { what, at, .. } => Some(Departure { at, what }),
+            Event::NeverReached(departure) => Some(departure),
+            Event::Due { .. } | Event::Violated(_) => None,
+        });
+        Self { departures: departures.collect(), ..self.clone() }
     }
 
     /// The same violation by as few departures as can be found by leaving them out one after the other.
@@ -112,7 +106,7 @@ impl History {
         while n < self.departures.len() {
             let mut without = self.clone();
             without.departures.remove(n);
-            if without.tell().1.is_some_and(|violation| violation.property == property) {
+            if without.story().violation().is_some_and(|violation| violation.property == property) {
                 self = without;
             } else {
                 n += 1;
@@ -141,12 +135,12 @@ impl What {
     }
 }
 
-impl Broken {
-    /// The whole story, for people: how to replay it first.
-    pub fn told(&self) -> String {
-        let (story, _) = self.history.tell();
-        let trace = serde_json::to_string(&self.history).unwrap_or_default();
-        format!("{}\n\n{}\n\nreplay it: cargo xtask replay '{trace}'", self.violation, story.join("\n"))
+impl Failure {
+    /// What was violated, the story, and how to replay it.
+    pub fn report(&self) -> String {
+        let Self { violation, history } = self;
+        let trace = serde_json::to_string(history).unwrap_or_default();
+        format!("{violation}\n\n{}\nreplay it: cargo xtask replay '{trace}'", history.story())
     }
 }
 

@@ -5,6 +5,7 @@
 //! - [`faults`]: what may go wrong; [`rogue`]: what a planner gone wrong would propose
 //! - this file: the fair schedule, which lets everything happen that is due and nothing else
 
+mod describe;
 pub mod faults;
 pub mod kubelet;
 mod objects;
@@ -27,7 +28,7 @@ use quorate_apistore::selectors::map_selects;
 use quorate_apistore::store::{Change, Clock, Part, Uids};
 use quorate_apistore::{ObjectKey, ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
-use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
+use quorate_model::{ClusterRef, Instant, MemberName, Plan, Record, Snapshot, Span, Step};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -85,6 +86,8 @@ pub struct World {
     pub request_outcome: RequestOutcome,
     /// Protocol steps whose request met which outcome.
     pub covered: BTreeSet<(Step, &'static str)>,
+    /// What the operator planned last, for people who replay a history.
+    last_plan: Option<Arc<Plan>>,
     clock: Arc<AtomicI64>,
     pods: BTreeMap<String, Running>,
     stamps: BTreeMap<String, Stamp>,
@@ -118,6 +121,7 @@ impl World {
             rogue_planner: false,
             request_outcome: RequestOutcome::Done,
             covered: BTreeSet::new(),
+            last_plan: None,
             clock,
             pods: BTreeMap::new(),
             stamps: BTreeMap::new(),
@@ -178,6 +182,7 @@ impl World {
             rogue_planner: self.rogue_planner,
             request_outcome: self.request_outcome,
             covered: self.covered.clone(),
+            last_plan: self.last_plan.clone(),
             clock,
             pods: self.pods.clone(),
             stamps: self.stamps.clone(),

@@ -62,7 +62,7 @@ fn harmless(fault: &Fault) -> bool {
 fn explored(scope: &Scope) -> Explored {
     let explored = match explore(scope) {
         Ok(explored) => explored,
-        Err(broken) => panic!("{}: {}", scope.name, broken.told()),
+        Err(failure) => panic!("{}: {}", scope.name, failure.report()),
     };
     let Explored { states, transitions, depth, ends, .. } = &explored;
     println!(

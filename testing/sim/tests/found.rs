@@ -15,9 +15,9 @@ fn all_end_well(histories: impl IntoIterator<Item = Value>) {
     let mut came_about = false;
     for history in histories {
         let history: History = serde_json::from_value(history).expect("a history");
-        let (story, violation) = history.tell();
-        assert_eq!(violation, None, "{}", story.join("\n"));
-        came_about |= !story.iter().any(|line| line.starts_with("(in vain)"));
+        let story = history.story();
+        assert_eq!(story.violation(), None, "{story}");
+        came_about |= story.all_came_about();
     }
     assert!(came_about, "what was to go wrong met nothing");
 }
@@ -34,7 +34,7 @@ fn h10_a_promotion_that_was_done_and_not_seen_leaves_no_cluster_without_its_quor
         all_end_well((9..14).map(|after| {
             json!({
                 "before": [plain(1)], "spec": plain(2),
-                "departures": [{ "after": after, "what": { "fault": { fault: "demo-1" } } }],
+                "departures": [{ "at": after, "what": { "fault": { fault: "demo-1" } } }],
             })
         }));
     }
@@ -45,7 +45,7 @@ fn h01_a_member_in_memory_that_forgot_everything_before_it_was_marked_is_replace
     all_end_well((8..24).map(|after| {
         json!({
             "spec": memory(5),
-            "departures": [{ "after": after, "what": { "fault": { "wipe": "demo-1" } } }],
+            "departures": [{ "at": after, "what": { "fault": { "wipe": "demo-1" } } }],
         })
     }));
 }
@@ -57,9 +57,9 @@ fn h01_a_founder_that_is_not_marked_yet_goes_to_sleep_while_others_still_know_it
         json!({
             "spec": plain(3),
             "departures": [
-                { "after": 11, "what": { "fault": { "slow": "demo-0" } } },
-                { "after": edited, "what": { "edit": plain(0) } },
-                { "after": wiped, "what": { "fault": { "wipe": "demo-0" } } },
+                { "at": 11, "what": { "fault": { "slow": "demo-0" } } },
+                { "at": edited, "what": { "edit": plain(0) } },
+                { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
             ],
         })
     }));
@@ -75,9 +75,9 @@ fn h01_what_an_old_leader_makes_to_found_a_cluster_that_sleeps_by_now_never_runs
             json!({
                 "spec": plain(size),
                 "departures": [
-                    { "after": after, "what": { "fault": late(paused) } },
-                    { "after": 24, "what": { "edit": plain(0) } },
-                    { "after": wiped, "what": { "fault": { "wipe": "demo-0" } } },
+                    { "at": after, "what": { "fault": late(paused) } },
+                    { "at": 24, "what": { "edit": plain(0) } },
+                    { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
                 ],
             })
         }));
@@ -90,9 +90,9 @@ fn h45_the_late_pod_of_a_founding_that_was_called_off_is_cleared_away() {
         json!({
             "spec": plain(3),
             "departures": [
-                { "after": after, "what": { "edit": plain(0) } },
-                { "after": after, "what": { "fault": { "lose-volume": "demo-1" } } },
-                { "after": after, "what": { "fault": { "request": "late" } } },
+                { "at": after, "what": { "edit": plain(0) } },
+                { "at": after, "what": { "fault": { "lose-volume": "demo-1" } } },
+                { "at": after, "what": { "fault": { "request": "late" } } },
             ],
         })
     }));
@@ -103,8 +103,8 @@ fn h45_a_volume_that_a_late_call_makes_for_a_member_given_up_is_cleared_away() {
     ends_well(&json!({
         "spec": plain(1),
         "departures": [
-            { "after": 3, "what": { "fault": { "request": "late" } } },
-            { "after": 6, "what": { "edit": { "size": 2 } } },
+            { "at": 3, "what": { "fault": { "request": "late" } } },
+            { "at": 6, "what": { "edit": { "size": 2 } } },
         ],
     }));
 }
@@ -115,8 +115,8 @@ fn h14_one_plan_never_takes_two_healthy_voters_away() {
         json!({
             "spec": plain(3),
             "departures": [
-                { "after": after, "what": { "fault": { "rogue": { "remove": "demo-0" } } } },
-                { "after": after, "what": { "edit": { "podTemplate": { "metadata": { "labels": { "a": "b" } } } } } },
+                { "at": after, "what": { "fault": { "rogue": { "remove": "demo-0" } } } },
+                { "at": after, "what": { "edit": { "podTemplate": { "metadata": { "labels": { "a": "b" } } } } } },
             ],
         })
     }));
@@ -129,8 +129,8 @@ fn h01_nothing_is_acknowledged_before_the_loss_of_a_volume_would_be_noticed() {
         json!({
             "spec": plain(1),
             "departures": [
-                { "after": touched, "what": { "fault": { "touch": ["Pod", "demo-0"] } } },
-                { "after": wiped, "what": { "fault": { "wipe": "demo-0" } } },
+                { "at": touched, "what": { "fault": { "touch": ["Pod", "demo-0"] } } },
+                { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
             ],
         })
     }));
@@ -141,7 +141,7 @@ fn h07_a_learner_makes_way_where_a_voter_in_memory_is_lost_beside_it() {
     all_end_well((4..16).map(|after| {
         json!({
             "before": [memory(3)], "spec": memory(4),
-            "departures": [{ "after": after, "what": { "fault": { "kill-pod": "demo-1" } } }],
+            "departures": [{ "at": after, "what": { "fault": { "kill-pod": "demo-1" } } }],
         })
     }));
 }
@@ -153,9 +153,9 @@ fn h01_a_founding_member_that_was_emptied_does_not_start_anew_once_its_peers_are
         json!({
             "spec": plain(3),
             "departures": [
-                { "after": touched, "what": { "fault": { "touch": ["Service", "demo"] } } },
-                { "after": wiped, "what": { "fault": { "wipe": "demo-0" } } },
-                { "after": 34, "what": { "edit": { "size": 0 } } },
+                { "at": touched, "what": { "fault": { "touch": ["Service", "demo"] } } },
+                { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
+                { "at": 34, "what": { "edit": { "size": 0 } } },
             ],
         })
     }));
@@ -168,8 +168,8 @@ fn h01_no_client_meets_the_late_pod_of_an_attempt_given_up_and_it_is_cleared_awa
         json!({
             "spec": memory(1),
             "departures": [
-                { "after": after, "what": { "fault": { "request": "late" } } },
-                { "after": after + 1, "what": { "edit": label } },
+                { "at": after, "what": { "fault": { "request": "late" } } },
+                { "at": after + 1, "what": { "edit": label } },
             ],
         })
     }));
@@ -177,8 +177,8 @@ fn h01_no_client_meets_the_late_pod_of_an_attempt_given_up_and_it_is_cleared_awa
         json!({
             "spec": plain(1),
             "departures": [
-                { "after": after, "what": { "fault": "two-lead" } },
-                { "after": after, "what": { "fault": { "stale": ["PersistentVolumeClaim", 1] } } },
+                { "at": after, "what": { "fault": "two-lead" } },
+                { "at": after, "what": { "fault": { "stale": ["PersistentVolumeClaim", 1] } } },
             ],
         })
     }));
@@ -190,11 +190,11 @@ fn h01_membership_waits_until_the_loss_of_every_voter_would_be_noticed() {
         json!({
             "spec": memory(4),
             "departures": [
-                { "after": 3, "what": { "edit": { "size": 3 } } },
-                { "after": 5, "what": { "fault": { "request": "late" } } },
-                { "after": 9 + later, "what": { "fault": { "cut": "demo-6" } } },
-                { "after": 10 + later, "what": { "fault": { "request": "lost" } } },
-                { "after": 13 + later, "what": { "fault": { "wipe": "demo-4" } } },
+                { "at": 3, "what": { "edit": { "size": 3 } } },
+                { "at": 5, "what": { "fault": { "request": "late" } } },
+                { "at": 9 + later, "what": { "fault": { "cut": "demo-6" } } },
+                { "at": 10 + later, "what": { "fault": { "request": "lost" } } },
+                { "at": 13 + later, "what": { "fault": { "wipe": "demo-4" } } },
             ],
         })
     }));
@@ -207,9 +207,9 @@ fn h01_a_founder_in_memory_that_was_made_again_serves_nobody_while_another_may_r
         json!({
             "spec": memory(3),
             "departures": [
-                { "after": 5, "what": { "fault": { "slow": "demo-0" } } },
-                { "after": killed, "what": { "fault": { "kill-pod": "demo-2" } } },
-                { "after": lost, "what": { "fault": { "lose-node": "demo-1" } } },
+                { "at": 5, "what": { "fault": { "slow": "demo-0" } } },
+                { "at": killed, "what": { "fault": { "kill-pod": "demo-2" } } },
+                { "at": lost, "what": { "fault": { "lose-node": "demo-1" } } },
             ],
         })
     }));
@@ -221,12 +221,12 @@ fn h17_a_pod_in_memory_that_a_late_call_makes_again_is_replaced_and_not_waited_f
         json!({
             "spec": memory(3),
             "departures": [
-                { "after": 26 + later, "what": { "edit": { "size": 4 } } },
-                { "after": 36 + later, "what": { "edit": { "image": "revision" } } },
-                { "after": 37 + later, "what": { "fault": { "wipe": "demo-3" } } },
-                { "after": 47 + later, "what": { "fault": { "request": "late" } } },
-                { "after": 59 + later, "what": { "fault": { "alarm": "demo-0" } } },
-                { "after": 63 + later, "what": { "fault": { "kill-pod": "demo-4" } } },
+                { "at": 26 + later, "what": { "edit": { "size": 4 } } },
+                { "at": 36 + later, "what": { "edit": { "image": "revision" } } },
+                { "at": 37 + later, "what": { "fault": { "wipe": "demo-3" } } },
+                { "at": 47 + later, "what": { "fault": { "request": "late" } } },
+                { "at": 59 + later, "what": { "fault": { "alarm": "demo-0" } } },
+                { "at": 63 + later, "what": { "fault": { "kill-pod": "demo-4" } } },
             ],
         })
     }));
@@ -238,9 +238,9 @@ fn h20_where_status_is_lost_the_stamp_of_one_volume_keeps_the_data_of_all() {
         json!({
             "spec": plain(3),
             "departures": [
-                { "after": 12, "what": { "edit": { "size": 5 } } },
-                { "after": after, "what": "delete" },
-                { "after": after, "what": { "fault": "lose-status" } },
+                { "at": 12, "what": { "edit": { "size": 5 } } },
+                { "at": after, "what": "delete" },
+                { "at": after, "what": { "fault": "lose-status" } },
             ],
         })
     }));
@@ -253,9 +253,9 @@ fn h15_nothing_is_done_on_a_status_that_no_longer_stands() {
             json!({
                 "spec": plain(3),
                 "departures": [
-                    { "after": 5, "what": { "edit": { "size": 0 } } },
-                    { "after": 9, "what": { "fault": { "remove": ["Service", "demo"] } } },
-                    { "after": after, "what": { "fault": { "time-travel": ["EtcdCluster", back] } } },
+                    { "at": 5, "what": { "edit": { "size": 0 } } },
+                    { "at": 9, "what": { "fault": { "remove": ["Service", "demo"] } } },
+                    { "at": after, "what": { "fault": { "time-travel": ["EtcdCluster", back] } } },
                 ],
             })
         }));
@@ -270,9 +270,9 @@ fn h36_a_version_that_ran_before_the_wish_for_it_was_taken_back_is_not_gone_back
         json!({
             "before": [version(2, "3.5.35")], "spec": version(2, "3.5.35"),
             "departures": [
-                { "after": 0, "what": { "edit": { "version": "3.6.5" } } },
-                { "after": back, "what": { "edit": { "version": "3.5.35" } } },
-                { "after": slow, "what": { "fault": { "slow": "demo-1" } } },
+                { "at": 0, "what": { "edit": { "version": "3.6.5" } } },
+                { "at": back, "what": { "edit": { "version": "3.5.35" } } },
+                { "at": slow, "what": { "fault": { "slow": "demo-1" } } },
             ],
         })
     }));
@@ -280,11 +280,11 @@ fn h36_a_version_that_ran_before_the_wish_for_it_was_taken_back_is_not_gone_back
         json!({
             "spec": { "size": 1, "version": "3.5.35" },
             "departures": [
-                { "after": 4, "what": { "edit": { "size": 2 } } },
-                { "after": 51 + later, "what": { "edit": { "version": "3.6.5" } } },
-                { "after": 52 + later, "what": { "fault": { "request": "raced" } } },
-                { "after": 57 + later, "what": { "edit": { "version": "3.5.35" } } },
-                { "after": 58 + later, "what": { "fault": { "slow": "demo-2" } } },
+                { "at": 4, "what": { "edit": { "size": 2 } } },
+                { "at": 51 + later, "what": { "edit": { "version": "3.6.5" } } },
+                { "at": 52 + later, "what": { "fault": { "request": "raced" } } },
+                { "at": 57 + later, "what": { "edit": { "version": "3.5.35" } } },
+                { "at": 58 + later, "what": { "fault": { "slow": "demo-2" } } },
             ],
         })
     }));
@@ -296,8 +296,8 @@ fn h36_an_image_that_holds_another_patch_than_its_tag_says_keeps_no_member_down(
         ends_well(&json!({
             "before": [plain(3)], "spec": plain(3),
             "departures": [
-                { "after": 0, "what": { "fault": { "other-patch": ["demo-1", patch] } } },
-                { "after": 9, "what": { "fault": { "kill-pod": "demo-1" } } },
+                { "at": 0, "what": { "fault": { "other-patch": ["demo-1", patch] } } },
+                { "at": 9, "what": { "fault": { "kill-pod": "demo-1" } } },
             ],
         }));
     }
@@ -309,8 +309,8 @@ fn h01_a_learner_needs_its_data_from_before_it_votes() {
         json!({
             "before": [plain(3)], "spec": plain(4),
             "departures": [
-                { "after": wiped.min(11), "what": { "fault": "expired" } },
-                { "after": wiped, "what": { "fault": { "wipe": "demo-3" } } },
+                { "at": wiped.min(11), "what": { "fault": "expired" } },
+                { "at": wiped, "what": { "fault": { "wipe": "demo-3" } } },
             ],
         })
     }));

@@ -3,7 +3,7 @@
 
 use quorate_planner::safety::mutants::{CHECKS, RULES, without};
 use quorate_sim::campaign::{Campaign, FuzzConfig};
-use quorate_sim::history::{Broken, Departure, History, What};
+use quorate_sim::history::{Departure, Failure, History, Moment, What};
 use quorate_sim::oracle::Property;
 use quorate_sim::world::faults::Fault;
 use quorate_sim::world::rogue::RogueEffect;
@@ -45,8 +45,8 @@ struct Staged {
 fn whatever_a_planner_gone_wrong_proposes_safety_keeps_quorum_and_data() {
     let mut campaign = Campaign::default();
     for seed in 0..HISTORIES {
-        if let Err(broken) = campaign.run(seed, ROGUE) {
-            panic!("seed {seed}: {}", broken.told());
+        if let Err(failure) = campaign.run(seed, ROGUE) {
+            panic!("seed {seed}: {}", failure.report());
         }
     }
     println!("rogue planner: {}", campaign.figures());
@@ -70,11 +70,12 @@ fn without_one_of_the_others_a_chain_of_mishaps_does_harm_that_it_does_not_do_wi
     for staged in staged() {
         let Staged { check, violates, .. } = &staged;
         for moment in 0..MOMENTS {
-            let (story, violation) = staged.at(moment).tell();
-            assert_eq!(violation, None, "with {check}, at {moment}:\n{}", story.join("\n"));
+            let story = staged.at(moment).story();
+            assert_eq!(story.violation(), None, "with {check}, at {moment}:\n{story}");
         }
-        let found =
-            without(check, || (0..MOMENTS).find_map(|moment| Some((moment, staged.at(moment).tell().1?))));
+        let found = without(check, || {
+            (0..MOMENTS).find_map(|moment| Some((moment, staged.at(moment).story().violation()?.clone())))
+        });
         let Some((moment, violation)) = found else { panic!("nothing notices that {check} is gone") };
         println!("without {check}: after {moment} steps: {violation}");
         assert_eq!(violation.property, *violates, "without {check}");
@@ -175,12 +176,12 @@ fn staged() -> Vec<Staged> {
 
 impl Staged {
     fn at(&self, moment: usize) -> History {
-        let first = self.first.iter().map(|what| Departure { after: 0, what: what.clone() });
-        let then = self.then.iter().map(|what| Departure { after: moment, what: what.clone() });
+        let first = self.first.iter().map(|what| Departure { at: Moment::Step(0), what: what.clone() });
+        let then = self.then.iter().map(|what| Departure { at: Moment::Step(moment), what: what.clone() });
         History { departures: first.chain(then).collect(), ..History::through(self.sizes) }
     }
 }
 
-fn broken(seed: u64) -> Option<Box<Broken>> {
+fn broken(seed: u64) -> Option<Box<Failure>> {
     Campaign::default().run(seed, ROGUE).err()
 }

@@ -69,8 +69,8 @@ fn run(from: u64, step: u64, to: u64) -> Campaign {
     let mut campaign = Campaign::default();
     let mut broken = 0;
     for seed in (from..to).step_by(usize::try_from(step).expect("few lanes")) {
-        if let Err(bad) = campaign.run(seed, FuzzConfig::default()) {
-            println!("seed {seed}: {}\n", bad.told());
+        if let Err(failure) = campaign.run(seed, FuzzConfig::default()) {
+            println!("seed {seed}: {}\n", failure.report());
             broken += 1;
             assert!(broken < TOLD, "{TOLD} histories are broken up to seed {seed}");
         }

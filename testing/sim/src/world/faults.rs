@@ -99,6 +99,21 @@ pub struct Standing {
     alarmed: BTreeSet<String>,
 }
 
+impl Standing {
+    /// In words, a fault a line.
+    pub fn words(&self) -> Vec<String> {
+        let Self { slow, stuck, destroyed, foreign, forgotten, alarmed } = self;
+        let mut words = Vec::new();
+        words.extend(slow.iter().map(|member| format!("Pod {member} does not start")));
+        words.extend(stuck.iter().map(|member| format!("the node of {member} is out of reach")));
+        words.extend(alarmed.iter().map(|member| format!("{member} reports an alarm")));
+        words.extend(destroyed.iter().map(|member| format!("the data of {member} were destroyed")));
+        words.extend(foreign.iter().map(|cluster| format!("cluster {cluster} is another one's")));
+        words.extend(forgotten.then(|| "the status was lost".to_owned()));
+        words
+    }
+}
+
 impl World {
     /// Lets something go wrong. `false` if there is nothing that it could happen to.
     pub fn strike(&mut self, fault: &Fault) -> bool {

@@ -131,7 +131,7 @@ impl World {
             rogue.join(&seen, &mut plan, self.now);
             self.operator.troubled = true;
         }
-        let plan = plan;
+        self.last_plan = Some(Arc::new(plan.clone()));
         let situation = Situation {
             cluster: &cluster,
             snapshot: &seen,

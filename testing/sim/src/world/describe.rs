@@ -1,0 +1,275 @@
+//! The world in words, for people who replay a history: what status records, what the last plan intends, the objects, etcd's
+//! logs and configurations, and what goes wrong at the moment. A line a fact, so that two states can be compared.
+
+use quorate_api::keys;
+use quorate_apistore::fields::{
+    annotation, condition, deleting, entries, integer, items, label, name, text, uid,
+};
+use quorate_manifests::Kind;
+use quorate_model::{Plan, Record};
+use serde_json::Value;
+
+use super::World;
+use super::objects::KINDS;
+use super::operator::At;
+use super::rival::Turn;
+use crate::etcd::{Entry, Etcd, Group, State};
+
+/// The world at one moment, a section after the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description(Vec<(&'static str, Vec<String>)>);
+
+impl World {
+    /// Everything there is to know of this moment.
+    pub fn describe(&self) -> Description {
+        Description(vec![
+            ("record (status)", self.describe_record()),
+            ("plan", self.describe_plan()),
+            ("objects", KINDS.into_iter().flat_map(|kind| self.describe_kind(kind)).collect()),
+            ("etcd", self.describe_etcd()),
+            ("faults that last", self.describe_faults()),
+        ])
+    }
+
+    fn describe_record(&self) -> Vec<String> {
+        if self.object(Kind::Cluster, &self.at.name).is_none() {
+            return Vec::new();
+        }
+        let record = self.record();
+        let Record { attempt, token, cluster_id, abandoned, hibernating, next_ordinal, target, members } =
+            record.as_ref();
+        let mut lines = vec![
+            format!("attempt {attempt}, token {}", or_none(token.as_ref())),
+            format!("cluster id {}", or_none(cluster_id.as_ref())),
+            format!("next ordinal {}", next_ordinal.0),
+        ];
+        lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
+        lines.extend(hibernating.then(|| "hibernating".to_owned()));
+        lines.extend(target.iter().map(|target| {
+            format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)
+        }));
+        lines.extend(members.iter().map(|(name, member)| {
+            let (id, volume) = (or_none(member.id.as_ref()), or_none(member.volume.as_ref()));
+            let version = or_none(member.version.as_ref());
+            format!("member {name}: {:?}, id {id}, volume {volume}, version {version}", member.stage)
+        }));
+        lines
+    }
+
+    fn describe_plan(&self) -> Vec<String> {
+        let Some(plan) = &self.last_plan else { return Vec::new() };
+        let Plan { recorded_steps, effects, waiting, .. } = plan.as_ref();
+        let next = match &self.operator.at {
+            At::Between => effects.len(),
+            At::Within(pass) => pass.next,
+        };
+        let steps: Vec<String> = recorded_steps.iter().map(ToString::to_string).collect();
+        let mut lines = Vec::new();
+        lines.extend((!steps.is_empty()).then(|| format!("records {}", steps.join(" "))));
+        lines.extend(effects.iter().enumerate().map(|(n, effect)| {
+            let place = match n.cmp(&next) {
+                std::cmp::Ordering::Less => "sent ",
+                std::cmp::Ordering::Equal => "next ",
+                std::cmp::Ordering::Greater => "later",
+            };
+            format!("{place} {}: {effect}", effect.step())
+        }));
+        lines.extend(waiting.iter().map(|waiting| format!("waits on {waiting}")));
+        lines
+    }
+
+    fn describe_kind(&self, kind: Kind) -> Vec<String> {
+        let describe = |object: &Value| {
+            let mut words = match kind {
+                Kind::Cluster => self.words_of_cluster(object),
+                Kind::Pod => self.words_of_pod(object),
+                Kind::Volume => words_of_volume(object),
+                Kind::Service => words_of_service(object),
+                Kind::Budget => vec![format!(
+                    "minAvailable {}",
+                    integer(object, "/spec/minAvailable").unwrap_or_default()
+                )],
+                Kind::Secret => Vec::new(),
+            };
+            if deleting(object) {
+                words.push("deleting".to_owned());
+            }
+            let touched = annotation(object, "example.org/touched");
+            words.extend(touched.map(|_| "changed by another client".to_owned()));
+            format!("{} {} (uid {}): {}", kind.as_str(), name(object), uid(object), words.join(", "))
+        };
+        let objects = self.objects(kind);
+        objects
+            .iter()
+            .flat_map(|object| [describe(object)].into_iter().chain(conditions_of(object)))
+            .collect()
+    }
+
+    fn words_of_cluster(&self, cluster: &Value) -> Vec<String> {
+        let spec = &cluster["spec"];
+        let mut words = vec![
+            format!("size {}", integer(cluster, "/spec/size").unwrap_or_default()),
+            format!("version {}", text(cluster, "/spec/version")),
+            format!("phase {}", or(text(cluster, "/status/phase"), "none")),
+        ];
+        words.extend(spec["paused"].as_bool().filter(|paused| *paused).map(|_| "paused".to_owned()));
+        words
+    }
+
+    fn words_of_pod(&self, pod: &Value) -> Vec<String> {
+        let mut words = vec![
+            or(text(pod, "/status/phase"), "Pending").to_owned(),
+            format!("ready {}", or(condition(pod, "Ready"), "False")),
+        ];
+        let gates = items(pod, "/spec/schedulingGates");
+        words.extend((!gates.is_empty()).then(|| "gated".to_owned()));
+        words.extend(label(pod, keys::JOINED).map(|_| "labelled joined".to_owned()));
+        words.extend(annotation(pod, keys::REVISION).map(|revision| format!("revision {revision}")));
+        match self.pods.get(uid(pod)) {
+            None => words.push("not started".to_owned()),
+            Some(running) => {
+                words.push(format!("on {}", running.dir));
+                let refused = running.refused.as_ref();
+                words.extend(refused.map(|(verdict, _)| format!("guard refuses: {}", verdict.as_str())));
+                words.extend((running.restarts > 0).then(|| format!("restarts {}", running.restarts)));
+            }
+        }
+        words
+    }
+
+    fn describe_etcd(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self.etcd.groups().map(|group| self.words_of_group(group)).collect();
+        for (at, process) in self.etcd.processes() {
+            let state = match &process.state {
+                State::Starting => "starting".to_owned(),
+                State::Running => "running".to_owned(),
+                State::Ended(words) => format!("ended: {words}"),
+            };
+            let flags =
+                [(process.cut, "cut off"), (process.lags, "lags"), (process.serves, "serves clients")];
+            let flags: String =
+                flags.iter().filter(|(is, _)| *is).map(|(_, word)| format!(", {word}")).collect();
+            let start = if process.launch.new { "new" } else { "existing" };
+            let alarms = process.alarms.join(" ");
+            let alarms = if alarms.is_empty() { alarms } else { format!(", {alarms}") };
+            lines.push(format!(
+                "process {} in Pod {at}: {state} ({start}){flags}{alarms}",
+                process.launch.name
+            ));
+        }
+        lines.extend(self.etcd.dirs().filter_map(|at| self.words_of_dir(&self.etcd, at)));
+        lines
+    }
+
+    fn words_of_group(&self, group: &Group) -> String {
+        let conf = group.conf();
+        let name = |id| conf.members.get(&id).map_or(String::new(), |peer| peer.name.clone());
+        let members: Vec<String> = conf
+            .members
+            .iter()
+            .map(|(id, peer)| {
+                let role = if peer.is_learner { "learner" } else { "voter" };
+                let started = if peer.started { "" } else { " unstarted" };
+                let name = or(&peer.name, peer.url.as_str());
+                let stored = group.matched(*id).map_or(String::new(), |len| format!(" stored {len}"));
+                format!("{name} {id} {role}{started}{stored}")
+            })
+            .collect();
+        let writes = group.log().iter().filter(|entry| matches!(entry, Entry::Write(_))).count();
+        let leader = group.leader().map_or("nobody".to_owned(), |id| or(&name(id), "a member").to_owned());
+        let removed: Vec<String> = conf.removed.iter().map(ToString::to_string).collect();
+        let removed =
+            if removed.is_empty() { String::new() } else { format!("; removed {}", removed.join(" ")) };
+        format!(
+            "cluster {}: led by {leader}; log of {} entries, {writes} of them writes; members: {}{removed}",
+            group.id(),
+            group.log().len(),
+            members.join(", ")
+        )
+    }
+
+    fn words_of_dir(&self, etcd: &Etcd, at: &str) -> Option<String> {
+        let dir = etcd.dir(at)?;
+        let corrupt = if dir.corrupt { ", corrupt" } else { "" };
+        let (member, cluster, len) = (dir.member, dir.cluster, dir.len);
+        Some(format!("data on {at}: of member {member} of cluster {cluster}, {len} entries{corrupt}"))
+    }
+
+    fn describe_faults(&self) -> Vec<String> {
+        let mut lines = self.faults.words();
+        lines.extend(self.late.iter().map(|call| format!("a request is late: {}", call.words())));
+        lines.extend(self.rival.as_ref().map(|rival| {
+            match rival.turn {
+                Turn::Leaders | Turn::Own => "an operator that lost the lease goes on",
+                Turn::WhenAllRests => "an operator that lost the lease is stopped in its pass",
+            }
+            .to_owned()
+        }));
+        lines
+    }
+}
+
+/// The conditions of an EtcdCluster, a line each.
+fn conditions_of(object: &Value) -> Vec<String> {
+    let of_cluster =
+        items(object, "/status/conditions").iter().filter(|one| !text(one, "/reason").is_empty());
+    let words = |one: &Value| {
+        let [type_, status, reason, message] =
+            ["/type", "/status", "/reason", "/message"].map(|field| text(one, field));
+        format!("condition {type_}={status} {reason}: {message}")
+    };
+    of_cluster.map(words).collect()
+}
+
+fn words_of_volume(volume: &Value) -> Vec<String> {
+    let ours = entries(volume, "/metadata/annotations").filter(|(key, _)| key.starts_with(keys::GROUP));
+    let short = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
+    let identity = ours.filter_map(|(key, value)| Some(format!("{} {}", short(key), value.as_str()?)));
+    [format!("{} requested", text(volume, "/spec/resources/requests/storage"))]
+        .into_iter()
+        .chain(identity)
+        .collect()
+}
+
+fn words_of_service(service: &Value) -> Vec<String> {
+    let headless = text(service, "/spec/clusterIP") == "None";
+    let selector = entries(service, "/spec/selector");
+    let selector: Vec<String> =
+        selector.map(|(key, value)| format!("{key}={}", value.as_str().unwrap_or_default())).collect();
+    let mut words = vec![format!("selects {}", selector.join(" "))];
+    words.extend(headless.then(|| "headless".to_owned()));
+    words
+}
+
+fn or<'a>(text: &'a str, other: &'a str) -> &'a str {
+    if text.is_empty() { other } else { text }
+}
+
+fn or_none<T: ToString>(value: Option<&T>) -> String {
+    value.map_or_else(|| "none".to_owned(), ToString::to_string)
+}
+
+impl Description {
+    /// What is other than it was: `-` lines that are no more, `+` lines that are new.
+    pub fn changes_since(&self, before: &Self) -> Vec<String> {
+        let sections = self.0.iter().zip(&before.0);
+        sections
+            .flat_map(|((title, now), (_, before))| {
+                let gone = before.iter().filter(|line| !now.contains(line));
+                let new = now.iter().filter(|line| !before.contains(line));
+                let gone = gone.map(move |line| format!("- {title}: {line}"));
+                gone.chain(new.map(move |line| format!("+ {title}: {line}")))
+            })
+            .collect()
+    }
+}
+
+impl std::fmt::Display for Description {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (title, lines) in self.0.iter().filter(|(_, lines)| !lines.is_empty()) {
+            writeln!(f, "{title}:")?;
+            lines.iter().try_for_each(|line| writeln!(f, "  {line}"))?;
+        }
+        Ok(())
+    }
+}
