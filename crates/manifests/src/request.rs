@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, keys};
-use quorate_model::{Effect, MemberName, Record, Snapshot, Target, Token, Uid};
+use quorate_model::{Effect, KubeEffect, MemberName, Record, Snapshot, Target, Token, Uid};
 use serde_json::{Map, Value, json};
 
 use crate::kind::Kind;
@@ -32,11 +32,9 @@ pub struct Context<'a> {
     pub defaults: &'a Defaults,
 }
 
-/// What carries an effect out.
+/// What carries out an effect on Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Nothing of Kubernetes: a call to etcd.
-    Etcd,
     /// Keys are to be made, then the Secrets of [`crate::certificate::missing`].
     Certificates,
     /// A write to the Kubernetes API.
@@ -74,21 +72,21 @@ pub enum Act {
     },
 }
 
-/// The request that carries an effect out.
-pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
+/// The request that carries out an effect on Kubernetes.
+pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
     let Context { cluster, seen, snapshot, record, defaults } = *context;
     let at = &snapshot.cluster;
     let write = |kind, name: &str, act| {
         Request::Write(Write { kind, namespace: at.namespace.clone(), name: name.to_owned(), act })
     };
     match effect {
-        Effect::AddFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, true)),
-        Effect::RemoveFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, false)),
-        Effect::ApplyPeerService => apply_service(context, service::peer(cluster, at), &at.name),
-        Effect::ApplyClientService => {
+        KubeEffect::AddFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, true)),
+        KubeEffect::RemoveFinalizer => write(Kind::Cluster, &at.name, finalizers(&cluster.metadata, false)),
+        KubeEffect::ApplyPeerService => apply_service(context, service::peer(cluster, at), &at.name),
+        KubeEffect::ApplyClientService => {
             apply_service(context, service::client(cluster, at), &service::client_name(at))
         }
-        Effect::ApplyBudget { min_available } => {
+        KubeEffect::ApplyBudget { min_available } => {
             let desired = budget::budget(cluster, at, *min_available);
             let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
             let act = match own {
@@ -97,23 +95,23 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             };
             write(Kind::Budget, &at.name, act)
         }
-        Effect::IssueCertificates => Request::Certificates,
-        Effect::CreateVolume { member, step: _ } => {
+        KubeEffect::IssueCertificates => Request::Certificates,
+        KubeEffect::CreateVolume { member } => {
             let storage = &target(context).storage;
             let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);
             write(Kind::Volume, member.as_str(), Act::Create(made))
         }
-        Effect::AnnotateVolume { member, volume: uid, cluster_id, member_id } => {
+        KubeEffect::AnnotateVolume { member, volume: uid, cluster_id, member_id } => {
             let precondition = volume_as_seen(snapshot, member, uid);
             let token = record.token.as_ref();
             let patch = volume::stamp(&precondition, &snapshot.uid, token, *cluster_id, *member_id);
             write(Kind::Volume, member.as_str(), Act::Patch(patch))
         }
-        Effect::ExpandVolume { member, volume: uid, bytes } => {
+        KubeEffect::ExpandVolume { member, volume: uid, bytes } => {
             let patch = volume::expand(&volume_as_seen(snapshot, member, uid), *bytes);
             write(Kind::Volume, member.as_str(), Act::Patch(patch))
         }
-        Effect::CreatePod { member, boot, peers } => {
+        KubeEffect::CreatePod { member, boot, peers } => {
             let made = pod::pod(&Member {
                 cluster,
                 at,
@@ -127,7 +125,7 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             });
             write(Kind::Pod, member.as_str(), Act::Create(made))
         }
-        Effect::LabelJoined { member, pod } => {
+        KubeEffect::LabelJoined { member, pod } => {
             let seen = snapshot.pods.get(member).filter(|seen| seen.uid == *pod);
             let patch = json!({ "metadata": {
                 "uid": pod.as_str(),
@@ -137,19 +135,15 @@ pub fn request(effect: &Effect, context: &Context<'_>) -> Request {
             } });
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
         }
-        Effect::UngatePod { member, pod } => {
+        KubeEffect::UngatePod { member, pod } => {
             write(Kind::Pod, member.as_str(), Act::Patch(release(context, pod)))
         }
-        Effect::DeletePod { member, pod, resource_version, step: _ } => {
+        KubeEffect::DeletePod { member, pod, resource_version } => {
             write(Kind::Pod, member.as_str(), delete(pod, resource_version))
         }
-        Effect::DeleteVolume { member, volume, resource_version, step: _ } => {
+        KubeEffect::DeleteVolume { member, volume, resource_version } => {
             write(Kind::Volume, member.as_str(), delete(volume, resource_version))
         }
-        Effect::AddLearner { .. }
-        | Effect::Promote { .. }
-        | Effect::RemoveMember { .. }
-        | Effect::MoveLeadership { .. } => Request::Etcd,
     }
 }
 

@@ -5,7 +5,7 @@ mod world;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::Effect;
+use quorate_model::{Effect, KubeEffect, Step};
 use serde_json::{Value, json};
 use world::{World, plain};
 
@@ -94,7 +94,8 @@ fn before_anything_is_done_the_status_that_it_rests_on_is_confirmed() {
     let world = World::running(1);
     let (cluster, status) = (world.cluster(), world.status());
     assert_eq!(write_record(&cluster, &status, &[]), None, "at rest nothing is sent");
-    let write = write_record(&cluster, &status, &[Effect::ApplyPeerService]).unwrap();
+    let write =
+        write_record(&cluster, &status, &[Effect::kube(Step::B2, KubeEffect::ApplyPeerService)]).unwrap();
     let meta = &cluster.metadata;
     assert_eq!(
         write.act,

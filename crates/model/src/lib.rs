@@ -28,7 +28,7 @@ pub mod verdict;
 pub mod version;
 
 pub use crash_point::CrashPoint;
-pub use effect::{Effect, Plan, Step, Waiting};
+pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Step, Waiting};
 pub use ids::{ClusterId, MemberId, Revision};
 pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};
 pub use record::Record;

@@ -7,7 +7,7 @@ mod world;
 use std::collections::BTreeSet;
 
 use anyhow::{Context as _, Result, ensure};
-use quorate_model::Step;
+use quorate_model::{Effect, KubeEffect, Step};
 use quorate_operator::crash::Side;
 use world::story::{EFFECTS, Mishap, Scene, name_of, tell};
 
@@ -133,6 +133,6 @@ async fn every_step_is_crashed_at_and_of_every_effect_a_reply_is_lost() -> Resul
         EFFECTS.into_iter().filter(|effect| effects.contains(effect) == elsewhere(effect)).collect();
     ensure!(missed.is_empty(), "no reply was lost to these, or it was against what is said: {missed:?}");
     ensure!(effects.contains("status"), "no reply to a write of status was lost");
-    ensure!(EFFECTS.contains(&name_of(&quorate_model::Effect::AddFinalizer)));
+    ensure!(EFFECTS.contains(&name_of(&Effect::kube(Step::B1, KubeEffect::AddFinalizer))));
     Ok(())
 }

@@ -50,7 +50,7 @@ async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() 
 async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
-    // A storage class that can not expand, and nobody may stamp volumes either.
+    // A storage class that can not expand, and nobody may annotate volumes either.
     let client = world.client_through(|request| {
         let patches = request.method == http::Method::PATCH;
         let refused = patches && request.path.contains("/persistentvolumeclaims/");
@@ -70,7 +70,7 @@ async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing
     .await?;
     until("it is told", async || {
         let conditions = world.status().await?.conditions;
-        let told = conditions.iter().any(|one| one.message.contains("stamp volume"));
+        let told = conditions.iter().any(|one| one.message.contains("annotate volume"));
         Ok(if told { Ok(()) } else { Err(format!("{conditions:#?}")) })
     })
     .await

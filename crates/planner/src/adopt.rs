@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::record::{Member, Stage};
 use quorate_model::snapshot::Volume;
-use quorate_model::{ClusterId, Effect, MemberName, Step, Waiting};
+use quorate_model::{ClusterId, Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 
@@ -81,6 +81,6 @@ fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
         }
     });
     if !draft.seen.finalizer {
-        draft.propose(Effect::AddFinalizer);
+        draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
 }

@@ -9,7 +9,7 @@ use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::snapshot::{List, Pod};
-use quorate_model::{Effect, MemberName, Step, Token, Waiting};
+use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, for_all};
 use crate::upkeep;
@@ -46,7 +46,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         begin_attempt(draft);
     }
     if !draft.seen.finalizer {
-        draft.propose(Effect::AddFinalizer);
+        draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
     let ready_for_pods = upkeep::names_and_certificates(draft) == ON;
     if volumes(draft) && ready_for_pods {
@@ -79,7 +79,8 @@ fn released(draft: &mut Draft<'_>) -> bool {
 
 /// BR. Whether it may be.
 fn release(draft: &mut Draft<'_>, seed: &MemberName, pod: &Pod) -> bool {
-    let may = draft.propose(Effect::UngatePod { member: seed.clone(), pod: pod.uid.clone() });
+    let ungate = KubeEffect::UngatePod { member: seed.clone(), pod: pod.uid.clone() };
+    let may = draft.propose(Effect::kube(Step::BR, ungate));
     if may {
         draft.wait(Waiting::PodStarting(seed.clone()));
     }
@@ -214,7 +215,7 @@ pub(crate) fn volume(draft: &mut Draft<'_>, step: Step, member: &MemberName) -> 
             false
         }
         None => {
-            draft.propose(Effect::CreateVolume { member: member.clone(), step });
+            draft.propose(Effect::kube(step, KubeEffect::CreateVolume { member: member.clone() }));
             false
         }
     }
@@ -227,11 +228,9 @@ fn pods(draft: &mut Draft<'_>) {
     for seed in &seeds {
         match draft.pod(seed) {
             None => {
-                draft.propose(Effect::CreatePod {
-                    member: seed.clone(),
-                    boot: Boot::New,
-                    peers: peers.clone(),
-                });
+                let create =
+                    KubeEffect::CreatePod { member: seed.clone(), boot: Boot::New, peers: peers.clone() };
+                draft.propose(Effect::kube(Step::B4, create));
             }
             Some(pod) if pod.finished => {
                 draft.clear_pod(Step::W2, seed);

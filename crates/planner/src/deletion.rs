@@ -3,7 +3,7 @@
 
 use quorate_model::snapshot::Volume;
 use quorate_model::target::Retention;
-use quorate_model::{Effect, MemberName, Step};
+use quorate_model::{Effect, KubeEffect, MemberName, Step};
 
 use crate::draft::{DONE, Draft, Flow, ON, for_all};
 
@@ -15,7 +15,7 @@ pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
         return DONE;
     }
     if stop_all_pods(draft) && clear_volumes(draft) {
-        draft.propose(Effect::RemoveFinalizer);
+        draft.propose(Effect::kube(Step::D3, KubeEffect::RemoveFinalizer));
     }
     DONE
 }

@@ -4,7 +4,9 @@ use std::ops::ControlFlow;
 
 use quorate_model::record::{Member, Stage};
 use quorate_model::snapshot::{Listed, Pod, StatusReply, Volume};
-use quorate_model::{Effect, Instant, MemberName, Ordinal, Plan, Record, Snapshot, Step, Waiting};
+use quorate_model::{
+    Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Record, Snapshot, Step, Waiting,
+};
 
 use crate::safety::{self, Scene};
 
@@ -172,12 +174,12 @@ impl<'a> Draft<'a> {
     pub(crate) fn clear_pod(&mut self, step: Step, member: &MemberName) -> bool {
         let Some(pod) = self.pod(member) else { return true };
         if !pod.terminating {
-            self.propose(Effect::DeletePod {
+            let delete = KubeEffect::DeletePod {
                 member: member.clone(),
                 pod: pod.uid.clone(),
                 resource_version: pod.resource_version.clone(),
-                step,
-            });
+            };
+            self.propose(Effect::kube(step, delete));
         }
         self.wait(Waiting::PodStopping(member.clone()));
         false
@@ -190,12 +192,12 @@ impl<'a> Draft<'a> {
             return true;
         }
         if !volume.terminating {
-            self.propose(Effect::DeleteVolume {
+            let delete = KubeEffect::DeleteVolume {
                 member: member.clone(),
                 volume: volume.uid.clone(),
                 resource_version: volume.resource_version.clone(),
-                step,
-            });
+            };
+            self.propose(Effect::kube(step, delete));
         }
         self.wait(Waiting::VolumeGoing(member.clone()));
         false

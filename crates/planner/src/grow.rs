@@ -5,7 +5,7 @@
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
-use quorate_model::{Effect, MemberName, PeerUrl, Span, Step, Waiting};
+use quorate_model::{Effect, EtcdCall, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::bootstrap;
 use crate::draft::{DONE, Draft, Flow, ON};
@@ -85,7 +85,7 @@ fn deadline(draft: &Draft<'_>, name: &MemberName) -> Option<Span> {
 fn add(draft: &mut Draft<'_>, name: &MemberName) {
     let Some(via) = draft.via().cloned() else { return };
     let peer_url = draft.seen.peer_url(name);
-    draft.propose(Effect::AddLearner { member: name.clone(), peer_url, via });
+    draft.propose(Effect::etcd(Step::G3, via, EtcdCall::AddLearner { member: name.clone(), peer_url }));
     draft.wait(Waiting::InSync(name.clone()));
 }
 
@@ -100,7 +100,8 @@ fn start(draft: &mut Draft<'_>, name: &MemberName) {
             (own.unwrap_or_else(|| MemberName::new(&*listed.name)), listed.peer_url.clone())
         })
         .collect();
-    draft.propose(Effect::CreatePod { member: name.clone(), boot: Boot::Join, peers });
+    let create = KubeEffect::CreatePod { member: name.clone(), boot: Boot::Join, peers };
+    draft.propose(Effect::kube(Step::G4, create));
     draft.wait(Waiting::PodStarting(name.clone()));
 }
 
@@ -115,8 +116,8 @@ fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId
     // A voter must not start on nothing, and once it votes there may be no time to mark it.
     if !pod.is_labelled_joined() {
         let pod = pod.uid.clone();
-        draft.propose(Effect::LabelJoined { member: name.clone(), pod });
+        draft.propose(Effect::kube(Step::K1, KubeEffect::LabelJoined { member: name.clone(), pod }));
     } else if let Some(via) = draft.via().cloned() {
-        draft.propose(Effect::Promote { member: name.clone(), id, via });
+        draft.propose(Effect::etcd(Step::G6, via, EtcdCall::Promote { member: name.clone(), id }));
     }
 }

@@ -5,7 +5,7 @@
 use quorate_model::effect::Boot;
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
-use quorate_model::{Effect, MemberName, PeerUrl, Step, Waiting};
+use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
 use crate::upgrade;
@@ -89,8 +89,8 @@ fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, Peer
         draft.wait(refused);
         return;
     }
-    let effect = Effect::CreatePod { member: member.clone(), boot: Boot::Resume, peers: peers.to_vec() };
-    if draft.propose(effect) {
+    let create = KubeEffect::CreatePod { member: member.clone(), boot: Boot::Resume, peers: peers.to_vec() };
+    if draft.propose(Effect::kube(Step::W1, create)) {
         draft.wait(Waiting::PodStarting(member.clone()));
     }
 }

@@ -14,7 +14,9 @@ use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{List, Pod};
 use quorate_model::target::Retention;
-use quorate_model::{ClusterId, Effect, Instant, MemberId, MemberName, PeerUrl, Record, Snapshot, Uid};
+use quorate_model::{
+    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, PeerUrl, Record, Snapshot, Uid,
+};
 
 /// What an effect is judged against.
 #[derive(Clone, Copy, Debug)]
@@ -47,31 +49,40 @@ pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
         forbid(Unsafe::SplitBrain)?;
     }
     match effect {
-        Effect::AddFinalizer
-        | Effect::RemoveFinalizer
-        | Effect::ApplyPeerService
-        | Effect::IssueCertificates
-        | Effect::ApplyClientService
-        | Effect::ApplyBudget { .. } => Ok(()),
-        Effect::CreateVolume { member, .. } => may_create_volume(scene, member),
-        Effect::AnnotateVolume { member, volume, .. } | Effect::ExpandVolume { member, volume, .. } => {
-            may_change_volume(scene, member, volume)
-        }
-        Effect::LabelJoined { member, pod } => may_mark(scene, member, pod),
-        Effect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
-        Effect::UngatePod { member, pod } => may_release(scene, member, pod),
-        Effect::DeletePod { member, pod, resource_version, .. } => {
-            may_delete_pod(scene, member, pod, resource_version)
-        }
-        Effect::DeleteVolume { member, volume, resource_version, .. } => {
+        Effect::Kube { write, .. } => may_write(scene, write),
+        Effect::Etcd { at, call, .. } => may_call(scene, at, call),
+    }
+}
+
+fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
+    match write {
+        KubeEffect::AddFinalizer
+        | KubeEffect::RemoveFinalizer
+        | KubeEffect::ApplyPeerService
+        | KubeEffect::ApplyClientService
+        | KubeEffect::ApplyBudget { .. }
+        | KubeEffect::IssueCertificates => Ok(()),
+        KubeEffect::CreateVolume { member } => may_create_volume(scene, member),
+        KubeEffect::AnnotateVolume { member, volume, .. }
+        | KubeEffect::ExpandVolume { member, volume, .. } => may_change_volume(scene, member, volume),
+        KubeEffect::DeleteVolume { member, volume, resource_version } => {
             may_delete_volume(scene, member, volume, resource_version)
         }
-        Effect::AddLearner { member, peer_url, via } => may_add(scene, member, peer_url, via),
-        Effect::Promote { member, id, via } => may_promote(scene, member, *id, via),
-        Effect::RemoveMember { member, id, peer_url, via } => {
-            may_remove_now(scene, member, *id, peer_url, via)
+        KubeEffect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
+        KubeEffect::UngatePod { member, pod } => may_release(scene, member, pod),
+        KubeEffect::LabelJoined { member, pod } => may_mark(scene, member, pod),
+        KubeEffect::DeletePod { member, pod, resource_version } => {
+            may_delete_pod(scene, member, pod, resource_version)
         }
-        Effect::MoveLeadership { to, to_id, .. } => may_lead(scene, to, *to_id),
+    }
+}
+
+fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
+    match call {
+        EtcdCall::AddLearner { member, peer_url } => may_add(scene, member, peer_url, at),
+        EtcdCall::Promote { member, id } => may_promote(scene, member, *id, at),
+        EtcdCall::RemoveMember { member, id, peer_url } => may_remove_now(scene, member, *id, peer_url, at),
+        EtcdCall::MoveLeadership { to, to_id } => may_lead(scene, to, *to_id),
     }
 }
 
@@ -281,28 +292,9 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
 }
 
 fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
-    match effect {
-        Effect::RemoveMember { .. } => true,
-        Effect::DeletePod { member, .. } => {
-            scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_go(scene, member, pod))
-        }
-        Effect::AddFinalizer
-        | Effect::RemoveFinalizer
-        | Effect::ApplyPeerService
-        | Effect::IssueCertificates
-        | Effect::CreateVolume { .. }
-        | Effect::AnnotateVolume { .. }
-        | Effect::LabelJoined { .. }
-        | Effect::ExpandVolume { .. }
-        | Effect::CreatePod { .. }
-        | Effect::UngatePod { .. }
-        | Effect::DeleteVolume { .. }
-        | Effect::AddLearner { .. }
-        | Effect::Promote { .. }
-        | Effect::MoveLeadership { .. }
-        | Effect::ApplyClientService
-        | Effect::ApplyBudget { .. } => false,
-    }
+    let takes_a_pod = matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member, .. })
+        if scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_go(scene, member, pod)));
+    takes_a_pod || matches!(effect.as_etcd(), Some(EtcdCall::RemoveMember { .. }))
 }
 
 /// R10.

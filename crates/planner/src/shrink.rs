@@ -8,7 +8,7 @@ use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Listed;
 use quorate_model::target::Retention;
-use quorate_model::{Effect, MemberName, Step, Waiting};
+use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::safety;
@@ -75,7 +75,7 @@ pub(crate) fn does_not_lead(draft: &mut Draft<'_>, step: Step, member: &MemberNa
         .map(|(said, voter)| (voter.clone(), said.member_id));
     match heir {
         Some((to, to_id)) => {
-            draft.propose(Effect::MoveLeadership { from: member.clone(), to, to_id, step });
+            draft.propose(Effect::etcd(step, member.clone(), EtcdCall::MoveLeadership { to, to_id }));
             false
         }
         // Nobody to lead instead (size one): etcd elects by itself after the removal.
@@ -105,12 +105,9 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
         return;
     }
     let Some(via) = draft.via().cloned() else { return };
-    draft.propose(Effect::RemoveMember {
-        member: name.clone(),
-        id: listed.id,
-        peer_url: listed.peer_url.clone(),
-        via,
-    });
+    let remove =
+        EtcdCall::RemoveMember { member: name.clone(), id: listed.id, peer_url: listed.peer_url.clone() };
+    draft.propose(Effect::etcd(Step::S3, via, remove));
 }
 
 /// S4 and S5; then the record forgets it, though never its name.

@@ -5,7 +5,7 @@ use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{Pod, Volume};
 use quorate_model::target::Medium;
-use quorate_model::{Effect, MemberName, Step, Waiting};
+use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{replace, safety};
@@ -14,10 +14,10 @@ use crate::{replace, safety};
 pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Flow {
     let (service, certificates) = (draft.seen.peer_service, draft.seen.certificates);
     if !service {
-        draft.propose(Effect::ApplyPeerService);
+        draft.propose(Effect::kube(Step::B2, KubeEffect::ApplyPeerService));
     }
     if !certificates {
-        draft.propose(Effect::IssueCertificates);
+        draft.propose(Effect::kube(Step::B2, KubeEffect::IssueCertificates));
     }
     if service && certificates {
         return ON;
@@ -43,14 +43,14 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     // It selects by the mark: an older one stands until somebody would be behind the new one.
     let somebody = draft.record.voters().any(|voter| draft.pod(voter).is_some_and(|pod| pod.labelled));
     if !draft.seen.client_service && !taken && !unmarked && somebody {
-        draft.propose(Effect::ApplyClientService);
+        draft.propose(Effect::kube(Step::B7, KubeEffect::ApplyClientService));
     }
     let min_available = min_available(draft);
     if draft.seen.budget != Some(min_available) && !budget_taken {
-        draft.propose(Effect::ApplyBudget { min_available });
+        draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available }));
     }
     if !draft.seen.finalizer {
-        draft.propose(Effect::AddFinalizer);
+        draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
     stray_volumes(draft);
     for member in safety::voters_by_record(&draft.record).cloned().collect::<Vec<_>>() {
@@ -108,7 +108,8 @@ fn mark(draft: &mut Draft<'_>, member: &MemberName) {
             return;
         }
     }
-    draft.propose(Effect::LabelJoined { member: member.clone(), pod: pod.uid.clone() });
+    let label = KubeEffect::LabelJoined { member: member.clone(), pod: pod.uid.clone() };
+    draft.propose(Effect::kube(Step::K1, label));
 }
 
 /// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
@@ -138,12 +139,9 @@ fn stamp(draft: &mut Draft<'_>, member: &MemberName) {
         && volume.member_id == Some(member_id)
         && volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
     if !stamped && !volume.terminating {
-        draft.propose(Effect::AnnotateVolume {
-            member: member.clone(),
-            volume: volume.uid.clone(),
-            cluster_id,
-            member_id,
-        });
+        let (member, volume) = (member.clone(), volume.uid.clone());
+        let annotate = KubeEffect::AnnotateVolume { member, volume, cluster_id, member_id };
+        draft.propose(Effect::kube(Step::K1, annotate));
     }
 }
 
@@ -155,6 +153,7 @@ fn expand(draft: &mut Draft<'_>, member: &MemberName) {
         && volume.bytes < bytes
         && !volume.terminating
     {
-        draft.propose(Effect::ExpandVolume { member: member.clone(), volume: volume.uid.clone(), bytes });
+        let (member, volume) = (member.clone(), volume.uid.clone());
+        draft.propose(Effect::kube(Step::K1, KubeEffect::ExpandVolume { member, volume, bytes }));
     }
 }

@@ -6,12 +6,13 @@ use quorate_model::effect::{Boot, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Answer, Listed};
 use quorate_model::{
-    ClusterId, Effect, GuardVerdict, MemberId, PeerUrl, Plan, Record, Revision, Version, Waiting,
+    ClusterId, Effect, EtcdCall, GuardVerdict, KubeEffect, MemberId, PeerUrl, Plan, Record, Revision, Step,
+    Version, Waiting,
 };
 use world::{World, name};
 
 fn creates_pod(plan: &Plan, desired: Boot) -> bool {
-    plan.effects.iter().any(|effect| matches!(effect, Effect::CreatePod { boot, .. } if *boot == desired))
+    plan.effects.iter().any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::CreatePod { boot, .. }, .. } if *boot == desired))
 }
 
 fn changes_membership(plan: &Plan) -> bool {
@@ -20,7 +21,12 @@ fn changes_membership(plan: &Plan) -> bool {
 
 fn destroys(plan: &Plan) -> bool {
     plan.effects.iter().any(|effect| {
-        matches!(effect, Effect::DeletePod { .. } | Effect::DeleteVolume { .. } | Effect::RemoveMember { .. })
+        matches!(
+            effect,
+            Effect::Kube { write: KubeEffect::DeletePod { .. }, .. }
+                | Effect::Kube { write: KubeEffect::DeleteVolume { .. }, .. }
+                | Effect::Etcd { call: EtcdCall::RemoveMember { .. }, .. }
+        )
     })
 }
 
@@ -51,10 +57,10 @@ fn h01_what_a_late_call_makes_to_found_a_cluster_that_stands_is_deleted_before_i
         world.lose_pod("demo-1");
         world.seen.pods.insert(name("demo-1"), late);
         let plan = world.plan();
-        let cleared =
-            |effect: &Effect| matches!(effect, Effect::DeletePod { member, .. } if *member == name("demo-1"));
+        let cleared = |effect: &Effect| matches!(effect, Effect::Kube { write: KubeEffect::DeletePod { member, .. }, .. } if *member == name("demo-1"));
         assert!(plan.effects.iter().any(cleared), "{size}: {:?}", plan.effects);
-        let released = |effect: &Effect| matches!(effect, Effect::UngatePod { .. });
+        let released =
+            |effect: &Effect| matches!(effect, Effect::Kube { write: KubeEffect::UngatePod { .. }, .. });
         assert!(!plan.effects.iter().any(released), "{size}: {:?}", plan.effects);
         world.carry_out(plan);
         world.settle();
@@ -79,10 +85,14 @@ fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched(
     let mut world = World::with_pods_made(3);
     let mut plan = world.plan();
     plan.effects
-        .retain(|effect| !matches!(effect, Effect::UngatePod { member, .. } if *member == name("demo-2")));
+        .retain(|effect| !matches!(effect, Effect::Kube { write: KubeEffect::UngatePod { member, .. }, .. } if *member == name("demo-2")));
     world.carry_out(plan);
     let plan = world.plan();
-    assert!(matches!(plan.effects.as_slice(), [Effect::UngatePod { .. }]), "{:?}", plan.effects);
+    assert!(
+        matches!(plan.effects.as_slice(), [Effect::Kube { write: KubeEffect::UngatePod { .. }, .. }]),
+        "{:?}",
+        plan.effects
+    );
     assert_eq!(
         plan.record.cluster_id, None,
         "two of three are a quorum, and the third could not begin as new any more"
@@ -253,7 +263,11 @@ fn h08_members_join_as_learners_and_are_promoted_only_once_they_answer() {
     let mut world = World::running(3);
     world.wish(4);
     let plan = world.plan();
-    assert!(plan.effects.iter().any(|effect| matches!(effect, Effect::AddLearner { .. })));
+    assert!(
+        plan.effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Etcd { call: EtcdCall::AddLearner { .. }, .. }))
+    );
     world.carry_out(plan);
     let plan = world.plan();
     world.carry_out(plan);
@@ -273,7 +287,11 @@ fn h09_a_learner_without_progress_is_rolled_back_and_growth_goes_on() {
     world.silence("demo-3");
     world.now = world.now + LEARNER_SYNC_DEADLINE + quorate_model::Span(1);
     let plan = world.plan();
-    assert!(matches!(plan.effects.as_slice(), [.., Effect::RemoveMember { .. }]), "{:?}", plan.effects);
+    assert!(
+        matches!(plan.effects.as_slice(), [.., Effect::Etcd { call: EtcdCall::RemoveMember { .. }, .. }]),
+        "{:?}",
+        plan.effects
+    );
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));
     world.carry_out(plan);
     world.settle();
@@ -290,7 +308,10 @@ fn h10_promotion_is_asked_for_again_on_every_pass() {
     }
     for _ in 0..3 {
         let plan = world.plan();
-        let promoted = plan.effects.iter().any(|effect| matches!(effect, Effect::Promote { .. }));
+        let promoted = plan
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Etcd { call: EtcdCall::Promote { .. }, .. }));
         assert!(promoted, "etcd refused it, so it is asked again");
     }
 }
@@ -317,9 +338,12 @@ fn h13_a_member_is_removed_by_id_and_url_never_by_position() {
     let sick = world.members.iter().find(|member| member.name == "demo-1").unwrap().clone();
     world.wish(2);
     let plan = world.plan();
-    let removed: Vec<&Effect> =
-        plan.effects.iter().filter(|effect| matches!(effect, Effect::RemoveMember { .. })).collect();
-    let [Effect::RemoveMember { id, peer_url, .. }] = removed.as_slice() else {
+    let removed: Vec<&Effect> = plan
+        .effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Etcd { call: EtcdCall::RemoveMember { .. }, .. }))
+        .collect();
+    let [Effect::Etcd { call: EtcdCall::RemoveMember { id, peer_url, .. }, .. }] = removed.as_slice() else {
         panic!("{:?}", plan.effects)
     };
     assert_eq!((*id, peer_url), (sick.id, &sick.peer_url), "the sick one goes first");
@@ -375,7 +399,7 @@ fn h17_a_member_that_a_late_call_left_behind_is_removed_before_anything_else() {
     let plan = world.plan();
     assert!(matches!(
         plan.effects.iter().find(|effect| effect.changes_membership()),
-        Some(Effect::RemoveMember { id: MemberId(0x9), .. })
+        Some(Effect::Etcd { call: EtcdCall::RemoveMember { id: MemberId(0x9), .. }, .. })
     ));
     world.carry_out(plan);
     world.settle();
@@ -443,12 +467,12 @@ fn h20_data_of_a_living_member_are_never_deleted() {
     let mut world = World::running(3);
     let volume = world.seen.volumes[&name("demo-1")].clone();
     world.look();
-    let delete = Effect::DeleteVolume {
+    let delete = KubeEffect::DeleteVolume {
         member: name("demo-1"),
         volume: volume.uid,
         resource_version: volume.resource_version,
-        step: quorate_model::Step::S5,
     };
+    let delete = Effect::kube(Step::S5, delete);
     let record = world.seen.record.clone();
     let scene =
         quorate_planner::safety::Scene { seen: &world.seen, record: &record, now: world.now, before: &[] };
@@ -516,8 +540,17 @@ fn h44_a_removed_members_pod_stays_until_a_quorum_has_removed_it() {
     let mut world = World::running(3);
     world.wish(2);
     let plan = world.plan();
-    assert!(plan.effects.iter().any(|effect| matches!(effect, Effect::RemoveMember { .. })));
-    assert!(!plan.effects.iter().any(|effect| matches!(effect, Effect::DeletePod { .. })));
+    assert!(
+        plan.effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Etcd { call: EtcdCall::RemoveMember { .. }, .. }))
+    );
+    assert!(
+        !plan
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::DeletePod { .. }, .. }))
+    );
 }
 
 #[test]

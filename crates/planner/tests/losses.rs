@@ -6,7 +6,7 @@ mod world;
 use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::{Medium, PodRevision, Retention};
-use quorate_model::{Effect, GuardVerdict, Plan, Record, Span, Version, Waiting};
+use quorate_model::{Effect, GuardVerdict, KubeEffect, Plan, Record, Span, Step, Version, Waiting};
 use world::{World, name};
 
 fn in_memory(size: usize) -> World {
@@ -22,11 +22,16 @@ fn new_shape(world: &mut World) {
 }
 
 fn deletes_pods(plan: &Plan) -> usize {
-    plan.effects.iter().filter(|effect| matches!(effect, Effect::DeletePod { .. })).count()
+    plan.effects
+        .iter()
+        .filter(|effect| matches!(effect, Effect::Kube { write: KubeEffect::DeletePod { .. }, .. }))
+        .count()
 }
 
 fn deletes_volumes(plan: &Plan) -> bool {
-    plan.effects.iter().any(|effect| matches!(effect, Effect::DeleteVolume { .. }))
+    plan.effects
+        .iter()
+        .any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::DeleteVolume { .. }, .. }))
 }
 
 #[test]
@@ -38,7 +43,11 @@ fn a_voters_pod_is_marked_so_that_a_volume_emptied_under_it_is_a_loss_and_no_fir
     );
     world.seen.pods.get_mut(&name("demo-1")).unwrap().joined = false;
     let plan = world.plan();
-    assert!(matches!(plan.effects.as_slice(), [Effect::LabelJoined { .. }]), "{:?}", plan.effects);
+    assert!(
+        matches!(plan.effects.as_slice(), [Effect::Kube { write: KubeEffect::LabelJoined { .. }, .. }]),
+        "{:?}",
+        plan.effects
+    );
 }
 
 #[test]
@@ -48,14 +57,19 @@ fn a_founding_member_whose_pod_is_late_is_not_marked_and_so_makes_its_first_star
     (late.joined, late.has_run, late.ready) = (false, false, false);
     let plan = world.plan();
     assert!(
-        !plan.effects.iter().any(|effect| matches!(effect, Effect::LabelJoined { .. })),
+        !plan
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::LabelJoined { .. }, .. })),
         "{:?}",
         plan.effects
     );
     world.seen.pods.get_mut(&name("demo-2")).unwrap().has_run = true;
     let plan = world.plan();
     assert!(
-        plan.effects.iter().any(|effect| matches!(effect, Effect::LabelJoined { .. })),
+        plan.effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::LabelJoined { .. }, .. })),
         "{:?}",
         plan.effects
     );
@@ -70,7 +84,10 @@ fn a_founder_in_memory_that_never_comes_up_is_not_marked_but_replaced() {
     broken.trouble = Some("CrashLoopBackOff: etcd ended with exit code 1".to_owned());
     let plan = world.plan();
     assert!(
-        !plan.effects.iter().any(|effect| matches!(effect, Effect::LabelJoined { .. })),
+        !plan
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::LabelJoined { .. }, .. })),
         "{:?}",
         plan.effects
     );
@@ -312,7 +329,7 @@ fn h17_a_pod_that_a_late_call_made_for_a_member_given_up_is_cleared_away() {
     world.seen.pods.insert(name("demo-9"), quorate_model::snapshot::Pod { ip: None, ready: false, ..late });
     let plan = world.plan();
     assert!(
-        matches!(plan.effects.as_slice(), [Effect::DeletePod { member, .. }] if *member == name("demo-9"))
+        matches!(plan.effects.as_slice(), [Effect::Kube { write: KubeEffect::DeletePod { member, .. }, .. }] if *member == name("demo-9"))
     );
 }
 
@@ -321,7 +338,7 @@ fn the_finalizer_comes_back_where_somebody_took_it_away() {
     let mut world = World::running(1);
     world.seen.finalizer = false;
     let plan = world.plan();
-    assert!(plan.effects.contains(&Effect::AddFinalizer));
+    assert!(plan.effects.contains(&Effect::kube(Step::B1, KubeEffect::AddFinalizer)));
 }
 
 #[test]
@@ -350,8 +367,12 @@ fn a_foreign_service_does_not_keep_the_cluster_from_growing() {
     world.seen.foreign.insert("Service default/demo-client".into());
     world.wish(2);
     let plan = world.plan();
-    assert!(!plan.effects.contains(&Effect::ApplyClientService));
-    assert!(plan.effects.iter().any(|effect| matches!(effect, Effect::CreateVolume { .. })));
+    assert!(!plan.effects.contains(&Effect::kube(Step::B7, KubeEffect::ApplyClientService)));
+    assert!(
+        plan.effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::CreateVolume { .. }, .. }))
+    );
     let told = |waiting: &Waiting| matches!(waiting, Waiting::ForeignObjects(_));
     assert!(plan.waiting.iter().any(told));
 }

@@ -6,7 +6,7 @@ mod world;
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::record::{Abandoned, Leaving, Stage};
 use quorate_model::snapshot::FRESH;
-use quorate_model::{ClusterId, Effect, MemberId, Record, Span, Step};
+use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Record, Span, Step, Uid};
 use quorate_planner::safety::{Scene, permits};
 use world::{World, name};
 
@@ -20,42 +20,49 @@ fn verdict(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
 }
 
 fn create(member: &str, boot: Boot) -> Effect {
-    Effect::CreatePod { member: name(member), boot, peers: Vec::new() }
+    let step = match boot {
+        Boot::New => Step::B4,
+        Boot::Join => Step::G4,
+        Boot::Resume => Step::W1,
+    };
+    Effect::kube(step, KubeEffect::CreatePod { member: name(member), boot, peers: Vec::new() })
 }
 
 fn delete_pod(world: &World, member: &str) -> Effect {
     let pod = &world.seen.pods[&name(member)];
-    Effect::DeletePod {
-        member: name(member),
-        pod: pod.uid.clone(),
-        resource_version: pod.resource_version.clone(),
-        step: Step::U5,
-    }
+    let (pod, resource_version) = (pod.uid.clone(), pod.resource_version.clone());
+    Effect::kube(Step::U5, KubeEffect::DeletePod { member: name(member), pod, resource_version })
 }
 
 fn delete_volume(world: &World, member: &str) -> Effect {
     let volume = &world.seen.volumes[&name(member)];
-    Effect::DeleteVolume {
-        member: name(member),
-        volume: volume.uid.clone(),
-        resource_version: volume.resource_version.clone(),
-        step: Step::S5,
-    }
+    let (volume, resource_version) = (volume.uid.clone(), volume.resource_version.clone());
+    Effect::kube(Step::S5, KubeEffect::DeleteVolume { member: name(member), volume, resource_version })
 }
 
 fn remove(world: &World, member: &str) -> Effect {
     let listed = world.members.iter().find(|listed| listed.name == member).unwrap();
-    Effect::RemoveMember {
-        member: name(member),
-        id: listed.id,
-        peer_url: listed.peer_url.clone(),
-        via: world.leader.clone().unwrap(),
-    }
+    remove_as(world, member, listed.id)
+}
+
+fn remove_as(world: &World, member: &str, id: MemberId) -> Effect {
+    let call =
+        EtcdCall::RemoveMember { member: name(member), id, peer_url: world.seen.peer_url(&name(member)) };
+    Effect::etcd(Step::S3, world.leader.clone().unwrap(), call)
 }
 
 fn add(world: &World, member: &str) -> Effect {
     let peer_url = world.seen.peer_url(&name(member));
-    Effect::AddLearner { member: name(member), peer_url, via: world.leader.clone().unwrap() }
+    let call = EtcdCall::AddLearner { member: name(member), peer_url };
+    Effect::etcd(Step::G3, world.leader.clone().unwrap(), call)
+}
+
+fn label_joined(member: &str, pod: Uid) -> Effect {
+    Effect::kube(Step::K1, KubeEffect::LabelJoined { member: name(member), pod })
+}
+
+fn ungate(member: &str, pod: Uid) -> Effect {
+    Effect::kube(Step::BR, KubeEffect::UngatePod { member: name(member), pod })
 }
 
 fn leaving(world: &mut World, member: &str) {
@@ -93,10 +100,10 @@ fn r1_new_is_only_for_the_latched_set_before_the_cluster_id_is_latched() {
 fn r1_a_pod_that_is_held_back_is_released_only_to_found_the_cluster_on_its_own_volume() {
     let mut world = World::with_pods_made(3);
     let pod = world.seen.pods[&name("demo-0")].uid.clone();
-    let release = Effect::UngatePod { member: name("demo-0"), pod };
+    let release = ungate("demo-0", pod);
     assert_eq!(verdict(&mut world, &release), Ok(()));
 
-    let later = Effect::UngatePod { member: name("demo-0"), pod: quorate_model::Uid::new("later") };
+    let later = ungate("demo-0", Uid::new("later"));
     assert_eq!(verdict(&mut world, &later), Err(Unsafe::NotSeen(name("demo-0"))));
 
     let volume = world.seen.volumes.remove(&name("demo-0")).unwrap();
@@ -132,7 +139,7 @@ fn r3_a_deletion_is_of_the_object_that_was_seen_and_of_no_later_one() {
     let mut world = World::running(3);
     let delete = delete_pod(&world, "demo-1");
     assert_eq!(verdict(&mut world, &delete), Ok(()));
-    world.seen.pods.get_mut(&name("demo-1")).unwrap().uid = quorate_model::Uid::new("later");
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().uid = Uid::new("later");
     assert_eq!(verdict(&mut world, &delete), Err(Unsafe::NotSeen(name("demo-1"))));
 
     let delete = delete_pod(&world, "demo-1");
@@ -204,9 +211,7 @@ fn r7_a_member_is_who_its_id_and_url_say() {
     leaving(&mut world, "demo-2");
     let effect = remove(&world, "demo-2");
     assert_eq!(verdict(&mut world, &effect), Ok(()));
-    let Effect::RemoveMember { member, peer_url, via, .. } = effect else { unreachable!() };
-    let id = world.members[0].id;
-    let swapped = Effect::RemoveMember { member, id, peer_url, via };
+    let swapped = remove_as(&world, "demo-2", world.members[0].id);
     assert_eq!(verdict(&mut world, &swapped), Err(Unsafe::NotThatMember(name("demo-2"))));
 }
 
@@ -216,8 +221,7 @@ fn r9_membership_changes_on_a_fresh_list_at_the_member_that_served_it() {
     leaving(&mut world, "demo-2");
     let effect = remove(&world, "demo-2");
     world.look();
-    let Effect::RemoveMember { member, id, peer_url, .. } = effect.clone() else { unreachable!() };
-    let elsewhere = Effect::RemoveMember { member, id, peer_url, via: name("demo-1") };
+    let elsewhere = Effect::etcd(Step::S3, name("demo-1"), effect.as_etcd().unwrap().clone());
     assert_eq!(verdict(&mut world, &elsewhere), Err(Unsafe::NoFreshList));
 
     world.look();
@@ -324,12 +328,11 @@ fn r5_a_learner_is_promoted_and_a_healthy_member_removed_only_while_the_other_vo
     }
     let learner = world.members.iter().find(|member| member.is_learner).unwrap().id;
     let via = world.leader.clone().unwrap();
-    let promote = Effect::Promote { member: name("demo-3"), id: learner, via: via.clone() };
-    assert_eq!(verdict(&mut world, &promote), Ok(()));
-    let other = Effect::Promote { member: name("demo-3"), id: MemberId(1), via };
-    assert_eq!(verdict(&mut world, &other), Err(Unsafe::NotThatMember(name("demo-3"))));
+    let promote = |id| Effect::etcd(Step::G6, via.clone(), EtcdCall::Promote { member: name("demo-3"), id });
+    assert_eq!(verdict(&mut world, &promote(learner)), Ok(()));
+    assert_eq!(verdict(&mut world, &promote(MemberId(1))), Err(Unsafe::NotThatMember(name("demo-3"))));
     world.silence("demo-2");
-    assert_eq!(verdict(&mut world, &promote), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
+    assert_eq!(verdict(&mut world, &promote(learner)), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
 
     let mut world = World::running(5);
     leaving(&mut world, "demo-1");
@@ -343,14 +346,13 @@ fn r5_a_learner_is_promoted_and_a_healthy_member_removed_only_while_the_other_vo
 fn leadership_moves_only_to_a_voter_that_is_healthy() {
     let mut world = World::running(3);
     let to_id = world.members.iter().find(|member| member.name == "demo-1").unwrap().id;
-    let mut lead = Effect::MoveLeadership { from: name("demo-0"), to: name("demo-1"), to_id, step: Step::U4 };
-    assert_eq!(verdict(&mut world, &lead), Ok(()));
+    let lead = |to_id| {
+        Effect::etcd(Step::U4, name("demo-0"), EtcdCall::MoveLeadership { to: name("demo-1"), to_id })
+    };
+    assert_eq!(verdict(&mut world, &lead(to_id)), Ok(()));
     world.silence("demo-1");
-    assert_eq!(verdict(&mut world, &lead), Err(Unsafe::VoterUnhealthy(name("demo-1"))));
-    if let Effect::MoveLeadership { to_id, .. } = &mut lead {
-        *to_id = MemberId(1);
-    }
-    assert_eq!(verdict(&mut world, &lead), Err(Unsafe::NotThatMember(name("demo-1"))));
+    assert_eq!(verdict(&mut world, &lead(to_id)), Err(Unsafe::VoterUnhealthy(name("demo-1"))));
+    assert_eq!(verdict(&mut world, &lead(MemberId(1))), Err(Unsafe::NotThatMember(name("demo-1"))));
 }
 
 #[test]
@@ -384,15 +386,16 @@ fn a_sleeping_cluster_starts_nobody_and_neither_it_nor_one_that_goes_changes_its
 #[test]
 fn r2_a_volume_is_made_once_and_only_a_members_own_is_changed() {
     let mut world = World::running(3);
-    let make = |member: &str| Effect::CreateVolume { member: name(member), step: Step::G2 };
+    let make = |member: &str| Effect::kube(Step::G2, KubeEffect::CreateVolume { member: name(member) });
     joining(&mut world, "demo-3");
     assert_eq!(verdict(&mut world, &make("demo-3")), Ok(()));
     assert_eq!(verdict(&mut world, &make("demo-1")), Err(Unsafe::NotItsVolume(name("demo-1"))), "a voter's");
-    world.seen.record.members.get_mut(&name("demo-3")).unwrap().volume =
-        Some(quorate_model::Uid::new("made"));
+    world.seen.record.members.get_mut(&name("demo-3")).unwrap().volume = Some(Uid::new("made"));
     assert_eq!(verdict(&mut world, &make("demo-3")), Err(Unsafe::NotItsVolume(name("demo-3"))), "once more");
 
-    let expand = |volume| Effect::ExpandVolume { member: name("demo-1"), volume, bytes: 1 };
+    let expand = |volume| {
+        Effect::kube(Step::K1, KubeEffect::ExpandVolume { member: name("demo-1"), volume, bytes: 1 })
+    };
     let own = world.seen.volumes[&name("demo-1")].uid.clone();
     assert_eq!(verdict(&mut world, &expand(own)), Ok(()));
     let others = world.seen.volumes[&name("demo-0")].uid.clone();
@@ -403,9 +406,9 @@ fn r2_a_volume_is_made_once_and_only_a_members_own_is_changed() {
 fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_marked_as_joined() {
     let mut world = World::running(3);
     let pod = world.seen.pods[&name("demo-1")].uid.clone();
-    let mark = Effect::LabelJoined { member: name("demo-1"), pod };
+    let mark = label_joined("demo-1", pod);
     assert_eq!(verdict(&mut world, &mark), Ok(()));
-    let other = Effect::LabelJoined { member: name("demo-1"), pod: quorate_model::Uid::new("later") };
+    let other = label_joined("demo-1", Uid::new("later"));
     assert_eq!(verdict(&mut world, &other), Err(Unsafe::NotSeen(name("demo-1"))));
     world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Joining;
     assert_eq!(verdict(&mut world, &mark), Ok(()));

@@ -16,7 +16,7 @@ use std::hash::{Hash, Hasher};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
-use quorate_model::{ClusterId, Effect, MemberId, Plan, Record, Snapshot, Version};
+use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Plan, Record, Snapshot, Version};
 
 pub use property::{Property, Violation};
 pub use truth::Truth;
@@ -118,28 +118,13 @@ impl Oracle {
         let Some(conf) = truth.conf.as_ref().filter(|_| !seen.deleting && !plan.record.hibernating) else {
             return;
         };
+        let healthy_voter = |id: &MemberId| conf.is_voter(*id) && truth.healthy.contains(id);
         let takes = |effect: &&Effect| match effect {
-            Effect::RemoveMember { id, .. } => conf.is_voter(*id) && truth.healthy.contains(id),
-            Effect::DeletePod { pod, .. } => {
-                let id = truth.members.get(pod.as_str());
-                id.is_some_and(|id| conf.is_voter(*id) && truth.healthy.contains(id))
+            Effect::Etcd { call: EtcdCall::RemoveMember { id, .. }, .. } => healthy_voter(id),
+            Effect::Kube { write: KubeEffect::DeletePod { pod, .. }, .. } => {
+                truth.members.get(pod.as_str()).is_some_and(healthy_voter)
             }
-            Effect::AddFinalizer
-            | Effect::RemoveFinalizer
-            | Effect::ApplyPeerService
-            | Effect::IssueCertificates
-            | Effect::CreateVolume { .. }
-            | Effect::AnnotateVolume { .. }
-            | Effect::LabelJoined { .. }
-            | Effect::ExpandVolume { .. }
-            | Effect::CreatePod { .. }
-            | Effect::UngatePod { .. }
-            | Effect::DeleteVolume { .. }
-            | Effect::AddLearner { .. }
-            | Effect::Promote { .. }
-            | Effect::MoveLeadership { .. }
-            | Effect::ApplyClientService
-            | Effect::ApplyBudget { .. } => false,
+            Effect::Kube { .. } | Effect::Etcd { .. } => false,
         };
         let taken = plan.effects.iter().filter(takes).count();
         if taken > 1 {
@@ -165,7 +150,7 @@ impl Oracle {
         if seen.deleting || plan.record.hibernating {
             self.object_to(Property::QuorumStays, format!("{effect} while the cluster is put to rest"));
         }
-        if let (Effect::RemoveMember { member, id, .. }, Some(conf)) = (effect, &truth.conf)
+        if let (Some(EtcdCall::RemoveMember { member, id, .. }), Some(conf)) = (effect.as_etcd(), &truth.conf)
             && conf
                 .members
                 .get(id)
@@ -177,7 +162,7 @@ impl Oracle {
 
     /// A Pod that is made.
     fn judge_start(&mut self, plan: &Plan, effect: &Effect) {
-        let Effect::CreatePod { member, .. } = effect else { return };
+        let Some(KubeEffect::CreatePod { member, .. }) = effect.as_kube() else { return };
         if plan.record.hibernating || !plan.record.members.contains_key(member) {
             self.object_to(Property::IntentBeforeEffect, format!("{effect}, which status does not promise"));
         }
@@ -185,31 +170,16 @@ impl Oracle {
 
     /// What is deleted is what was seen.
     fn judge_sight(&mut self, seen: &Snapshot, effect: &Effect) {
-        let as_seen = match effect {
-            Effect::DeletePod { member, pod, resource_version, .. } => seen
+        let as_seen = match effect.as_kube() {
+            Some(KubeEffect::DeletePod { member, pod, resource_version }) => seen
                 .pods
                 .get(member)
                 .is_some_and(|seen| seen.uid == *pod && seen.resource_version == *resource_version),
-            Effect::DeleteVolume { member, volume, resource_version, .. } => seen
+            Some(KubeEffect::DeleteVolume { member, volume, resource_version }) => seen
                 .volumes
                 .get(member)
                 .is_some_and(|seen| seen.uid == *volume && seen.resource_version == *resource_version),
-            Effect::AddFinalizer
-            | Effect::RemoveFinalizer
-            | Effect::ApplyPeerService
-            | Effect::IssueCertificates
-            | Effect::CreateVolume { .. }
-            | Effect::AnnotateVolume { .. }
-            | Effect::LabelJoined { .. }
-            | Effect::ExpandVolume { .. }
-            | Effect::CreatePod { .. }
-            | Effect::UngatePod { .. }
-            | Effect::AddLearner { .. }
-            | Effect::Promote { .. }
-            | Effect::RemoveMember { .. }
-            | Effect::MoveLeadership { .. }
-            | Effect::ApplyClientService
-            | Effect::ApplyBudget { .. } => true,
+            Some(_) | None => true,
         };
         if !as_seen {
             self.object_to(Property::DestroysOnlyWhatWasSeen, format!("{effect}, which was not seen so"));
@@ -226,12 +196,19 @@ impl Oracle {
         self.judge_sight(seen, effect);
         self.judge_start(plan, effect);
         match effect {
-            Effect::CreatePod { boot: Boot::New, member, .. } | Effect::UngatePod { member, .. } => {
+            Effect::Kube { write, .. } => self.judge_kube(seen, plan, write, truth),
+            Effect::Etcd { call, .. } => self.judge_call(call, truth),
+        }
+    }
+
+    fn judge_kube(&mut self, seen: &Snapshot, plan: &Plan, effect: &KubeEffect, truth: &Truth) {
+        match effect {
+            KubeEffect::CreatePod { boot: Boot::New, member, .. } | KubeEffect::UngatePod { member, .. } => {
                 if plan.record.cluster_id.is_some() || seen.record.cluster_id.is_some() {
                     self.object_to(Property::NoNewAfterLatch, format!("{member} is started as new"));
                 }
             }
-            Effect::DeletePod { member, pod, .. } => {
+            KubeEffect::DeletePod { member, pod, .. } => {
                 let id = truth.members.get(pod.as_str());
                 let stays = seen.deleting || plan.record.hibernating || plan.record.cluster_id.is_none();
                 let (Some(id), Some(conf), false) = (id, &truth.conf, stays) else { return };
@@ -249,8 +226,32 @@ impl Oracle {
                     self.object_to(Property::QuorumStays, how);
                 }
             }
-            Effect::RemoveMember { member, id, .. } => {
-                let Some(conf) = &truth.conf else { return };
+            KubeEffect::DeleteVolume { member, .. } => {
+                if seen.pods.contains_key(member) {
+                    self.object_to(
+                        Property::DataOutliveMembers,
+                        format!("{effect} under a Pod that was seen"),
+                    );
+                }
+            }
+            KubeEffect::AddFinalizer
+            | KubeEffect::RemoveFinalizer
+            | KubeEffect::ApplyPeerService
+            | KubeEffect::ApplyClientService
+            | KubeEffect::ApplyBudget { .. }
+            | KubeEffect::IssueCertificates
+            | KubeEffect::CreateVolume { .. }
+            | KubeEffect::AnnotateVolume { .. }
+            | KubeEffect::ExpandVolume { .. }
+            | KubeEffect::CreatePod { .. }
+            | KubeEffect::LabelJoined { .. } => {}
+        }
+    }
+
+    fn judge_call(&mut self, call: &EtcdCall, truth: &Truth) {
+        let Some(conf) = &truth.conf else { return };
+        match call {
+            EtcdCall::RemoveMember { member, id, .. } => {
                 if !conf.is_voter(*id) {
                     return;
                 }
@@ -262,8 +263,7 @@ impl Oracle {
                     self.object_to(Property::QuorumStays, how);
                 }
             }
-            Effect::AddLearner { member, .. } => {
-                let Some(conf) = &truth.conf else { return };
+            EtcdCall::AddLearner { member, .. } => {
                 if let Some(dead) = conf.voters().find(|voter| !truth.healthy.contains(voter)) {
                     let how = format!("{member} is added while voter {dead} is not healthy");
                     self.object_to(Property::RemoveBeforeAdd, how);
@@ -272,27 +272,7 @@ impl Oracle {
                     self.object_to(Property::OneChangeAtATime, format!("{member} is added beside a learner"));
                 }
             }
-            Effect::DeleteVolume { member, .. } => {
-                if seen.pods.contains_key(member) {
-                    self.object_to(
-                        Property::DataOutliveMembers,
-                        format!("{effect} under a Pod that was seen"),
-                    );
-                }
-            }
-            Effect::AddFinalizer
-            | Effect::RemoveFinalizer
-            | Effect::ApplyPeerService
-            | Effect::IssueCertificates
-            | Effect::CreateVolume { .. }
-            | Effect::AnnotateVolume { .. }
-            | Effect::LabelJoined { .. }
-            | Effect::ExpandVolume { .. }
-            | Effect::CreatePod { .. }
-            | Effect::Promote { .. }
-            | Effect::MoveLeadership { .. }
-            | Effect::ApplyClientService
-            | Effect::ApplyBudget { .. } => {}
+            EtcdCall::Promote { .. } | EtcdCall::MoveLeadership { .. } => {}
         }
     }
 }

@@ -4,7 +4,7 @@ use quorate_api::ConditionType;
 use quorate_api::status::{EtcdClusterStatus, Phase};
 use quorate_model::record::Stage;
 use quorate_model::snapshot::Pod;
-use quorate_model::{Effect, Instant, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
+use quorate_model::{Effect, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
 
 use crate::target::Invalid;
 
@@ -160,8 +160,7 @@ impl<'a> Picture<'a> {
     }
 
     fn is_being_made(&self, member: &MemberName) -> bool {
-        let made =
-            |effect: &Effect| matches!(effect, Effect::CreatePod { member: made, .. } if made == member);
+        let made = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::CreatePod { member: made, .. }) if made == member);
         self.plan.effects.iter().any(made)
     }
 

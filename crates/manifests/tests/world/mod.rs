@@ -16,7 +16,8 @@ use quorate_manifests::{
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, StatusReply};
 use quorate_model::{
-    ClusterId, Effect, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span, Version,
+    ClusterId, Effect, EtcdCall, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span,
+    Version,
 };
 use quorate_planner::plan;
 use serde::de::DeserializeOwned;
@@ -195,16 +196,16 @@ impl World {
             defaults: &Defaults::default(),
         };
         let at = &seen_then.cluster;
-        let writes = match request(effect, &context) {
+        let write = match effect {
+            Effect::Kube { write, .. } => write,
+            Effect::Etcd { call, .. } => return self.membership(call),
+        };
+        let writes = match request(write, &context) {
             Request::Write(write) => vec![write],
             Request::Certificates => missing(&seen.secrets, at, &seen_then.uid)
                 .into_iter()
                 .map(|certificate| secret(&cluster, at, certificate, "CA", Pair { cert: "CERT", key: "KEY" }))
                 .collect(),
-            Request::Etcd => {
-                self.membership(effect);
-                Vec::new()
-            }
         };
         for write in writes {
             self.carry_out(&write);
@@ -239,18 +240,17 @@ impl World {
         }
     }
 
-    fn membership(&mut self, effect: &Effect) {
-        match effect {
-            Effect::AddLearner { peer_url, .. } => self.join(peer_url.clone(), true),
-            Effect::Promote { id, .. } => {
+    fn membership(&mut self, call: &EtcdCall) {
+        match call {
+            EtcdCall::AddLearner { peer_url, .. } => self.join(peer_url.clone(), true),
+            EtcdCall::Promote { id, .. } => {
                 self.members
                     .iter_mut()
                     .filter(|member| member.id == *id)
                     .for_each(|member| member.is_learner = false);
             }
-            Effect::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
-            Effect::MoveLeadership { to_id, .. } => self.leader = Some(*to_id),
-            other => panic!("{other} is no call to etcd"),
+            EtcdCall::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
+            EtcdCall::MoveLeadership { to_id, .. } => self.leader = Some(*to_id),
         }
     }
 

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Patch, PatchParams, PostParams};
 use quorate_api::{EtcdCluster, keys};
 use quorate_model::effect::LEARNER_DEADLINE;
-use quorate_model::{Effect, Step};
+use quorate_model::{Effect, EtcdCall, KubeEffect, Step};
 use quorate_operator::crash::{Hook, Side};
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
@@ -109,24 +109,28 @@ pub const EFFECTS: [&str; 18] = [
 /// The name of an effect in [`EFFECTS`]; whoever adds one has to decide here.
 pub fn name_of(effect: &Effect) -> &'static str {
     match effect {
-        Effect::AddFinalizer => "AddFinalizer",
-        Effect::RemoveFinalizer => "RemoveFinalizer",
-        Effect::ApplyPeerService => "ApplyPeerService",
-        Effect::IssueCertificates => "IssueCertificates",
-        Effect::CreateVolume { .. } => "CreateVolume",
-        Effect::AnnotateVolume { .. } => "AnnotateVolume",
-        Effect::LabelJoined { .. } => "LabelJoined",
-        Effect::ExpandVolume { .. } => "ExpandVolume",
-        Effect::CreatePod { .. } => "CreatePod",
-        Effect::UngatePod { .. } => "UngatePod",
-        Effect::DeletePod { .. } => "DeletePod",
-        Effect::DeleteVolume { .. } => "DeleteVolume",
-        Effect::AddLearner { .. } => "AddLearner",
-        Effect::Promote { .. } => "Promote",
-        Effect::RemoveMember { .. } => "RemoveMember",
-        Effect::MoveLeadership { .. } => "MoveLeadership",
-        Effect::ApplyClientService => "ApplyClientService",
-        Effect::ApplyBudget { .. } => "ApplyBudget",
+        Effect::Kube { write, .. } => match write {
+            KubeEffect::AddFinalizer => "AddFinalizer",
+            KubeEffect::RemoveFinalizer => "RemoveFinalizer",
+            KubeEffect::ApplyPeerService => "ApplyPeerService",
+            KubeEffect::ApplyClientService => "ApplyClientService",
+            KubeEffect::ApplyBudget { .. } => "ApplyBudget",
+            KubeEffect::IssueCertificates => "IssueCertificates",
+            KubeEffect::CreateVolume { .. } => "CreateVolume",
+            KubeEffect::AnnotateVolume { .. } => "AnnotateVolume",
+            KubeEffect::ExpandVolume { .. } => "ExpandVolume",
+            KubeEffect::DeleteVolume { .. } => "DeleteVolume",
+            KubeEffect::CreatePod { .. } => "CreatePod",
+            KubeEffect::UngatePod { .. } => "UngatePod",
+            KubeEffect::LabelJoined { .. } => "LabelJoined",
+            KubeEffect::DeletePod { .. } => "DeletePod",
+        },
+        Effect::Etcd { call, .. } => match call {
+            EtcdCall::AddLearner { .. } => "AddLearner",
+            EtcdCall::Promote { .. } => "Promote",
+            EtcdCall::RemoveMember { .. } => "RemoveMember",
+            EtcdCall::MoveLeadership { .. } => "MoveLeadership",
+        },
     }
 }
 

@@ -11,8 +11,8 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply, Volume};
 use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, Effect, Instant, MemberId, MemberName, Plan, Record, Revision,
-    Snapshot, Span, Target, Token, Version,
+    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Plan,
+    Record, Revision, Snapshot, Span, Target, Token, Version,
 };
 use quorate_planner::plan;
 
@@ -249,13 +249,20 @@ impl World {
 
     fn apply(&mut self, effect: &Effect) {
         match effect {
-            Effect::AddFinalizer => self.seen.finalizer = true,
-            Effect::RemoveFinalizer => self.seen.finalizer = false,
-            Effect::ApplyPeerService => self.seen.peer_service = true,
-            Effect::IssueCertificates => self.seen.certificates = true,
-            Effect::ApplyClientService => self.seen.client_service = true,
-            Effect::ApplyBudget { min_available } => self.seen.budget = Some(*min_available),
-            Effect::CreateVolume { member, .. } => {
+            Effect::Kube { write, .. } => self.write(write),
+            Effect::Etcd { call, .. } => self.call(call),
+        }
+    }
+
+    fn write(&mut self, write: &KubeEffect) {
+        match write {
+            KubeEffect::AddFinalizer => self.seen.finalizer = true,
+            KubeEffect::RemoveFinalizer => self.seen.finalizer = false,
+            KubeEffect::ApplyPeerService => self.seen.peer_service = true,
+            KubeEffect::IssueCertificates => self.seen.certificates = true,
+            KubeEffect::ApplyClientService => self.seen.client_service = true,
+            KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(*min_available),
+            KubeEffect::CreateVolume { member, .. } => {
                 let uid = self.fresh("volume");
                 let volume = Volume {
                     uid,
@@ -270,35 +277,40 @@ impl World {
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }
-            Effect::AnnotateVolume { member, volume, cluster_id, member_id } => {
+            KubeEffect::AnnotateVolume { member, volume, cluster_id, member_id } => {
                 let uid = self.seen.uid.clone();
                 let stamped = self.seen.volumes.get_mut(member).expect("stamped volume exists");
                 assert_eq!(stamped.uid, *volume);
                 (stamped.cluster_id, stamped.member_id) = (Some(*cluster_id), Some(*member_id));
                 stamped.cluster_uid = Some(uid);
             }
-            Effect::ExpandVolume { member, bytes, .. } => {
+            KubeEffect::ExpandVolume { member, bytes, .. } => {
                 self.seen.volumes.get_mut(member).expect("expanded volume exists").bytes = *bytes;
             }
-            Effect::LabelJoined { member, pod } => {
+            KubeEffect::LabelJoined { member, pod } => {
                 let marked = self.seen.pods.get_mut(member).expect("marked Pod exists");
                 assert_eq!(marked.uid, *pod);
                 (marked.joined, marked.labelled) = (true, true);
             }
-            Effect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
-            Effect::UngatePod { member, pod } => {
+            KubeEffect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
+            KubeEffect::UngatePod { member, pod } => {
                 let released = self.seen.pods.get_mut(member).expect("released Pod exists");
                 assert_eq!(released.uid, *pod);
                 (released.held, released.ready, released.has_run) = (false, true, true);
             }
-            Effect::DeletePod { member, pod, .. } => {
+            KubeEffect::DeletePod { member, pod, .. } => {
                 assert_eq!(self.seen.pods.remove(member).expect("deleted Pod exists").uid, *pod);
             }
-            Effect::DeleteVolume { member, volume, .. } => {
+            KubeEffect::DeleteVolume { member, volume, .. } => {
                 assert_eq!(self.seen.volumes.remove(member).expect("deleted volume exists").uid, *volume);
                 self.data.remove(volume);
             }
-            Effect::AddLearner { member, peer_url, .. } => {
+        }
+    }
+
+    fn call(&mut self, call: &EtcdCall) {
+        match call {
+            EtcdCall::AddLearner { member, peer_url } => {
                 self.counter += 1;
                 let id = MemberId(0xa000 + self.counter);
                 assert!(!self.members.iter().any(|listed| listed.is_learner), "two learners");
@@ -312,12 +324,12 @@ impl World {
                 });
                 assert!(self.seen.record.members.contains_key(member), "not recorded before it was added");
             }
-            Effect::Promote { id, .. } => {
+            EtcdCall::Promote { id, .. } => {
                 let member = self.members.iter_mut().find(|member| member.id == *id).expect("it is a member");
                 member.is_learner = false;
             }
-            Effect::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
-            Effect::MoveLeadership { to, .. } => self.leader = Some(to.clone()),
+            EtcdCall::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
+            EtcdCall::MoveLeadership { to, .. } => self.leader = Some(to.clone()),
         }
     }
 

@@ -133,13 +133,7 @@ impl World {
             if self.rival.is_none() {
                 faults.extend([Fault::TwoLead, Fault::Paused]);
             }
-            let raced = matches!(
-                effect,
-                Effect::AddLearner { .. }
-                    | Effect::Promote { .. }
-                    | Effect::RemoveMember { .. }
-                    | Effect::MoveLeadership { .. }
-            );
+            let raced = matches!(effect, Effect::Etcd { .. });
             let outcomes = RequestOutcome::ALL.into_iter().filter(|outcome| *outcome != RequestOutcome::Done);
             faults.extend(
                 outcomes.filter(|outcome| !(raced && *outcome == RequestOutcome::Raced)).map(Fault::Request),

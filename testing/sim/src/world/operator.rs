@@ -13,7 +13,7 @@ use quorate_manifests::{
     Act, Context, Defaults, Kind, Observation, Request, Situation, Write, request, snapshot, status,
 };
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply};
-use quorate_model::{Effect, MemberName, Plan, Snapshot, Step};
+use quorate_model::{Effect, EtcdCall, MemberName, Plan, Snapshot, Step};
 use quorate_planner::plan;
 use quorate_planner::safety::mutants;
 use serde_json::Value;
@@ -214,8 +214,11 @@ impl World {
             record: &pass.plan.record,
             defaults: &defaults,
         };
-        match request(effect, &context) {
-            Request::Etcd => self.call_etcd(&pass.snapshot, effect),
+        let write = match effect {
+            Effect::Kube { write, .. } => write,
+            Effect::Etcd { at, call, .. } => return self.call_etcd(&pass.snapshot, at, call),
+        };
+        match request(write, &context) {
             Request::Certificates => self.issue(&pass.cluster, &seen.secrets.clone(), &pass.snapshot),
             Request::Write(write) => {
                 let kind = write.kind;
@@ -275,31 +278,14 @@ impl World {
         }
     }
 
-    fn call_etcd(&mut self, seen: &Snapshot, effect: &Effect) -> bool {
-        let line = |member: &MemberName| seen.pods.get(member).map(|pod| pod.uid.as_str().to_owned());
-        let call = match effect {
-            Effect::AddLearner { peer_url, via, .. } => {
-                line(via).map(|at| Call::Add { at, url: peer_url.clone() })
-            }
-            Effect::Promote { id, via, .. } => line(via).map(|at| Call::Promote { at, id: *id }),
-            Effect::RemoveMember { id, via, .. } => line(via).map(|at| Call::Remove { at, id: *id }),
-            Effect::MoveLeadership { from, to_id, .. } => line(from).map(|at| Call::Lead { at, to: *to_id }),
-            Effect::AddFinalizer
-            | Effect::RemoveFinalizer
-            | Effect::ApplyPeerService
-            | Effect::IssueCertificates
-            | Effect::CreateVolume { .. }
-            | Effect::AnnotateVolume { .. }
-            | Effect::LabelJoined { .. }
-            | Effect::ExpandVolume { .. }
-            | Effect::CreatePod { .. }
-            | Effect::UngatePod { .. }
-            | Effect::DeletePod { .. }
-            | Effect::DeleteVolume { .. }
-            | Effect::ApplyClientService
-            | Effect::ApplyBudget { .. } => None,
+    fn call_etcd(&mut self, seen: &Snapshot, at: &MemberName, call: &EtcdCall) -> bool {
+        let Some(at) = seen.pods.get(at).map(|pod| pod.uid.as_str().to_owned()) else { return false };
+        let call = match call {
+            EtcdCall::AddLearner { peer_url, .. } => Call::Add { at, url: peer_url.clone() },
+            EtcdCall::Promote { id, .. } => Call::Promote { at, id: *id },
+            EtcdCall::RemoveMember { id, .. } => Call::Remove { at, id: *id },
+            EtcdCall::MoveLeadership { to_id, .. } => Call::Lead { at, to: *to_id },
         };
-        let Some(call) = call else { return false };
         match self.send(call) {
             Outcome::Done(_) => true,
             Outcome::Unknown => believed(),

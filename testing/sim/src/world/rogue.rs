@@ -6,7 +6,7 @@ use std::fmt;
 use quorate_manifests::Kind;
 use quorate_model::effect::Boot;
 use quorate_model::record::{Leaving, Member, Stage};
-use quorate_model::{Effect, Instant, MemberName, Plan, Record, Snapshot, Step, Uid};
+use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Step, Uid};
 use quorate_planner::safety::{Scene, permits};
 use serde::{Deserialize, Serialize};
 
@@ -113,12 +113,13 @@ impl RogueEffect {
                 let member = MemberName::new(member.as_str());
                 let pod = seen.pods.get(&member)?;
                 let (pod, resource_version) = (pod.uid.clone(), pod.resource_version.clone());
-                Some(Effect::DeletePod { member, pod, resource_version, step: Step::U5 })
+                Some(Effect::kube(Step::U5, KubeEffect::DeletePod { member, pod, resource_version }))
             }
             Self::DeleteUnseen(member) => {
                 let member = MemberName::new(member.as_str());
                 let resource_version = seen.pods.get(&member)?.resource_version.clone();
-                Some(Effect::DeletePod { member, pod: Uid::new("another"), resource_version, step: Step::U5 })
+                let pod = Uid::new("another");
+                Some(Effect::kube(Step::U5, KubeEffect::DeletePod { member, pod, resource_version }))
             }
             Self::DeleteVolume(member) => {
                 let member = MemberName::new(member.as_str());
@@ -131,10 +132,11 @@ impl RogueEffect {
             Self::Release(member) => {
                 let member = MemberName::new(member.as_str());
                 let pod = seen.pods.get(&member)?.uid.clone();
-                Some(Effect::UngatePod { member, pod })
+                Some(Effect::kube(Step::BR, KubeEffect::UngatePod { member, pod }))
             }
             Self::MakeVolume(member) => {
-                Some(Effect::CreateVolume { member: MemberName::new(member.as_str()), step: Step::G2 })
+                let member = MemberName::new(member.as_str());
+                Some(Effect::kube(Step::G2, KubeEffect::CreateVolume { member }))
             }
             Self::Add => {
                 let member = seen.cluster.member(record.next_ordinal);
@@ -142,18 +144,20 @@ impl RogueEffect {
                 let joins =
                     Member { stage: Stage::Joining, id: None, volume: None, version: None, since: now };
                 record.members.insert(member.clone(), joins);
-                Some(Effect::AddLearner { peer_url: seen.peer_url(&member), member, via: via()? })
+                let call = EtcdCall::AddLearner { peer_url: seen.peer_url(&member), member };
+                Some(Effect::etcd(Step::G3, via()?, call))
             }
             Self::Promote(member) => {
                 let member = MemberName::new(member.as_str());
                 let id = listed(&member)?.id;
-                Some(Effect::Promote { member, id, via: via()? })
+                Some(Effect::etcd(Step::G6, via()?, EtcdCall::Promote { member, id }))
             }
             Self::Remove(member) => {
                 let member = MemberName::new(member.as_str());
                 let listed = listed(&member)?;
                 give_up(record, &member, Leaving::Shrink, now);
-                Some(Effect::RemoveMember { member, id: listed.id, peer_url: listed.peer_url, via: via()? })
+                let call = EtcdCall::RemoveMember { member, id: listed.id, peer_url: listed.peer_url };
+                Some(Effect::etcd(Step::S3, via()?, call))
             }
             Self::RemoveAnother(member) => {
                 let member = MemberName::new(member.as_str());
@@ -161,7 +165,8 @@ impl RogueEffect {
                 let list = seen.etcd.list.as_ref()?;
                 let other = list.members.iter().find(|other| other.id != own.id && !other.is_learner)?.id;
                 give_up(record, &member, Leaving::Shrink, now);
-                Some(Effect::RemoveMember { member, id: other, peer_url: own.peer_url, via: via()? })
+                let call = EtcdCall::RemoveMember { member, id: other, peer_url: own.peer_url };
+                Some(Effect::etcd(Step::S3, via()?, call))
             }
         }
     }
@@ -176,12 +181,17 @@ fn give_up(record: &mut Record, member: &MemberName, why: Leaving, now: Instant)
 fn delete_volume(seen: &Snapshot, member: MemberName) -> Option<Effect> {
     let volume = seen.volumes.get(&member)?;
     let (volume, resource_version) = (volume.uid.clone(), volume.resource_version.clone());
-    Some(Effect::DeleteVolume { member, volume, resource_version, step: Step::S5 })
+    Some(Effect::kube(Step::S5, KubeEffect::DeleteVolume { member, volume, resource_version }))
 }
 
 fn start(seen: &Snapshot, record: &Record, member: &str, boot: Boot) -> Effect {
     let peers = record.members.keys().map(|name| (name.clone(), seen.peer_url(name))).collect();
-    Effect::CreatePod { member: MemberName::new(member), boot, peers }
+    let step = match boot {
+        Boot::New => Step::B4,
+        Boot::Join => Step::G4,
+        Boot::Resume => Step::W1,
+    };
+    Effect::kube(step, KubeEffect::CreatePod { member: MemberName::new(member), boot, peers })
 }
 
 impl fmt::Display for RogueEffect {

@@ -2,7 +2,7 @@
 
 use quorate_api::Reason;
 use quorate_model::effect::Boot;
-use quorate_model::{Effect, Waiting};
+use quorate_model::{Effect, KubeEffect, Waiting};
 
 use super::Finding;
 use crate::status::picture::Picture;
@@ -67,7 +67,8 @@ fn founding(picture: &Picture<'_>) -> Finding {
 }
 
 fn under_way(picture: &Picture<'_>) -> Option<Finding> {
-    let restarts = |effect: &Effect| matches!(effect, Effect::CreatePod { boot: Boot::Resume, .. });
+    let restarts =
+        |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::CreatePod { boot: Boot::Resume, .. }));
     let moves = |waiting: &Waiting| matches!(waiting, Waiting::PodStarting(_) | Waiting::PodStopping(_));
     let restarting = picture.plan.effects.iter().any(restarts) || picture.plan.waiting.iter().any(moves);
     let reason = if picture.is_coming_up() {

@@ -10,7 +10,7 @@ pub(crate) mod send;
 use futures::future::join_all;
 use quorate_api::EtcdCluster;
 use quorate_manifests::ClusterObjects;
-use quorate_model::{ClusterRef, Effect, Record, Snapshot};
+use quorate_model::{ClusterRef, Effect, EtcdCall, Record, Snapshot};
 
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::look::MemberClients;
@@ -150,34 +150,24 @@ async fn one(
     cluster: &EtcdCluster,
     effect: &Effect,
 ) -> Result<Vec<kubernetes::Reply>, Failed> {
-    let called = match effect {
-        Effect::AddLearner { peer_url, via, .. } => {
-            etcd::call(scene, Call::Add, via, async |member| member.member_add_learner(peer_url).await).await
+    let (at, asked) = match effect {
+        Effect::Kube { write, .. } => {
+            return kubernetes::carry_out(scene, cluster, write).await.map_err(Failed::Kube);
         }
-        Effect::Promote { id, via, .. } => {
-            etcd::call(scene, Call::Promote, via, async |member| member.member_promote(*id).await).await
+        Effect::Etcd { at, call, .. } => (at, call),
+    };
+    let called = match asked {
+        EtcdCall::AddLearner { peer_url, .. } => {
+            etcd::call(scene, Call::Add, at, async |member| member.member_add_learner(peer_url).await).await
         }
-        Effect::RemoveMember { id, via, .. } => {
-            etcd::call(scene, Call::Remove, via, async |member| member.member_remove(*id).await).await
+        EtcdCall::Promote { id, .. } => {
+            etcd::call(scene, Call::Promote, at, async |member| member.member_promote(*id).await).await
         }
-        Effect::MoveLeadership { from, to_id, .. } => {
-            etcd::call(scene, Call::MoveLeader, from, async |member| member.move_leader(*to_id).await).await
+        EtcdCall::RemoveMember { id, .. } => {
+            etcd::call(scene, Call::Remove, at, async |member| member.member_remove(*id).await).await
         }
-        Effect::AddFinalizer
-        | Effect::RemoveFinalizer
-        | Effect::ApplyPeerService
-        | Effect::IssueCertificates
-        | Effect::CreateVolume { .. }
-        | Effect::AnnotateVolume { .. }
-        | Effect::LabelJoined { .. }
-        | Effect::ExpandVolume { .. }
-        | Effect::CreatePod { .. }
-        | Effect::UngatePod { .. }
-        | Effect::DeletePod { .. }
-        | Effect::DeleteVolume { .. }
-        | Effect::ApplyClientService
-        | Effect::ApplyBudget { .. } => {
-            return kubernetes::carry_out(scene, cluster, effect).await.map_err(Failed::Kube);
+        EtcdCall::MoveLeadership { to_id, .. } => {
+            etcd::call(scene, Call::MoveLeader, at, async |member| member.move_leader(*to_id).await).await
         }
     };
     called.map(|()| Vec::new()).map_err(Failed::Etcd)

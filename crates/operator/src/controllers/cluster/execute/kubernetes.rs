@@ -5,7 +5,7 @@ use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::{self, Certificate};
 use quorate_manifests::{Act, Context, Kind, Request, Write, request};
-use quorate_model::Effect;
+use quorate_model::{Effect, KubeEffect};
 use serde_json::Value;
 
 use super::send::{self, SendError};
@@ -38,7 +38,7 @@ pub(super) struct Failure {
 pub(super) async fn carry_out(
     scene: &Scene<'_>,
     cluster: &EtcdCluster,
-    effect: &Effect,
+    effect: &KubeEffect,
 ) -> Result<Vec<Reply>, Failure> {
     let context = Context {
         cluster,
@@ -48,7 +48,6 @@ pub(super) async fn carry_out(
         defaults: &scene.shared.defaults,
     };
     match request(effect, &context) {
-        Request::Etcd => Ok(Vec::new()),
         Request::Certificates => issue(scene, cluster).await,
         Request::Write(write) => written(scene, &write).await.map(|reply| vec![reply]),
     }

@@ -1,0 +1,62 @@
+//! Effects on etcd.
+
+use std::fmt;
+
+use crate::ids::MemberId;
+use crate::names::{MemberName, PeerUrl};
+
+/// A call to etcd.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtcdCall {
+    /// MemberAdd, always as a learner (R6).
+    AddLearner {
+        /// The new member.
+        member: MemberName,
+        /// Its peer URL, unique to this incarnation.
+        peer_url: PeerUrl,
+    },
+    /// MemberPromote.
+    Promote {
+        /// The learner.
+        member: MemberName,
+        /// Its id.
+        id: MemberId,
+    },
+    /// MemberRemove.
+    RemoveMember {
+        /// The member.
+        member: MemberName,
+        /// Its id, read just before together with the URL.
+        id: MemberId,
+        /// The URL that the list had for that id.
+        peer_url: PeerUrl,
+    },
+    /// MoveLeader, asked of the leader.
+    MoveLeadership {
+        /// The next leader's name.
+        to: MemberName,
+        /// The next leader's id.
+        to_id: MemberId,
+    },
+}
+
+impl EtcdCall {
+    /// Whether it changes the membership.
+    pub fn changes_membership(&self) -> bool {
+        match self {
+            Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. } => true,
+            Self::MoveLeadership { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for EtcdCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddLearner { member, peer_url } => write!(f, "MemberAdd {member} as learner at {peer_url}"),
+            Self::Promote { member, id } => write!(f, "MemberPromote {member} ({id})"),
+            Self::RemoveMember { member, id, .. } => write!(f, "MemberRemove {member} ({id})"),
+            Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Effects on Kubernetes.
+
+use std::fmt;
+
+use crate::ids::{ClusterId, MemberId};
+use crate::names::{MemberName, PeerUrl, Uid};
+
+/// A write to the Kubernetes API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KubeEffect {
+    /// Add our finalizer to the EtcdCluster, so that deletion runs in order.
+    AddFinalizer,
+    /// Remove our finalizer from the EtcdCluster.
+    RemoveFinalizer,
+    /// Create the headless peer Service, or bring it to its desired form.
+    ApplyPeerService,
+    /// Create the client Service, or bring it to its desired form.
+    ApplyClientService,
+    /// Create the PodDisruptionBudget, or change its number.
+    ApplyBudget {
+        /// How many ready voters must stay.
+        min_available: usize,
+    },
+    /// Create the cluster's CA and leaf certificates, as far as they are missing.
+    IssueCertificates,
+    /// Create a member's volume.
+    CreateVolume {
+        /// The member.
+        member: MemberName,
+    },
+    /// Write the identity annotations of a volume: to which cluster and member its data belong.
+    AnnotateVolume {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this volume and no later one.
+        volume: Uid,
+        /// The cluster its data belong to.
+        cluster_id: ClusterId,
+        /// The member its data belong to.
+        member_id: MemberId,
+    },
+    /// Raise the requested size of a volume.
+    ExpandVolume {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this volume and no later one.
+        volume: Uid,
+        /// The size to request.
+        bytes: u64,
+    },
+    /// Delete a volume and the data on it.
+    DeleteVolume {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this volume and no later one.
+        volume: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Create a member's Pod.
+    CreatePod {
+        /// The member.
+        member: MemberName,
+        /// How etcd boots in it.
+        boot: Boot,
+        /// `--initial-cluster`.
+        peers: Vec<(MemberName, PeerUrl)>,
+    },
+    /// Remove the scheduling gate of a bootstrap member's Pod. The Pod is created gated and ungated once it is observed
+    /// while bootstrap still runs, so a Pod whose creation arrives late stays gated.
+    UngatePod {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this Pod and no later one.
+        pod: Uid,
+    },
+    /// Label a Pod as joined. The containers of a Pod may all restart on a volume that was emptied meanwhile; with this
+    /// label the guard, which was configured for a first start, takes the empty volume for a loss.
+    LabelJoined {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this Pod and no later one.
+        pod: Uid,
+    },
+    /// Delete a Pod.
+    DeletePod {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this Pod and no later one.
+        pod: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+}
+
+/// How etcd boots in a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// `--initial-cluster-state=new`: only for the recorded bootstrap set, before the cluster id is recorded (R1).
+    New,
+    /// `existing`, on a volume that may still be empty: a learner that joins.
+    Join,
+    /// `existing`, on a volume that must have the member's data.
+    Resume,
+}
+
+impl KubeEffect {
+    /// Whether other independent writes of the same step may be sent before the reply to this one arrives.
+    pub(super) fn is_independent(&self) -> bool {
+        match self {
+            Self::ApplyPeerService
+            | Self::ApplyClientService
+            | Self::ApplyBudget { .. }
+            | Self::IssueCertificates
+            | Self::CreateVolume { .. }
+            | Self::AnnotateVolume { .. }
+            | Self::CreatePod { .. }
+            | Self::UngatePod { .. }
+            | Self::LabelJoined { .. } => true,
+            Self::AddFinalizer
+            | Self::RemoveFinalizer
+            | Self::ExpandVolume { .. }
+            | Self::DeleteVolume { .. }
+            | Self::DeletePod { .. } => false,
+        }
+    }
+}
+
+impl fmt::Display for KubeEffect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddFinalizer => f.write_str("add the finalizer"),
+            Self::RemoveFinalizer => f.write_str("remove the finalizer"),
+            Self::ApplyPeerService => f.write_str("apply the peer Service"),
+            Self::ApplyClientService => f.write_str("apply the client Service"),
+            Self::ApplyBudget { min_available } => {
+                write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
+            }
+            Self::IssueCertificates => f.write_str("issue certificates"),
+            Self::CreateVolume { member } => write!(f, "create volume {member}"),
+            Self::AnnotateVolume { member, cluster_id, member_id, .. } => {
+                write!(f, "annotate volume {member} with cluster {cluster_id} member {member_id}")
+            }
+            Self::ExpandVolume { member, bytes, .. } => write!(f, "expand volume {member} to {bytes} bytes"),
+            Self::DeleteVolume { member, volume, .. } => write!(f, "delete volume {member} (uid {volume})"),
+            Self::CreatePod { member, boot, peers } => {
+                let boot = match boot {
+                    Boot::New => "new",
+                    Boot::Join => "existing, joining",
+                    Boot::Resume => "existing, on its data",
+                };
+                let peers: Vec<&str> = peers.iter().map(|(name, _)| name.as_str()).collect();
+                write!(f, "create Pod {member} ({boot}; peers {})", peers.join(" "))
+            }
+            Self::UngatePod { member, .. } => write!(f, "ungate Pod {member}"),
+            Self::LabelJoined { member, .. } => write!(f, "label Pod {member} as joined"),
+            Self::DeletePod { member, pod, .. } => write!(f, "delete Pod {member} (uid {pod})"),
+        }
+    }
+}
