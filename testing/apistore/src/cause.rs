@@ -14,7 +14,7 @@ pub struct Cause {
 }
 
 impl Cause {
-    /// A value that does not fit. Objects and lists are not shown.
+    /// The value is invalid. The message does not show objects and lists.
     pub fn invalid(field: impl Into<String>, value: &Value, message: impl AsRef<str>) -> Self {
         let message = match value {
             Value::Object(_) | Value::Array(_) => format!("Invalid value: {}", message.as_ref()),
@@ -25,59 +25,59 @@ impl Cause {
         Self { field: field.into(), reason: "FieldValueInvalid", message }
     }
 
-    /// A list that does not fit, and that is shown.
+    /// A list is invalid, and the message shows it.
     pub fn invalid_shown(field: impl Into<String>, value: &Value, message: impl AsRef<str>) -> Self {
         let message = format!("Invalid value: {value}: {}", message.as_ref());
         Self { field: field.into(), reason: "FieldValueInvalid", message }
     }
 
-    /// A value of another type than is wanted.
+    /// The value has the wrong type.
     pub fn invalid_type(field: impl Into<String>, value: &Value, message: impl AsRef<str>) -> Self {
         Self { reason: "FieldValueTypeInvalid", ..Self::invalid(field, value, message) }
     }
 
-    /// A text that is too long.
+    /// The text is too long.
     pub fn too_long(field: impl Into<String>, limit: u64) -> Self {
         let message = format!("Too long: may not be more than {limit} bytes");
         Self { field: field.into(), reason: "FieldValueTooLong", message }
     }
 
-    /// A reference to what is not there.
+    /// The value refers to something that does not exist.
     pub fn not_found(field: impl Into<String>, value: &Value) -> Self {
         Self { field: field.into(), reason: "FieldValueNotFound", message: format!("Not found: {value}") }
     }
 
-    /// A field that must be there.
+    /// The field is required.
     pub fn required(field: impl Into<String>) -> Self {
         Self { field: field.into(), reason: "FieldValueRequired", message: "Required value".to_owned() }
     }
 
-    /// A field that must be there, and why.
+    /// The field is required, and why.
     pub fn required_because(field: impl Into<String>, why: impl AsRef<str>) -> Self {
         let message = format!("Required value: {}", why.as_ref());
         Self { field: field.into(), reason: "FieldValueRequired", message }
     }
 
-    /// A field that must not be changed or set.
+    /// The field must not be set or changed.
     pub fn forbidden(field: impl Into<String>, message: impl AsRef<str>) -> Self {
         let message = format!("Forbidden: {}", message.as_ref());
         Self { field: field.into(), reason: "FieldValueForbidden", message }
     }
 
-    /// A value that is not one of those allowed.
+    /// The value is not one of the allowed ones.
     pub fn unsupported(field: impl Into<String>, value: &Value, allowed: &[Value]) -> Self {
         let allowed: Vec<String> = allowed.iter().map(ToString::to_string).collect();
         let message = format!("Unsupported value: {value}: supported values: {}", allowed.join(", "));
         Self { field: field.into(), reason: "FieldValueNotSupported", message }
     }
 
-    /// Whether an object that is wrong in this way is in no form for CEL rules to look at.
+    /// Whether the server skips CEL rules because of this cause.
     pub(crate) fn hides_rules(&self) -> bool {
         let reasons = ["NotSupported", "Required", "TooLong", "TooMany", "TypeInvalid"];
         self.reason.strip_prefix("FieldValue").is_some_and(|reason| reasons.contains(&reason))
     }
 
-    /// An entry that stands twice in a list that is a map.
+    /// An entry occurs twice in a list of type map or set.
     pub fn duplicate(field: impl Into<String>, value: &Value) -> Self {
         Self {
             field: field.into(),

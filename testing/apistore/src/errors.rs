@@ -1,12 +1,12 @@
-//! What the API answers when it refuses: a `metav1.Status`, worded as the real server words it, because kubectl and
-//! client libraries show and match these texts.
+//! Refusals: a `metav1.Status` in the words of the real server, because kubectl and client libraries show and match
+//! them.
 
 use serde_json::{Map, Value, json};
 
 use crate::cause::Cause;
 use crate::resources::ResourceInfo;
 
-/// A refusal.
+/// The API refuses a request.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{message}")]
 pub struct ApiError {
@@ -14,37 +14,37 @@ pub struct ApiError {
     pub code: u16,
     /// The machine-readable reason, `NotFound` and the like.
     pub reason: &'static str,
-    /// The sentence.
+    /// The message for people.
     pub message: String,
-    /// What it is about: name, group, kind, causes.
+    /// The object and the causes: name, group, kind, causes.
     pub details: Value,
 }
 
 impl ApiError {
-    /// 404: no such object.
+    /// 404: the object does not exist.
     pub fn not_found(info: &ResourceInfo, name: &str) -> Self {
         let message = format!("{} {name:?} not found", info.qualified());
         Self { code: 404, reason: "NotFound", message, details: details(info, name) }
     }
 
-    /// 404: no such path.
+    /// 404: the path does not exist.
     pub fn no_such_path() -> Self {
         let message = "the server could not find the requested resource".to_owned();
         Self { code: 404, reason: "NotFound", message, details: json!({}) }
     }
 
-    /// 409: the name is taken.
+    /// 409: an object of this name exists.
     pub fn already_exists(info: &ResourceInfo, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", info.qualified());
         Self { code: 409, reason: "AlreadyExists", message, details: details(info, name) }
     }
 
-    /// 409: the object moved on, or is not the one meant.
+    /// 409: the object changed, or has another uid.
     pub fn conflict(info: &ResourceInfo, name: &str, why: impl AsRef<str>) -> Self {
         Self::conflict_on(&info.qualified(), &info.plural, info, name, why)
     }
 
-    /// 409 where the real server names the kind or subresource instead of the resource, in words and in the details.
+    /// 409 where the real server names the kind or the subresource instead of the resource.
     pub fn conflict_on(
         what: &str,
         kind: &str,
@@ -66,11 +66,11 @@ impl ApiError {
         )
     }
 
-    /// 422: fields are wrong.
+    /// 422: fields are invalid.
     pub fn invalid(info: &ResourceInfo, name: &str, causes: &[Cause]) -> Self {
-        let told: Vec<String> =
+        let listed: Vec<String> =
             causes.iter().map(|cause| format!("{}: {}", cause.field, cause.message)).collect();
-        let told = match told.as_slice() {
+        let listed = match listed.as_slice() {
             [one] => one.clone(),
             many => format!("[{}]", many.join(", ")),
         };
@@ -80,10 +80,15 @@ impl ApiError {
             .map(|cause| json!({ "reason": cause.reason, "message": cause.message, "field": cause.field }))
             .collect();
         let kind = info.qualified_kind();
-        Self { code: 422, reason: "Invalid", message: format!("{kind} {name:?} is invalid: {told}"), details }
+        Self {
+            code: 422,
+            reason: "Invalid",
+            message: format!("{kind} {name:?} is invalid: {listed}"),
+            details,
+        }
     }
 
-    /// 422: what was asked for along with the request is wrong.
+    /// 422: an option of the request is invalid.
     pub fn invalid_options(kind: &str, cause: &Cause) -> Self {
         let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
         let causes = json!([{ "reason": cause.reason, "message": cause.message, "field": cause.field }]);
@@ -108,7 +113,7 @@ impl ApiError {
         Self { code: 405, reason: "MethodNotAllowed", message, details: Value::Null }
     }
 
-    /// 410: the version asked for is no longer kept.
+    /// 410: the requested version is no longer kept.
     pub fn expired(version: u64, oldest: u64) -> Self {
         let message = format!("too old resource version: {version} ({oldest})");
         Self { code: 410, reason: "Expired", message, details: Value::Null }
@@ -119,12 +124,12 @@ impl ApiError {
         Self { code: 415, reason: "UnsupportedMediaType", message: message.into(), details: Value::Null }
     }
 
-    /// 429: an eviction that a budget does not allow.
+    /// 429: a disruption budget refuses the eviction.
     pub fn too_many_requests(message: impl Into<String>, details: Value) -> Self {
         Self { code: 429, reason: "TooManyRequests", message: message.into(), details }
     }
 
-    /// The `metav1.Status` of it.
+    /// The `metav1.Status` of this refusal.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
@@ -134,14 +139,14 @@ impl ApiError {
             status["reason"] = json!(self.reason);
         }
         if let Some(details) = self.details.as_object() {
-            status["details"] = told(details);
+            status["details"] = without_empty(details);
         }
         status
     }
 }
 
-/// Names and groups that are empty are not told.
-fn told(details: &Map<String, Value>) -> Value {
+/// Omits empty names and groups, as the real server does.
+fn without_empty(details: &Map<String, Value>) -> Value {
     details
         .iter()
         .filter(|(_, value)| *value != "")

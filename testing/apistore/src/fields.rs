@@ -1,11 +1,11 @@
-//! Reading and writing the fields of an object that is JSON. Every reader gives what Go's zero value would be
-//! when the field is absent, which is how Kubernetes' own controllers read.
+//! Reads and writes fields of objects that are JSON. A reader returns Go's zero value for an absent field, as
+//! Kubernetes' own controllers do.
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// The value at a JSON pointer. The keys that are addressed here hold neither `/` nor `~`, so nothing is unescaped,
-/// which is what makes [`Value::pointer`] slow.
+/// The value at a JSON pointer. Keys read here contain neither `/` nor `~`, so nothing is unescaped;
+/// [`Value::pointer`] unescapes and is slower.
 pub fn at<'a>(object: &'a Value, pointer: &str) -> Option<&'a Value> {
     pointer.split('/').skip(1).try_fold(object, |place, key| match place {
         Value::Object(fields) => fields.get(key),
@@ -19,7 +19,7 @@ pub fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     at(object, pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The whole number at a JSON pointer, if there is one.
+/// The integer at a JSON pointer.
 pub fn integer(object: &Value, pointer: &str) -> Option<i64> {
     at(object, pointer).and_then(Value::as_i64)
 }
@@ -29,17 +29,17 @@ pub fn flag(object: &Value, pointer: &str) -> bool {
     at(object, pointer).and_then(Value::as_bool).unwrap_or_default()
 }
 
-/// The list at a JSON pointer, or the empty one.
+/// The list at a JSON pointer, or an empty one.
 pub fn items<'a>(object: &'a Value, pointer: &str) -> &'a [Value] {
     at(object, pointer).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
 }
 
-/// The map at a JSON pointer as pairs, none if it is absent.
+/// The entries of the map at a JSON pointer; none if it is absent.
 pub fn entries<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = (&'a String, &'a Value)> {
     at(object, pointer).and_then(Value::as_object).into_iter().flat_map(Map::iter)
 }
 
-/// The moment at a JSON pointer, if it is there and well formed.
+/// The timestamp at a JSON pointer; `None` if it is absent or malformed.
 pub fn time(object: &Value, pointer: &str) -> Option<Timestamp> {
     text(object, pointer).parse().ok()
 }
@@ -49,7 +49,7 @@ pub fn name(object: &Value) -> &str {
     text(object, "/metadata/name")
 }
 
-/// `metadata.namespace`, empty for what stands in none.
+/// `metadata.namespace`, empty for cluster-scoped objects.
 pub fn namespace(object: &Value) -> &str {
     text(object, "/metadata/namespace")
 }
@@ -59,34 +59,34 @@ pub fn uid(object: &Value) -> &str {
     text(object, "/metadata/uid")
 }
 
-/// Whether deletion was asked for.
+/// Whether `metadata.deletionTimestamp` is set.
 pub fn deleting(object: &Value) -> bool {
     at(object, "/metadata/deletionTimestamp").is_some_and(|at| !at.is_null())
 }
 
-/// The value of a label, if it is set.
+/// The value of a label.
 pub fn label<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, "/metadata/labels")?.get(key)?.as_str()
 }
 
-/// The value of an annotation, if it is set.
+/// The value of an annotation.
 pub fn annotation<'a>(object: &'a Value, key: &str) -> Option<&'a str> {
     at(object, "/metadata/annotations")?.get(key)?.as_str()
 }
 
-/// Whether a finalizer of that name is set.
+/// Whether a finalizer is set.
 pub fn has_finalizer(object: &Value, finalizer: &str) -> bool {
     items(object, "/metadata/finalizers").iter().any(|set| set == finalizer)
 }
 
-/// Takes a finalizer away.
+/// Removes a finalizer.
 pub fn drop_finalizer(object: &mut Value, finalizer: &str) {
     if let Some(set) = object.pointer_mut("/metadata/finalizers").and_then(Value::as_array_mut) {
         set.retain(|one| one != finalizer);
     }
 }
 
-/// The status of a condition (`True`, `False`, `Unknown`), empty if it was never reported.
+/// The status of a condition (`True`, `False`, `Unknown`), empty if the condition is absent.
 pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
     items(object, "/status/conditions")
         .iter()
@@ -94,7 +94,7 @@ pub fn condition<'a>(object: &'a Value, kind: &str) -> &'a str {
         .map_or("", |condition| text(condition, "/status"))
 }
 
-/// Sets a condition; `lastTransitionTime` moves only when the status does. Gives back whether anything changed.
+/// Sets a condition and returns whether anything changed. `lastTransitionTime` changes only with the status.
 pub fn set_condition(
     object: &mut Value,
     kind: &str,
@@ -130,12 +130,12 @@ pub fn set_condition(
     true
 }
 
-/// A moment as Kubernetes writes it: RFC 3339 with whole seconds.
+/// A timestamp as Kubernetes writes it: RFC 3339 with whole seconds.
 pub fn seconds(at: Timestamp) -> String {
     format!("{at:.0}")
 }
 
-/// A moment with microseconds, as `MicroTime` is written.
+/// A timestamp with microseconds, as `MicroTime` is written.
 pub fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
 }
@@ -161,7 +161,7 @@ mod tests {
         let [early, late] = [1_700_000_000, 1_700_000_060].map(|at| Timestamp::from_second(at).unwrap());
         let mut pod = json!({});
         assert!(set_condition(&mut pod, "Ready", "False", "", "", early));
-        assert!(!set_condition(&mut pod, "Ready", "False", "", "", late), "nothing new was said");
+        assert!(!set_condition(&mut pod, "Ready", "False", "", "", late), "the condition did not change");
         assert!(set_condition(&mut pod, "Ready", "False", "Because", "of this", late));
         assert_eq!(text(&pod, "/status/conditions/0/lastTransitionTime"), "2023-11-14T22:13:20Z");
         assert!(set_condition(&mut pod, "Ready", "True", "", "", late));

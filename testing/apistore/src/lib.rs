@@ -1,13 +1,15 @@
 //! The state of an API server in memory: objects, versions, validation and patches, as Kubernetes does them.
 //!
-//! - [`store`]: the objects, every change to them in order, preconditions, finalizers, graceful deletion, admission
+//! - [`store`]: the objects, every change in order, preconditions, finalizers, graceful deletion, admission
 //! - [`schema`]: custom resources: pruning, defaults, validation, CEL rules
 //! - [`patch`]: JSON patch, merge patch, strategic merge patch
 //! - [`resources`]: which kinds are served
-//! - [`errors`]: what a refusal says, in the words of the real server
+//! - [`errors`], [`cause`]: refusals in the words of the real server
 //! - [`fields`], [`selectors`], [`quantity`]: reading objects that are JSON
+//! - [`cluster_defaults`]: the objects that every cluster has
 //!
-//! There is no HTTP, no controller and no clock here: `quorate-localkube` serves it, the simulation writes to it directly.
+//! There is no HTTP, no controller and no clock here. `quorate-localkube` serves the store, the simulation writes to
+//! it directly.
 
 pub mod cause;
 pub mod cluster_defaults;

@@ -4,7 +4,7 @@ mod strategic;
 
 use serde_json::Value;
 
-/// How a patch is meant.
+/// The format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchKind {
     /// `application/json-patch+json`
@@ -15,13 +15,13 @@ pub enum PatchKind {
     Strategic,
 }
 
-/// The patch can not be applied.
+/// The patch cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum PatchError {
-    /// It is not of its form.
+    /// It is malformed.
     #[error("error decoding patch: {0}")]
     Malformed(String),
-    /// A `test` operation failed, or a path is not there.
+    /// A `test` operation failed, or a path does not exist.
     #[error("the server rejected our request due to an error in our request")]
     Rejected(#[source] json_patch::PatchError),
 }

@@ -1,8 +1,11 @@
-//! Kubernetes' resource quantities (`500m`, `2Gi`, `1e3`) as numbers that can be compared and summed.
+//! Kubernetes' resource quantities (`500m`, `2Gi`, `1e3`) as numbers that can be compared and added.
+//!
+//! `kube_quantity` is not used: its integers are whole units, while CPUs are counted in thousandths, and it brings
+//! k8s-openapi, nom and a decimal type.
 
 use serde_json::Value;
 
-/// A quantity in thousandths, so that `250m` of a CPU is whole. Nothing if it is not a quantity.
+/// A quantity in thousandths, so that `250m` of a CPU is an integer. `None` if it is not a quantity.
 pub fn millis(quantity: &Value) -> Option<i128> {
     match quantity {
         Value::Number(number) => parse(&number.to_string()),
@@ -25,13 +28,13 @@ fn parse(text: &str) -> Option<i128> {
     let (multiplier, divisor) = scale(suffix)?;
     let mantissa: i128 = format!("{whole}{fraction}").parse().ok()?;
     let shift = 10_i128.checked_pow(u32::try_from(fraction.len()).ok()?)?.checked_mul(divisor)?;
-    // As Kubernetes does, what is finer than a thousandth is rounded up.
+    // Kubernetes rounds up to a thousandth.
     let scaled = mantissa.checked_mul(multiplier)?.checked_mul(1000)?;
     let value = scaled / shift + i128::from(scaled % shift > 0);
     Some(if text.starts_with('-') { -value } else { value })
 }
 
-/// What a suffix multiplies and divides by.
+/// The multiplier and the divisor of a suffix.
 fn scale(suffix: &str) -> Option<(i128, i128)> {
     let binary = |power: u32| Some((1024_i128.pow(power), 1));
     let decimal = |power: u32| Some((1000_i128.pow(power), 1));

@@ -1,5 +1,5 @@
-//! What kinds are served: the built-in ones that the operator, the tests and kubectl need, and those that custom
-//! resource definitions bring.
+//! The kinds that are served: the built-in ones that the operator, the tests and kubectl need, and those that custom
+//! resource definitions add.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::fields::{flag, integer, items, text};
 use crate::schema::Schema;
 
-/// A kind, as it stands in a URL.
+/// A resource, as URLs name it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ResourceKey {
     /// The API group, empty for the core.
@@ -21,18 +21,18 @@ pub struct ResourceKey {
 /// One object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
-    /// Its kind.
+    /// Its resource.
     pub resource: ResourceKey,
-    /// Its namespace, empty for kinds that have none.
+    /// Its namespace, empty for cluster-scoped resources.
     pub namespace: String,
     /// Its name.
     pub name: String,
 }
 
-/// All that is known of a kind.
+/// The properties of a kind.
 #[derive(Clone, Debug)]
 pub struct ResourceInfo {
-    /// The API group, empty for the core.
+    /// The API group, empty for the core group.
     pub group: String,
     /// The version it is served in.
     pub version: String,
@@ -46,17 +46,17 @@ pub struct ResourceInfo {
     pub short_names: Vec<String>,
     /// `all`
     pub categories: Vec<String>,
-    /// Whether its objects stand in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
-    /// `status`, `scale`, `eviction`, ...
+    /// `status`, `scale`, `eviction` and so on.
     pub subresources: Vec<String>,
-    /// Columns of a custom resource.
+    /// Printer columns of a custom resource.
     pub columns: Vec<PrinterColumn>,
     /// The schema of a custom resource, as defined.
     pub schema: Option<Value>,
-    /// The same, ready to validate with.
+    /// The same schema, compiled.
     pub compiled: Option<Arc<Schema>>,
-    /// Where the scale subresource reads and writes.
+    /// The paths of the scale subresource.
     pub scale: Option<ScalePaths>,
 }
 
@@ -65,24 +65,24 @@ pub struct ResourceInfo {
 pub struct PrinterColumn {
     /// Its heading.
     pub name: String,
-    /// `integer`, `string`, `date`, ...
+    /// `integer`, `string`, `date` and so on.
     pub kind: String,
-    /// A format, where given.
+    /// An optional format.
     pub format: Option<String>,
-    /// What it shows.
+    /// What the column shows.
     pub description: Option<String>,
-    /// 0 is always shown, more with `-o wide`.
+    /// 0 is always shown, greater values only with `-o wide`.
     pub priority: i32,
-    /// Where it reads.
+    /// The JSONPath of its value.
     pub json_path: String,
 }
 
-/// Where a custom resource keeps what the scale subresource shows, as JSON pointers.
+/// The fields behind the scale subresource of a custom resource, as JSON pointers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScalePaths {
-    /// The wish.
+    /// The desired replicas.
     pub spec_replicas: String,
-    /// What there is.
+    /// The observed replicas.
     pub status_replicas: String,
     /// The selector of the Pods.
     pub selector: Option<String>,
@@ -102,12 +102,12 @@ impl ResourceKey {
 }
 
 impl ObjectKey {
-    /// One object; the namespace is empty for kinds that have none.
+    /// One object; the namespace is empty for cluster-scoped resources.
     pub fn new(resource: ResourceKey, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { resource, namespace: namespace.into(), name: name.into() }
     }
 
-    /// Where the real server would keep it.
+    /// The key under which a real server stores it in etcd.
     pub fn registry_path(&self) -> String {
         let group = if self.resource.group.is_empty() { "" } else { "/" };
         let namespace = if self.namespace.is_empty() { "" } else { "/" };
@@ -141,24 +141,24 @@ impl ResourceInfo {
         if self.group.is_empty() { self.kind.clone() } else { format!("{}.{}", self.kind, self.group) }
     }
 
-    /// Whether its objects define kinds.
+    /// Whether this is `CustomResourceDefinition`.
     pub fn is_definition(&self) -> bool {
         self.plural == "customresourcedefinitions" && self.group == "apiextensions.k8s.io"
     }
 
-    /// Whether `metadata.generation` counts the changes of what is wished for.
+    /// Whether `metadata.generation` counts changes of the desired state.
     pub fn counts_generations(&self) -> bool {
         let counted = ["pods", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
         self.schema.is_some() || counted.contains(&self.plural.as_str())
     }
 
-    /// Whether a replacement has to name the version it replaces.
+    /// Whether an update must carry a resourceVersion.
     pub fn must_name_version(&self) -> bool {
         let careful = ["leases", "poddisruptionbudgets", "customresourcedefinitions"];
         self.schema.is_some() || careful.contains(&self.plural.as_str())
     }
 
-    /// Whether a replacement of what is not there creates it.
+    /// Whether an update of an object that does not exist creates it.
     pub fn is_created_by_replacing(&self) -> bool {
         ["leases", "endpoints", "events", "services"].contains(&self.plural.as_str())
     }
@@ -168,7 +168,7 @@ impl ResourceInfo {
         self.subresources.iter().any(|own| own == subresource)
     }
 
-    /// The kind that a definition brings, or what is wrong with the definition.
+    /// The kind that a custom resource definition adds, or why the definition is invalid.
     pub fn from_definition(definition: &Value) -> Result<Self, String> {
         let names = &definition["spec"]["names"];
         let texts = |value: &Value| -> Vec<String> {
@@ -229,7 +229,7 @@ impl PrinterColumn {
 }
 
 impl Resources {
-    /// The kinds that are there from the start.
+    /// The built-in kinds.
     pub fn builtin() -> Self {
         let kinds = BUILT_IN.iter().map(|row| {
             let info = row.info();
@@ -243,7 +243,7 @@ impl Resources {
         self.kinds.get(key).cloned()
     }
 
-    /// A kind by group, version and plural, as a URL names it. Events have two groups and one storage.
+    /// A kind by group, version and plural, as URLs name it.
     pub fn served(&self, group: &str, version: &str, plural: &str) -> Option<Arc<ResourceInfo>> {
         self.get(&ResourceKey::new(group, plural)).filter(|info| info.version == version)
     }
@@ -253,12 +253,12 @@ impl Resources {
         self.kinds.values()
     }
 
-    /// Serves a kind, in place of what had its name.
+    /// Serves a kind. It replaces one of the same key.
     pub fn add(&mut self, info: ResourceInfo) {
         self.kinds.insert(info.key(), Arc::new(info));
     }
 
-    /// Serves a kind no longer.
+    /// Stops serving a kind.
     pub fn remove(&mut self, key: &ResourceKey) {
         self.kinds.remove(key);
     }

@@ -1,5 +1,5 @@
-//! Structural schemas of custom resources: what is unknown is pruned, what is absent gets its default, what is wrong is
-//! refused with the real server's words, and the CEL rules are evaluated.
+//! Structural schemas of custom resources: unknown fields are pruned, defaults are filled in, invalid values are
+//! refused in the words of the real server, CEL rules are evaluated.
 
 mod correlate;
 mod lists;
@@ -18,7 +18,7 @@ use crate::cause::Cause;
 use path::Path;
 use rules::CompiledRules;
 
-/// A schema, ready to use.
+/// A compiled schema.
 #[derive(Debug)]
 pub struct Schema {
     raw: Value,
@@ -26,12 +26,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads a schema; the error is for whoever wrote it.
+    /// Compiles a schema; the error is for its author.
     pub fn compile(raw: &Value) -> Result<Self, String> {
         Ok(Self { raw: raw.clone(), rules: CompiledRules::compile(raw)? })
     }
 
-    /// Takes unknown fields out; their paths.
+    /// Removes unknown fields and returns their paths.
     pub fn prune(&self, object: &mut Value) -> Vec<String> {
         let mut unknown = Vec::new();
         prune::prune(&self.raw, object, Path::Root, &mut unknown);
@@ -43,21 +43,21 @@ impl Schema {
         prune::fill(&self.raw, object);
     }
 
-    /// What is wrong with an object; `old` is what it replaces, for rules about change.
+    /// What is invalid in an object; `old` is the object it replaces, for transition rules.
     pub fn validate(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = self.validate_form(object, old);
         self.validate_rules(object, old, &mut causes);
         causes
     }
 
-    /// Types, ranges and the like.
+    /// Checks types, ranges and the like.
     pub(crate) fn validate_form(&self, object: &Value, old: Option<&Value>) -> Vec<Cause> {
         let mut causes = Vec::new();
         validate::validate(&self.raw, object, old, "", &mut causes);
         causes
     }
 
-    /// Lists and rules. The rules are only asked when the form of the object lets them be.
+    /// Checks lists and CEL rules. CEL rules are evaluated only if the checks before found nothing that hides them.
     pub(crate) fn validate_rules(&self, object: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
         let mut twice = Vec::new();
         lists::validate(&self.raw, object, Path::Root, &mut twice);

@@ -1,4 +1,7 @@
-//! Selectors as objects carry them: the maps of Services, label selectors, and the node selectors of affinities.
+//! Selectors in objects: the maps of Services, label selectors, and the node selectors of affinities.
+//!
+//! kube-core's `Selector` is not used: it needs typed copies of labels and selector for each match, and has no `Gt`
+//! and `Lt` of node selectors. Controllers match here often.
 
 use serde_json::Value;
 

@@ -32,7 +32,7 @@ pub struct Store {
     clock: Clock,
 }
 
-/// Where the time comes from: the machine's clock, or a test's.
+/// The source of time: the system's clock, or a test's.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
 #[derive(Clone)]
@@ -42,23 +42,24 @@ pub(crate) struct Inner {
     resources: Resources,
     history: history::History,
     writes: BTreeMap<String, u64>,
-    /// The second number of the addresses of Services.
+    /// The second byte of the addresses of Services.
     service_network: u8,
     uids: Uids,
 }
 
-/// Where the uids of objects come from.
+/// How uids are generated.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Uids {
-    /// By lot, as a real server draws them.
+    /// Randomly, as a real server does.
     #[default]
     Random,
-    /// From kind, name, and how often the name was used: two histories that lead to the same objects give the same uids.
+    /// From kind, name and how often the name was used, so that two histories that lead to the same objects give the
+    /// same uids.
     Counted,
 }
 
 impl Store {
-    /// An empty store that serves the built-in kinds and holds the namespaces every cluster has.
+    /// An empty store that serves the built-in kinds and contains the namespaces of every cluster.
     pub fn new(clock: Clock) -> Self {
         let inner = Inner {
             version: 1,
@@ -79,7 +80,7 @@ impl Store {
         store
     }
 
-    /// Another store with the same content and history, which goes its own way from here on.
+    /// A copy of the store with its content and history; later changes are not shared.
     #[must_use]
     pub fn fork(&self, clock: Clock) -> Self {
         let inner = self.lock().clone();
@@ -87,12 +88,12 @@ impl Store {
         Self { inner: Arc::new(Mutex::new(inner)), version, clock }
     }
 
-    /// Gives out uids in another way from now on.
+    /// Sets how uids are generated from now on.
     pub fn set_uids(&self, uids: Uids) {
         self.lock().uids = uids;
     }
 
-    /// The time, as this store has it.
+    /// The time of the store's clock.
     pub fn now(&self) -> Timestamp {
         (self.clock)()
     }
@@ -102,12 +103,12 @@ impl Store {
         self.lock().get(key).cloned()
     }
 
-    /// One object as it is, shared.
+    /// One object, without copying it.
     pub fn shared(&self, key: &ObjectKey) -> Option<Arc<Value>> {
         self.lock().shared(key).cloned()
     }
 
-    /// All objects of a kind, of one namespace or of all, and the version of this state.
+    /// All objects of a kind in one namespace or in all, and the version of this state.
     pub fn list(&self, resource: &ResourceKey, namespace: Option<&str>) -> (Vec<Value>, u64) {
         let inner = self.lock();
         let objects = inner.objects.get(resource).into_iter().flatten();
@@ -115,14 +116,13 @@ impl Store {
         (wanted.map(|(_, object)| Value::clone(object)).collect(), inner.version)
     }
 
-    /// All objects of a kind as they are, shared.
+    /// All objects of a kind, without copying them.
     pub fn objects(&self, resource: &ResourceKey) -> Vec<Arc<Value>> {
         let inner = self.lock();
         inner.objects.get(resource).into_iter().flat_map(BTreeMap::values).cloned().collect()
     }
 
-    /// All objects of a kind as they were at a version, and the version of the last change before it; 410 if that is no
-    /// longer known.
+    /// All objects of a kind as they were at a version. 410 if the version is no longer kept.
     pub fn objects_at(&self, resource: &ResourceKey, version: u64) -> Result<Vec<Arc<Value>>, ApiError> {
         let inner = self.lock();
         let mut objects = inner.objects.get(resource).cloned().unwrap_or_default();
@@ -136,7 +136,7 @@ impl Store {
         Ok(objects.into_values().collect())
     }
 
-    /// Every object there is, with its kind.
+    /// Every object with its resource.
     pub fn everything(&self) -> Vec<(ResourceKey, Value)> {
         let inner = self.lock();
         let of_kind = |(resource, objects): (&ResourceKey, &BTreeMap<_, Arc<Value>>)| -> Vec<_> {
@@ -150,28 +150,28 @@ impl Store {
         self.lock().resources.clone()
     }
 
-    /// A kind, or the refusal that there is none.
+    /// A kind, or 404.
     pub fn info(&self, resource: &ResourceKey) -> Result<Arc<ResourceInfo>, ApiError> {
         self.lock().resources.get(resource).ok_or_else(ApiError::no_such_path)
     }
 
-    /// Takes the addresses of Services from 127.N.0.0/16 from now on: two that run on one machine must not share them.
+    /// From now on takes the addresses of Services from 127.N.0.0/16. Two servers on one machine must not share them.
     pub fn set_service_network(&self, second: u8) {
         self.lock().service_network = second;
     }
 
-    /// The version of the newest change.
+    /// The version of the latest change.
     pub fn version(&self) -> u64 {
         self.lock().version
     }
 
-    /// Changes of a kind after a version, and the version reached; 410 if they are no longer kept.
+    /// The changes of a kind after a version, and the version reached. 410 if they are no longer kept.
     pub fn changes(&self, resource: &ResourceKey, after: u64) -> Result<(Vec<Change>, u64), ApiError> {
         let inner = self.lock();
         Ok((inner.history.after(resource, after)?, inner.version))
     }
 
-    /// Fires at every change.
+    /// Notifies at every change.
     pub fn subscribe(&self) -> watch::Receiver<u64> {
         self.version.subscribe()
     }
@@ -195,7 +195,7 @@ impl Inner {
         self.objects.get(&key.resource)?.get(&(key.namespace.clone(), key.name.clone()))
     }
 
-    /// Writes an object as it is, as the next version.
+    /// Stores an object as the next version.
     fn put(&mut self, key: &ObjectKey, mut object: Value) -> Value {
         self.version += 1;
         object["metadata"]["resourceVersion"] = json!(self.version.to_string());
@@ -206,41 +206,35 @@ impl Inner {
             self.count("create", key);
         }
         let kind = if before.is_none() { ChangeKind::Added } else { ChangeKind::Modified };
-        self.remember(key, kind, kept, before);
+        self.record(key, kind, kept, before);
         object
     }
 
-    /// Takes an object out, as the next version; as it was last, of that version.
+    /// Removes an object as the next version. Returns its last state with that version.
     fn take(&mut self, key: &ObjectKey, mut last: Value) -> Value {
         let place = (key.namespace.clone(), key.name.clone());
         let before = self.objects.get_mut(&key.resource).and_then(|objects| objects.remove(&place));
         self.version += 1;
         self.count("delete", key);
         last["metadata"]["resourceVersion"] = json!(self.version.to_string());
-        self.remember(key, ChangeKind::Deleted, Arc::new(last.clone()), before);
+        self.record(key, ChangeKind::Deleted, Arc::new(last.clone()), before);
         last
     }
 
-    fn remember(
-        &mut self,
-        key: &ObjectKey,
-        kind: ChangeKind,
-        object: Arc<Value>,
-        before: Option<Arc<Value>>,
-    ) {
+    fn record(&mut self, key: &ObjectKey, kind: ChangeKind, object: Arc<Value>, before: Option<Arc<Value>>) {
         let (version, resource) = (self.version, key.resource.clone());
         self.history.push(Change { version, resource, kind, object, before });
     }
 
     fn count(&mut self, verb: &str, key: &ObjectKey) {
-        // Events and leases come and go; nobody's data hang on them.
+        // These come and go; no data depends on them.
         if !["events", "leases", "endpoints", "endpointslices"].contains(&key.resource.plural.as_str()) {
             *self.writes.entry(counted(verb, key)).or_default() += 1;
         }
     }
 }
 
-/// The name of a count.
+/// The key of a write count.
 fn counted(verb: &str, key: &ObjectKey) -> String {
     format!("{verb} {} {}/{}", key.resource.plural, key.namespace, key.name)
 }

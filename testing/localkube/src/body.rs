@@ -1,4 +1,4 @@
-//! What a reply carries: one document, or lines that come as things happen.
+//! The body of a reply: one document, or a stream of lines.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use futures::stream::{BoxStream, Stream};
 use http_body::{Frame, SizeHint};
 use serde_json::Value;
 
-/// A reply's body.
+/// The body of a reply.
 pub struct Body(Inner);
 
 enum Inner {
@@ -23,12 +23,12 @@ impl Body {
         Self::whole(format!("{value}\n"))
     }
 
-    /// Some text.
+    /// A text.
     pub fn whole(text: impl Into<Bytes>) -> Self {
         Self(Inner::Whole(Some(text.into())))
     }
 
-    /// Pieces as they come.
+    /// A stream of pieces.
     pub fn stream(pieces: impl Stream<Item = Bytes> + Send + 'static) -> Self {
         Self(Inner::Stream(Box::pin(pieces)))
     }

@@ -1,6 +1,6 @@
-//! The built-in controllers that matter, each a pure function from what the store holds to what is to be done.
+//! The built-in controllers that matter. Each is a pure function from the objects to the writes that it wants.
 //!
-//! [`run`] does it at every change. A simulator steps through them itself: a [`ControlPlane`] pass by pass, or
+//! [`run`] executes them at every change. A test steps through them itself: a [`ControlPlane`] pass by pass, or
 //! [`Controller::step`] and [`Action::apply`] one by one.
 
 mod action;
@@ -28,7 +28,7 @@ pub enum Controller {
     Namespaces,
     /// Owner references.
     Garbage,
-    /// Claims and volumes.
+    /// PersistentVolumeClaims and PersistentVolumes.
     Volumes,
     /// Pods without a node.
     Scheduler,
@@ -36,12 +36,12 @@ pub enum Controller {
     Endpoints,
     /// PodDisruptionBudgets.
     Disruption,
-    /// Old events.
+    /// Expired events.
     Expiry,
 }
 
 impl Controller {
-    /// All of them, in the order in which they are asked.
+    /// All of them, in the order in which they run.
     pub const ALL: [Self; 7] = [
         Self::Namespaces,
         Self::Garbage,
@@ -52,7 +52,7 @@ impl Controller {
         Self::Expiry,
     ];
 
-    /// What this controller wants done about what it sees.
+    /// The writes that this controller wants.
     pub fn step(self, view: &View, now: Timestamp) -> Vec<Action> {
         match self {
             Self::Namespaces => namespaces::step(view),

@@ -1,5 +1,5 @@
-//! What the API serves, told to clients: the groups, the resources of each, and both in one answer for clients that
-//! ask for the aggregated form.
+//! API discovery: the groups, the resources of each, and both in one document for clients that accept the aggregated
+//! format.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,20 +7,20 @@ use std::sync::Arc;
 use quorate_apistore::{ResourceInfo, Resources};
 use serde_json::{Value, json};
 
-/// The media type of the aggregated answer; who does not ask for it gets the plain lists.
+/// The media type of the aggregated format; clients that do not accept it get the plain lists.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
 const VERBS: &[&str] = &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
 
-/// An answer about what is served.
+/// A discovery document.
 pub struct Document {
     /// The document.
     pub body: Value,
-    /// Its media type: clients tell the two forms apart by it.
+    /// Its media type, by which clients distinguish the two formats.
     pub content_type: &'static str,
 }
 
-/// Answers `/api`, `/apis`, `/apis/GROUP` and the lists of resources below them; nothing for any other path.
+/// Serves `/api`, `/apis`, `/apis/GROUP` and the resource lists below them; `None` for any other path.
 pub fn serve(path: &str, accept: &str, resources: &Resources) -> Option<Document> {
     let plain = |body| Document { body, content_type: "application/json" };
     let aggregate = |groups| Document { body: aggregated(groups), content_type: AGGREGATED };
@@ -210,7 +210,7 @@ fn discovery(info: &ResourceInfo) -> Value {
     entry
 }
 
-/// What a subresource speaks: often another kind than its resource.
+/// The kind of a subresource, which is often another than that of its resource.
 struct SubresourceKind<'a> {
     group: &'a str,
     version: &'a str,

@@ -1,5 +1,5 @@
-//! Events as the real recorder writes them: what is said again about the same object raises the count and the
-//! last time of the event that is there.
+//! Events, recorded as the real recorder does: a repeated event raises the count and the last time of the one that
+//! exists.
 
 use jiff::{SignedDuration, Timestamp};
 use quorate_apistore::ApiError;
@@ -10,55 +10,55 @@ use serde_json::{Value, json};
 
 use crate::fingerprint::fingerprint;
 
-/// How long the API keeps an event after it was last seen.
-const KEPT: SignedDuration = SignedDuration::from_hours(1);
+/// How long the API keeps an event after its last occurrence.
+const KEPT_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// An event before it is recorded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Note {
     /// The object it is about, or a reference to it with `apiVersion`, `kind` and `metadata`.
     pub about: Value,
-    /// A part of the object, `spec.containers{etcd}`, or empty.
+    /// A field of the object such as `spec.containers{etcd}`, or empty.
     pub field: String,
     /// Whether it is a warning.
     pub warning: bool,
-    /// One word, in CamelCase.
+    /// The reason, in CamelCase.
     pub reason: String,
-    /// The sentence that people read.
+    /// The message for people.
     pub message: String,
-    /// Who tells it, `kubelet`.
+    /// The reporting component, `kubelet`.
     pub component: String,
-    /// Where that runs, or empty.
+    /// The node of the component, or empty.
     pub host: String,
 }
 
 impl Note {
-    /// Something that went as it should.
+    /// An event of type Normal.
     pub fn normal(about: &Value, reason: &str, message: impl Into<String>, component: &str) -> Self {
         let [reason, component] = [reason, component].map(str::to_owned);
         let (field, host) = (String::new(), String::new());
         Self { about: about.clone(), field, warning: false, reason, message: message.into(), component, host }
     }
 
-    /// Something that people should look at.
+    /// An event of type Warning.
     pub fn warning(about: &Value, reason: &str, message: impl Into<String>, component: &str) -> Self {
         Self { warning: true, ..Self::normal(about, reason, message, component) }
     }
 
-    /// Says which part of the object it is about: `spec.containers{etcd}`.
+    /// Sets the field of the object: `spec.containers{etcd}`.
     #[must_use]
     pub fn field(self, field: impl Into<String>) -> Self {
         Self { field: field.into(), ..self }
     }
 
-    /// Says on which node it is told.
+    /// Sets the node of the component.
     #[must_use]
     pub fn host(self, host: impl Into<String>) -> Self {
         Self { host: host.into(), ..self }
     }
 
-    /// Where the event is kept. The name stands for all that makes two notes the same, so that the second finds the
-    /// first; it looks like the names of the real recorder.
+    /// The key of the event. Its name is a hash of everything that makes two notes equal, so that the second
+    /// occurrence finds the first; it has the format of the real recorder's names.
     pub fn key(&self) -> ObjectKey {
         let same = [
             uid(&self.about),
@@ -70,7 +70,7 @@ impl Note {
             &self.host,
         ];
         let name = format!("{}.{:016x}", name(&self.about), fingerprint(&same));
-        // What stands in no namespace has its events in `default`.
+        // Events of cluster-scoped objects are in `default`.
         let namespace =
             Some(namespace(&self.about)).filter(|namespace| !namespace.is_empty()).unwrap_or("default");
         ObjectKey::new(ResourceKey::new("", "events"), namespace, name)
@@ -117,7 +117,7 @@ impl Note {
     }
 }
 
-/// Records a note: a new event, or one more of the event that is there.
+/// Records a note: creates an event, or raises the count of the existing one.
 pub fn record(store: &Store, note: &Note) -> Result<(), ApiError> {
     let key = note.key();
     let now = store.now();
@@ -133,10 +133,10 @@ pub fn record(store: &Store, note: &Note) -> Result<(), ApiError> {
     store.modify(&key, Part::Main, false, again).map(drop)
 }
 
-/// Whether the time of an event is over.
+/// Whether an event has expired.
 pub(crate) fn is_over(event: &Value, now: Timestamp) -> bool {
     let last = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime", "/metadata/creationTimestamp"]
         .iter()
         .find_map(|pointer| time(event, pointer));
-    last.is_some_and(|last| now.duration_since(last) > KEPT)
+    last.is_some_and(|last| now.duration_since(last) > KEPT_FOR)
 }

@@ -1,6 +1,6 @@
-//! A number that stands for some texts, the same in every run: for names that the real control plane draws by lot.
+//! A hash of texts that is the same in every run, for names that a real control plane generates randomly.
 
-/// FNV-1a over the texts, with a mark between them.
+/// FNV-1a over the texts, with a separator between them.
 pub(crate) fn fingerprint(texts: &[&str]) -> u64 {
     texts
         .iter()

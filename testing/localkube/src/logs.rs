@@ -1,9 +1,9 @@
-//! Logs of containers, which only whoever runs them has.
+//! The source of container logs: whatever runs the containers.
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
 
-/// Which log is wanted, and how.
+/// A request for a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogRequest {
     /// The Pod's namespace.
@@ -12,18 +12,18 @@ pub struct LogRequest {
     pub pod: String,
     /// The container.
     pub container: String,
-    /// Go on as it is written.
+    /// Whether to follow the log.
     pub follow: bool,
-    /// Of the container's last run instead of this one.
+    /// Whether to read the previous run of the container.
     pub previous: bool,
-    /// Only so many lines from the end.
+    /// The number of lines from the end.
     pub tail: Option<u64>,
-    /// With the time of each line.
+    /// Whether each line starts with its time.
     pub timestamps: bool,
 }
 
-/// Whoever runs containers.
+/// Provides the logs of containers.
 pub trait LogSource: Send + Sync {
-    /// The log, or why there is none, in the real server's words.
+    /// The log, or why there is none, in the words of the real server.
     fn open(&self, request: &LogRequest) -> Result<BoxStream<'static, Bytes>, String>;
 }

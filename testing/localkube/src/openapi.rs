@@ -1,8 +1,8 @@
-//! OpenAPI v3 documents, one for each group and version, with as much as kubectl reads in them: the schemas for
-//! `kubectl explain`, and the operations by which `apply` learns that fields are validated and dry runs are possible.
+//! OpenAPI v3 documents, one for each group and version, with as much as kubectl reads: the schemas for `kubectl
+//! explain`, and the operations from which `apply` learns that the server validates fields and supports dry runs.
 //!
-//! Built-in kinds have the schemas of k8s-openapi, custom resources those of their definitions. Lists have no merge
-//! keys here, therefore strategic merge patches are not announced, and kubectl falls back on what it knows itself.
+//! Built-in kinds have the schemas of k8s-openapi, custom resources those of their definitions. The schemas have no
+//! merge keys, so strategic merge patches are not announced and kubectl uses its own.
 
 mod builtin;
 mod custom;
@@ -15,7 +15,7 @@ use serde_json::{Map, Value, json};
 
 use crate::fingerprint::fingerprint;
 
-/// Answers `/openapi/v3` and the documents below it; nothing for any other path.
+/// Serves `/openapi/v3` and the documents below it; `None` for any other path.
 pub fn serve(path: &str, resources: &Resources) -> Option<Value> {
     let parts: Vec<&str> = path.trim_matches('/').split('/').collect();
     match parts[..] {
@@ -33,7 +33,7 @@ fn index(resources: &Resources) -> Value {
         .into_iter()
         .map(|(group, version)| {
             let place = place(group, version);
-            // Clients keep a document for as long as its hash stays.
+            // Clients cache a document until its hash changes.
             let hash = of_version(resources, group, version)
                 .map(|info| {
                     fingerprint(&[
@@ -79,7 +79,7 @@ fn place(group: &str, version: &str) -> String {
     if group.is_empty() { format!("api/{version}") } else { format!("apis/{group}/{version}") }
 }
 
-/// How a schema or an operation says which kind it is about.
+/// The extension by which a schema or an operation names its kind.
 fn kind(group: &str, version: &str, kind: &str) -> Value {
     json!({ "group": group, "version": version, "kind": kind })
 }

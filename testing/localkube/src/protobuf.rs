@@ -1,7 +1,9 @@
-//! Bodies in protobuf: `kubectl create` and `kubectl auth can-i` send nothing else, whatever the server prefers.
+//! Request bodies in protobuf: `kubectl create` and `kubectl auth can-i` send nothing else, whatever the server
+//! prefers.
 //!
-//! Only what these commands make is known (see [`shapes`]). A field that is not known and says something is refused
-//! rather than lost. Answers are always JSON, which these clients accept.
+//! Only the kinds that these commands create are known (see [`shapes`]). An unknown field with a value is refused
+//! rather than lost. Answers are always JSON, which these clients accept. The messages are a table of tags rather than
+//! types generated from `generated.proto`, because they become JSON and seven kinds suffice.
 
 mod shapes;
 mod wire;
@@ -16,15 +18,15 @@ use wire::{Datum, fields};
 /// Why a body cannot be read.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum DecodeError {
-    /// It is no protobuf, or not of Kubernetes' envelope.
-    #[error("the body is no Kubernetes object in protobuf")]
+    /// It is no protobuf, or has no Kubernetes envelope.
+    #[error("the body is not a Kubernetes object in protobuf")]
     Malformed,
-    /// A kind or field that is understood in JSON and YAML only.
-    #[error("{0} is understood in JSON and YAML only: use kubectl apply -f, or kubectl create -f")]
+    /// A kind or field that can only be sent in JSON or YAML.
+    #[error("{0} can be read in JSON and YAML only: use kubectl apply -f, or kubectl create -f")]
     Unknown(String),
 }
 
-/// An object from its envelope: a magic number, then what it is, then itself.
+/// Decodes an object from its envelope: a magic number, type metadata, the object.
 pub fn decode(body: &[u8]) -> Result<Value, DecodeError> {
     let envelope = body.strip_prefix(b"k8s\0").ok_or(DecodeError::Malformed)?;
     let (mut version, mut kind, mut raw) = (String::new(), String::new(), None);
@@ -55,13 +57,13 @@ fn message(shape: &[Field], bytes: &[u8]) -> Result<Map<String, Value>, DecodeEr
     let mut object = Map::new();
     for (tag, datum) in fields(bytes)? {
         let Some(field) = shape.iter().find(|field| field.tag == tag) else {
-            if datum.says_nothing() {
+            if datum.is_empty() {
                 continue;
             }
             return Err(DecodeError::Unknown(format!("field {tag} beside {:?}", names(shape))));
         };
         match &field.shape {
-            Shape::OfServer => {}
+            Shape::ServerOnly => {}
             Shape::Map(of) => {
                 let (key, value) = entry(of, &datum)?;
                 let map = object.entry(field.name).or_insert_with(|| json!({}));
@@ -74,7 +76,7 @@ fn message(shape: &[Field], bytes: &[u8]) -> Result<Map<String, Value>, DecodeEr
                 }
             }
             of => {
-                // Go writes every field, also those that say nothing.
+                // Go writes every field, also empty ones.
                 let value = single(of, &datum)?;
                 let empty = [json!(""), json!(0), json!(false), json!({})].contains(&value);
                 if !empty || matches!(of, Shape::IntOrString) {
@@ -94,7 +96,7 @@ fn single(shape: &Shape, datum: &Datum<'_>) -> Result<Value, DecodeError> {
         Shape::Number => Ok(json!(datum.number()?)),
         Shape::Message(shape) => message(shape, datum.bytes()?).map(Value::Object),
         Shape::IntOrString => int_or_string(datum.bytes()?),
-        Shape::OfServer | Shape::Map(_) | Shape::List(_) => Err(DecodeError::Malformed),
+        Shape::ServerOnly | Shape::Map(_) | Shape::List(_) => Err(DecodeError::Malformed),
     }
 }
 
@@ -149,7 +151,7 @@ mod tests {
 
     #[test]
     fn a_namespace_as_kubectl_creates_it_is_read() {
-        // The name, then what Go writes although it says nothing, then a status that is the server's.
+        // The name, then empty fields as Go writes them, then a status, which only the server sets.
         let metadata = [part(1, b"team"), part(2, b""), part(3, b""), vec![7 << 3, 0], part(8, b"")].concat();
         let raw = [part(1, &metadata), part(2, b""), part(3, &part(1, b""))].concat();
         let object = decode(&envelope("v1", "Namespace", &raw)).unwrap();

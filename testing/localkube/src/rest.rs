@@ -1,4 +1,4 @@
-//! The REST face of the store: from a request to a reply, as Kubernetes' API conventions have it.
+//! The REST API of the store: from a request to a reply, by Kubernetes' API conventions.
 
 mod change;
 mod decode;
@@ -28,7 +28,7 @@ pub(crate) use request::Request;
 
 type Reply = Result<Response<Body>, ApiError>;
 
-/// Answers.
+/// Serves a request.
 pub(crate) fn answer(shared: &Shared, request: &Request) -> Response<Body> {
     route(shared, request).unwrap_or_else(|error| {
         let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -45,12 +45,12 @@ fn route(shared: &Shared, request: &Request) -> Reply {
     match request.path.trim_end_matches('/') {
         "/healthz" | "/readyz" | "/livez" => return Ok(Response::new(Body::whole("ok"))),
         "/version" => return Ok(document(StatusCode::OK, &version())),
-        "/openapi/v2" => return Ok(nothing_described()),
+        "/openapi/v2" => return Ok(empty_openapi_v2()),
         _ => {}
     }
     let resources = shared.store.resources();
     if request.method == Method::GET
-        && let Some(response) = described(&request.path, request.accept(), &resources)
+        && let Some(response) = schema_document(&request.path, request.accept(), &resources)
     {
         return Ok(response);
     }
@@ -74,8 +74,8 @@ fn route(shared: &Shared, request: &Request) -> Reply {
     }
 }
 
-/// Discovery and OpenAPI: what is served, and of what form it is.
-fn described(path: &str, accept: &str, resources: &Resources) -> Option<Response<Body>> {
+/// Discovery and OpenAPI documents.
+fn schema_document(path: &str, accept: &str, resources: &Resources) -> Option<Response<Body>> {
     let found = discovery::serve(path, accept, resources);
     found
         .map(|found| typed(StatusCode::OK, &found.body, found.content_type))
@@ -130,9 +130,9 @@ fn with_warnings(mut response: Response<Body>, warnings: &[String]) -> Response<
     response
 }
 
-/// The older OpenAPI document, which kubectl asks for about kinds that the newer one does not describe, such as `List`.
-/// It is in protobuf, and says `swagger: "2.0"` and nothing else: what is not described is not checked by the client.
-fn nothing_described() -> Response<Body> {
+/// The OpenAPI v2 document, which kubectl requests for kinds that v3 does not describe, such as `List`. It is in
+/// protobuf and contains only `swagger: "2.0"`: the client does not check what is not described.
+fn empty_openapi_v2() -> Response<Body> {
     let mut response = Response::new(Body::whole(&b"\x0a\x032.0"[..]));
     let form = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(form));

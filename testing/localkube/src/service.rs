@@ -23,14 +23,14 @@ pub struct LocalKube {
     shared: Arc<Shared>,
 }
 
-/// The API of a [`LocalKube`], to be called.
+/// The API of a [`LocalKube`], as a service to call.
 #[derive(Clone)]
 pub struct ApiService {
     shared: Arc<Shared>,
 }
 
 impl LocalKube {
-    /// An empty one. Its controllers do nothing until [`LocalKube::run_controllers`] runs.
+    /// An empty cluster. Its controllers start with [`LocalKube::run_controllers`].
     pub fn new(clock: Clock) -> Self {
         Self { shared: Arc::new(Shared::new(Store::new(clock))) }
     }
@@ -45,22 +45,22 @@ impl LocalKube {
         ApiService { shared: self.shared.clone() }
     }
 
-    /// Says who has the logs of containers; the first who says so.
+    /// Sets the source of container logs. Only the first call has an effect.
     pub fn set_log_source(&self, source: Arc<dyn LogSource>) {
         self.shared.set_log_source(source);
     }
 
-    /// The whole state, to be kept in a file.
+    /// The whole state as one document.
     pub fn snapshot(&self) -> Value {
         self.shared.store.snapshot()
     }
 
-    /// Puts a state back that [`LocalKube::snapshot`] gave.
+    /// Restores a document of [`LocalKube::snapshot`].
     pub fn restore(&self, state: &Value) -> Result<(), RestoreError> {
         self.shared.store.restore(state)
     }
 
-    /// Lets the built-in controllers do their work, at every change, for as long as this future is polled.
+    /// Runs the built-in controllers at every change while this future is polled.
     pub async fn run_controllers(&self) {
         controllers::run(&self.shared.store).await;
     }

@@ -1,5 +1,5 @@
-//! What `kubectl get` prints: a list as a `meta.k8s.io/v1` Table, rendered by the server as the real one does it.
-//! Built-in kinds have their printers below; custom resources follow their `additionalPrinterColumns`.
+//! The output of `kubectl get`: a list as a `meta.k8s.io/v1` Table, rendered by the server as the real one does.
+//! Built-in kinds have printers below; custom resources follow their `additionalPrinterColumns`.
 
 pub mod age;
 mod cluster;
@@ -21,9 +21,9 @@ use quorate_apistore::ResourceInfo;
 /// How much of each object a row carries (`?includeObject=`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Include {
-    /// Nothing but the cells.
+    /// Only the cells.
     None,
-    /// The metadata, which is what kubectl needs to act on a row.
+    /// The metadata, which kubectl needs to act on a row.
     #[default]
     Metadata,
     /// The whole object, for `--sort-by` and the like.
@@ -31,7 +31,7 @@ pub enum Include {
 }
 
 impl Include {
-    /// Reads the query parameter; absent and unknown mean metadata.
+    /// Reads the query parameter; an absent or unknown value means metadata.
     pub fn from_query(value: Option<&str>) -> Self {
         match value {
             Some("None") => Self::None,
@@ -41,8 +41,8 @@ impl Include {
     }
 }
 
-/// Renders objects of one resource as a Table. `list_meta` is the list's own metadata (its resource version).
-/// In a watch only the first table of the stream carries the columns: pass `headers` accordingly.
+/// Renders objects of one resource as a Table. `list_meta` is the list's own metadata (its resource version). In a
+/// watch only the first table carries the columns: set `headers` accordingly.
 pub fn render(
     info: &ResourceInfo,
     objects: &[Value],
@@ -100,7 +100,7 @@ fn printer(info: &ResourceInfo) -> Printer<'_> {
     built_in.map_or_else(|| Printer::Custom(custom::columns(info)), Printer::BuiltIn)
 }
 
-/// Only Pods have row conditions: kubectl of old hid finished Pods by them.
+/// Only Pods have row conditions: old versions of kubectl hid finished Pods by them.
 fn row_conditions(info: &ResourceInfo, object: &Value) -> Option<Value> {
     let (reason, message) = match (info.plural.as_str(), object.pointer("/status/phase")?.as_str()?) {
         ("pods", "Succeeded") => ("Succeeded", "The pod has completed successfully."),

@@ -1,4 +1,4 @@
-//! The strategic merge patch: lists of the built-in kinds are merged by the key of their entries.
+//! The strategic merge patch: lists of built-in kinds are merged by the key of their entries.
 
 use serde_json::{Map, Value};
 
@@ -43,8 +43,8 @@ pub(super) fn merge(object: &mut Value, patch: &Map<String, Value>) {
     }
 }
 
-/// The fields by which entries of a list are told apart, in the built-in kinds served here (the `patchMergeKey` tags
-/// of Kubernetes' API types). Other lists are replaced.
+/// The merge keys of lists in the built-in kinds (the `patchMergeKey` tags of Kubernetes' API types). Other lists are
+/// replaced.
 fn merge_key(list: &str) -> Option<&'static str> {
     match list {
         "containers" | "initContainers" | "volumes" | "env" | "imagePullSecrets" => Some("name"),
@@ -59,7 +59,7 @@ fn merge_key(list: &str) -> Option<&'static str> {
     }
 }
 
-/// What makes two entries of a list the same.
+/// What makes two list entries equal.
 #[derive(Clone, Copy)]
 enum Identity {
     Key(&'static str),
@@ -81,7 +81,7 @@ impl Identity {
 
 fn identity(list: &str, patch: &[Value]) -> Identity {
     match (merge_key(list), patch.first()) {
-        // A container's ports are told apart by another field than a Service's.
+        // The ports of a container have another key than those of a Service.
         (Some("port"), Some(entry)) if entry.get("containerPort").is_some() => Identity::Key("containerPort"),
         (Some(key), _) => Identity::Key(key),
         (None, _) => Identity::Itself,
@@ -109,8 +109,8 @@ fn merge_list(name: &str, list: &mut Value, patch: &[Value]) {
     arrange(entries, &live, patch, identity);
 }
 
-/// Those named by the patch in its order, the others in theirs; between the two the order from before decides, and what
-/// is new comes first.
+/// Orders a merged list. Entries of the patch keep the order of the patch, the others their own. Between the two the
+/// order of the live list decides, and new entries come first.
 fn arrange(entries: &mut Vec<Value>, live: &[Value], order: &[Value], identity: Identity) {
     let (mut named, others): (Vec<Value>, Vec<Value>) =
         entries.drain(..).partition(|entry| identity.position(order, entry).is_some());

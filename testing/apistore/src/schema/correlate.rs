@@ -1,9 +1,9 @@
-//! Which value of the old object a value of the new one continues.
+//! Correlates values of the new object with values of the old one.
 
 use serde_json::Value;
 
-/// The entry of the old list that this entry of the new one continues: only entries of sets and of lists that are
-/// maps have an identity.
+/// The entry of the old list that corresponds to an entry of the new one. Only lists of type set or map have
+/// corresponding entries.
 pub(super) fn counterpart<'a>(list: &Value, entry: &Value, old: Option<&'a Value>) -> Option<&'a Value> {
     let old = old?.as_array()?;
     match list["x-kubernetes-list-type"].as_str() {
@@ -16,7 +16,7 @@ pub(super) fn counterpart<'a>(list: &Value, entry: &Value, old: Option<&'a Value
     }
 }
 
-/// The fields by which the entries of a list that is a map are told apart.
+/// The keys of a list of type map.
 pub(super) fn map_keys(list: &Value) -> Vec<&str> {
     list["x-kubernetes-list-map-keys"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
 }

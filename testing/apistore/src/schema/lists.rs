@@ -1,4 +1,4 @@
-//! Lists that are sets or maps: no entry twice.
+//! Lists of type set or map: no entry occurs twice.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::path::Path;
 use crate::cause::Cause;
 
 pub(super) fn validate(schema: &Value, value: &Value, path: Path<'_>, causes: &mut Vec<Cause>) {
-    // Below what has no schema nothing has one.
+    // Without a schema here there is none below.
     if schema.is_null() {
         return;
     }

@@ -1,17 +1,17 @@
-//! The way to a value, put into words only where something is wrong with it.
+//! The path to a value. It becomes a string only when something is wrong with the value.
 
 use std::fmt;
 
-/// Where a value stands in an object.
+/// The place of a value in an object.
 #[derive(Clone, Copy)]
 pub(super) enum Path<'a> {
-    /// It is the object.
+    /// The object itself.
     Root,
-    /// A field of what stands there.
+    /// A field of the value above.
     Field(&'a Self, &'a str),
-    /// A key of a map there.
+    /// A key of the map above.
     Key(&'a Self, &'a str),
-    /// An entry of a list there.
+    /// An entry of the list above.
     Entry(&'a Self, usize),
 }
 

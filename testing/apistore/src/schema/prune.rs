@@ -67,7 +67,7 @@ pub(super) fn fill(schema: &Value, value: &mut Value) {
     }
 }
 
-/// A null that the schema does not allow counts as absent, as on the real server.
+/// As on a real server, a null counts as absent unless the schema allows it.
 fn fill_properties(properties: &Map<String, Value>, fields: &mut Map<String, Value>) {
     for (key, schema) in properties {
         if fields.get(key).is_some_and(Value::is_null) && schema["nullable"] != true {

@@ -1,4 +1,4 @@
-//! How large, how long, how many, and of what form.
+//! Numeric ranges, lengths, counts, patterns and formats.
 
 use serde_json::Value;
 

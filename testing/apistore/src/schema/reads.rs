@@ -1,4 +1,4 @@
-//! Which fields a CEL rule reads: what it said of them once it says again, whatever else has changed.
+//! The fields that a CEL rule reads. While these are unchanged its result is unchanged.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,41 +6,41 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use kube_cel::cel::common::ast::{CallExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, SelectExpr};
 use serde_json::Value;
 
-/// Paths below `self` and `oldSelf`, taken together. The empty path is all of it.
+/// Paths below `self` and `oldSelf`, taken together. The empty path is the whole value.
 #[derive(Debug, Default)]
 pub(super) struct Reads {
-    /// Whose values are read.
+    /// Their values are read.
     values: BTreeSet<Vec<String>>,
-    /// Of which `has()` is asked.
+    /// Only `has()` is called on them.
     presences: BTreeSet<Vec<String>>,
 }
 
 impl Reads {
-    /// What an expression reads, or more than that.
+    /// At least the fields that an expression reads.
     pub(super) fn of(expression: &IdedExpr) -> Self {
         let mut reads = Self::default();
-        reads.take_in(&expression.expr);
+        reads.add(&expression.expr);
         reads
     }
 
-    /// A number that is the same for values in which all these fields are the same.
+    /// A hash of these fields.
     pub(super) fn fingerprint(&self, value: &Value, old: Option<&Value>) -> u64 {
         let mut hasher = DefaultHasher::new();
         for path in &self.values {
-            found(value, path).hash(&mut hasher);
-            old.map(|old| found(old, path)).hash(&mut hasher);
+            lookup(value, path).hash(&mut hasher);
+            old.map(|old| lookup(old, path)).hash(&mut hasher);
         }
         for path in &self.presences {
-            found(value, path).0.hash(&mut hasher);
-            old.map(|old| found(old, path).0).hash(&mut hasher);
+            lookup(value, path).0.hash(&mut hasher);
+            old.map(|old| lookup(old, path).0).hash(&mut hasher);
         }
         hasher.finish()
     }
 
-    fn take_in(&mut self, expression: &Expr) {
+    fn add(&mut self, expression: &Expr) {
         if let Some(path) = path_of(expression) {
-            let asked = matches!(expression, Expr::Select(SelectExpr { test: true, .. }));
-            if asked {
+            let only_presence = matches!(expression, Expr::Select(SelectExpr { test: true, .. }));
+            if only_presence {
                 self.presences.insert(path)
             } else {
                 self.values.insert(path)
@@ -50,8 +50,8 @@ impl Reads {
         match expression {
             Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => {}
             Expr::Call(CallExpr { target, args, .. }) => {
-                self.all(target.as_deref());
-                self.all(args);
+                self.add_all(target.as_deref());
+                self.add_all(args);
             }
             Expr::Comprehension(comprehension) => {
                 let parts = [
@@ -61,38 +61,38 @@ impl Reads {
                     &comprehension.loop_step,
                     &comprehension.result,
                 ];
-                self.all(parts);
+                self.add_all(parts);
             }
-            Expr::List(list) => self.all(&list.elements),
-            Expr::Map(map) => self.entries(&map.entries),
-            Expr::Select(SelectExpr { operand, .. }) => self.take_in(&operand.expr),
-            Expr::Struct(of) => self.entries(&of.entries),
+            Expr::List(list) => self.add_all(&list.elements),
+            Expr::Map(map) => self.add_entries(&map.entries),
+            Expr::Select(SelectExpr { operand, .. }) => self.add(&operand.expr),
+            Expr::Struct(of) => self.add_entries(&of.entries),
         }
     }
 
-    fn all<'a>(&mut self, expressions: impl IntoIterator<Item = &'a IdedExpr>) {
+    fn add_all<'a>(&mut self, expressions: impl IntoIterator<Item = &'a IdedExpr>) {
         for expression in expressions {
-            self.take_in(&expression.expr);
+            self.add(&expression.expr);
         }
     }
 
-    fn entries(&mut self, entries: &[IdedEntryExpr]) {
+    fn add_entries(&mut self, entries: &[IdedEntryExpr]) {
         for entry in entries {
             match &entry.expr {
-                EntryExpr::StructField(field) => self.take_in(&field.value.expr),
-                EntryExpr::MapEntry(entry) => self.all([&entry.key, &entry.value]),
+                EntryExpr::StructField(field) => self.add(&field.value.expr),
+                EntryExpr::MapEntry(entry) => self.add_all([&entry.key, &entry.value]),
             }
         }
     }
 }
 
-/// `self.spec.size` as a path; `None` if it is something else.
+/// `self.spec.size` as a path; `None` for any other expression.
 fn path_of(expression: &Expr) -> Option<Vec<String>> {
     match expression {
         Expr::Ident(name) => (name == "self" || name == "oldSelf").then(Vec::new),
         Expr::Select(SelectExpr { operand, field, .. }) => {
             let mut path = path_of(&operand.expr)?;
-            // Names that had to be escaped are not followed: all of what they are in is taken.
+            // Escaped names are not resolved: the whole enclosing value counts as read.
             if field.contains("__") {
                 return None;
             }
@@ -109,8 +109,8 @@ fn path_of(expression: &Expr) -> Option<Vec<String>> {
     }
 }
 
-/// What stands at a path, and how far the path goes.
-fn found<'a>(value: &'a Value, path: &[String]) -> (usize, &'a Value) {
+/// The value at a path, and how much of the path exists.
+fn lookup<'a>(value: &'a Value, path: &[String]) -> (usize, &'a Value) {
     let mut place = value;
     for (depth, key) in path.iter().enumerate() {
         match place.get(key) {

@@ -1,4 +1,4 @@
-//! One CEL rule: what it asks, and how its refusal reads.
+//! One CEL rule: when it is evaluated, and the message when it fails.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,15 +20,16 @@ pub(super) struct Rule {
     message_program: Option<Program>,
     field_path: Option<String>,
     reason: Option<String>,
-    about_change: bool,
-    also_on_create: bool,
+    is_transition: bool,
+    optional_old_self: bool,
     reads: Reads,
-    /// What it was content with before: a status is written often, and what most rules read stays.
-    content: Mutex<HashSet<u64>>,
+    /// Hashes of inputs for which the rule holds. A status is written often, and most fields that rules read stay the
+    /// same.
+    satisfied: Mutex<HashSet<u64>>,
 }
 
-/// How many of them are remembered.
-const REMEMBERED: usize = 10_000;
+/// How many hashes are kept.
+const MAX_SATISFIED: usize = 10_000;
 
 impl Rule {
     pub(super) fn compile(validation: &Value) -> Result<Self, String> {
@@ -41,7 +42,7 @@ impl Rule {
         let message_program = validation["messageExpression"].as_str().map(compile).transpose()?;
         let optional = |key: &str| validation[key].as_str().map(str::to_owned);
         let reads = Reads::of(program.expression());
-        let about_change = program.references().variables().contains(&"oldSelf");
+        let is_transition = program.references().variables().contains(&"oldSelf");
         Ok(Self {
             program,
             text,
@@ -49,15 +50,15 @@ impl Rule {
             message_program,
             field_path: optional("fieldPath"),
             reason: optional("reason"),
-            about_change,
-            also_on_create: validation["optionalOldSelf"] == true,
+            is_transition,
+            optional_old_self: validation["optionalOldSelf"] == true,
             reads,
-            content: Mutex::default(),
+            satisfied: Mutex::default(),
         })
     }
 
-    fn content(&self) -> MutexGuard<'_, HashSet<u64>> {
-        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    fn satisfied(&self) -> MutexGuard<'_, HashSet<u64>> {
+        self.satisfied.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn check(
@@ -68,23 +69,23 @@ impl Rule {
         old: Option<&Value>,
         causes: &mut Vec<Cause>,
     ) {
-        if self.about_change && old.is_none() && !self.also_on_create {
+        if self.is_transition && old.is_none() && !self.optional_old_self {
             return;
         }
-        // What was wrong before and did not change is let through, so that other fields can be repaired.
-        if !self.about_change && old == Some(value) {
+        // As on a real server, a value that did not change is not checked again, so that other fields can be repaired.
+        if !self.is_transition && old == Some(value) {
             return;
         }
         let read = self.reads.fingerprint(value, old);
-        if self.content().contains(&read) {
+        if self.satisfied().contains(&read) {
             return;
         }
         let context = self.context(schema, value, old);
         let why = match self.program.execute(&context) {
             Ok(Cel::Bool(true)) => {
-                let mut content = self.content();
-                if content.len() < REMEMBERED {
-                    content.insert(read);
+                let mut satisfied = self.satisfied();
+                if satisfied.len() < MAX_SATISFIED {
+                    satisfied.insert(read);
                 }
                 return;
             }
@@ -111,7 +112,7 @@ impl Rule {
         let mut context = Context::default().with_all();
         context.add_variable_from_value("self", to_cel(schema, value));
         let old = old.map(|old| to_cel(schema, old));
-        if self.also_on_create {
+        if self.optional_old_self {
             let old = old.map_or_else(OptionalValue::none, OptionalValue::of);
             context.add_variable_from_value("oldSelf", Cel::Opaque(Arc::new(old)));
         } else if let Some(old) = old {

@@ -1,4 +1,4 @@
-//! `x-kubernetes-validations`: the CEL rules of a schema, each at its node, and where they are asked.
+//! `x-kubernetes-validations`: the CEL rules of a schema, each at its node.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::prune::join;
 use super::rule::Rule;
 use crate::cause::Cause;
 
-/// The rules of a schema node, and of the nodes below it that have any.
+/// The rules of a schema node and of the nodes below it.
 #[derive(Debug)]
 pub(super) struct CompiledRules {
     schema: Value,

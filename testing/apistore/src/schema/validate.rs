@@ -1,5 +1,5 @@
-//! Types, ranges, patterns, enumerations and the like. What was wrong before and did not change is let through, as on
-//! the real server, so that an object made under an older schema can still be repaired elsewhere.
+//! Types, ranges, patterns, enumerations and the like. As on a real server, a value that did not change is not checked
+//! again, so that an object created under an older schema can be repaired elsewhere.
 
 use serde_json::{Value, json};
 
@@ -100,29 +100,29 @@ fn type_of(value: &Value) -> &'static str {
 /// `anyOf`, `oneOf`, `allOf` and `not`.
 fn alternatives(schema: &Value, value: &Value, path: &str, causes: &mut Vec<Cause>) {
     let branches = |key: &str| schema[key].as_array().map(Vec::as_slice).unwrap_or_default();
-    let told = |schema: &Value| {
+    let causes_of = |schema: &Value| {
         let mut causes = Vec::new();
         validate(schema, value, None, path, &mut causes);
         causes
     };
     for branch in branches("allOf") {
-        causes.extend(told(branch));
+        causes.extend(causes_of(branch));
     }
     let wrong = |message: String| Cause::invalid("<nil>", &json!(""), message);
     let any = branches("anyOf");
-    if !any.is_empty() && any.iter().all(|branch| !told(branch).is_empty()) {
+    if !any.is_empty() && any.iter().all(|branch| !causes_of(branch).is_empty()) {
         causes.push(wrong(format!("{path:?} must validate at least one schema (anyOf)")));
-        causes.extend(told(&any[0]));
+        causes.extend(causes_of(&any[0]));
     }
     let one = branches("oneOf");
-    let fitting = one.iter().filter(|branch| told(branch).is_empty()).count();
+    let fitting = one.iter().filter(|branch| causes_of(branch).is_empty()).count();
     if !one.is_empty() && fitting != 1 {
-        let found =
+        let count =
             if fitting == 0 { "none valid".to_owned() } else { format!("{fitting} valid alternatives") };
-        causes.push(wrong(format!("{path:?} must validate one and only one schema (oneOf). Found {found}")));
+        causes.push(wrong(format!("{path:?} must validate one and only one schema (oneOf). Found {count}")));
     }
     if let Some(excluded) = schema.get("not")
-        && told(excluded).is_empty()
+        && causes_of(excluded).is_empty()
     {
         causes.push(wrong(format!("{path:?} must not validate the schema (not)")));
     }

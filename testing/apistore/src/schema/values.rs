@@ -1,4 +1,4 @@
-//! JSON as the values that CEL rules see.
+//! Converts JSON to CEL values.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kube_cel::cel::objects::{Key, Value as Cel};
 use serde_json::Value;
 
-/// Words that CEL keeps for itself.
+/// Reserved words of CEL.
 const RESERVED: &[&str] = &[
     "true",
     "false",
@@ -31,7 +31,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// A value as its schema has it: a whole `number` is a double, names of properties are escaped.
+/// Converts a value by its schema: a `number` becomes a double, names of properties are escaped.
 pub(super) fn to_cel(schema: &Value, value: &Value) -> Cel {
     match value {
         Value::Null => Cel::Null,
@@ -56,7 +56,7 @@ pub(super) fn to_cel(schema: &Value, value: &Value) -> Cel {
     }
 }
 
-/// A property's name as rules write it.
+/// The name of a property as CEL rules write it.
 fn escape(name: &str) -> String {
     if RESERVED.contains(&name) {
         return format!("__{name}__");

@@ -1,5 +1,5 @@
-//! What the server does to an object before it keeps it: defaults, and the checks that people run into. Custom
-//! resources follow their schema; of the built-in kinds what the operator and kubectl meet is checked.
+//! Admission: defaults and checks before an object is stored. Custom resources follow their schema; of the built-in
+//! kinds those fields are checked that the operator and kubectl use.
 
 mod claim;
 mod custom;
@@ -86,7 +86,7 @@ fn refuse(info: &ResourceInfo, object: &Value, causes: &[Cause]) -> Result<(), A
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(info, name(object), causes)) }
 }
 
-/// Sets what is absent or null.
+/// Sets a field that is absent or null.
 fn set_default(object: &mut Value, pointer: &str, default: Value) {
     if object.pointer(pointer).is_some_and(|value| !value.is_null()) {
         return;
@@ -98,7 +98,7 @@ fn set_default(object: &mut Value, pointer: &str, default: Value) {
     *place = default;
 }
 
-/// The entries of a list that may be absent.
+/// The entries of an optional list.
 fn entries_mut<'a>(object: &'a mut Value, list: &str) -> impl Iterator<Item = &'a mut Value> {
     object.get_mut(list).and_then(Value::as_array_mut).into_iter().flatten()
 }

@@ -1,4 +1,4 @@
-//! What custom resource definitions do to the kinds that are served: they bring them, and take them along when they go.
+//! Custom resource definitions: creating one serves a kind, deleting it deletes the objects of the kind.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
 const CLEANUP: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 impl Inner {
-    /// Serves what a definition defines.
+    /// Serves the kind of a definition.
     pub(super) fn define(
         &mut self,
         info: &ResourceInfo,
@@ -50,14 +50,14 @@ impl Inner {
         Ok(())
     }
 
-    /// Serves it no longer.
+    /// Stops serving the kind of a definition.
     pub(super) fn undefine(&mut self, definition: &Value) {
         if let Ok(info) = ResourceInfo::from_definition(definition) {
             self.resources.remove(&info.key());
         }
     }
 
-    /// Deletes every object of a kind whose definition is going.
+    /// Deletes every object of a kind whose definition is being deleted.
     pub(super) fn clear_out(&mut self, definition: &Value, now: Timestamp) {
         let Ok(info) = ResourceInfo::from_definition(definition) else { return };
         let key = ObjectKey::new(
@@ -84,7 +84,7 @@ impl Inner {
         }
     }
 
-    /// Lets a definition that is going be gone, if no object of its kind is left.
+    /// Removes a definition that is being deleted once no object of its kind is left.
     pub(super) fn release(&mut self, key: &ObjectKey) -> Option<Value> {
         let last = self.shared(key).filter(|definition| deleting(definition)).cloned()?;
         let mut definition = Value::clone(&last);

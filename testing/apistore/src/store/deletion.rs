@@ -1,4 +1,4 @@
-//! Deletion: preconditions, grace, finalizers.
+//! Deletion: preconditions, grace period, finalizers.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -8,41 +8,41 @@ use crate::errors::ApiError;
 use crate::fields::{deleting, integer, items, name, text, time, uid};
 use crate::resources::ResourceInfo;
 
-/// How to delete.
+/// The options of a deletion.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeleteOptions {
-    /// Precondition: this object and no namesake.
+    /// Precondition: the uid.
     pub uid: Option<String>,
-    /// Precondition: as it was seen.
+    /// Precondition: the resourceVersion.
     pub resource_version: Option<String>,
-    /// Seconds a Pod has to stop; its own unless given.
+    /// Seconds a Pod gets to stop; `terminationGracePeriodSeconds` if absent.
     pub grace_period: Option<i64>,
-    /// What becomes of dependents.
+    /// What happens to dependents.
     pub propagation: Propagation,
-    /// Only say what would happen.
+    /// Only checks.
     pub dry_run: bool,
 }
 
-/// What becomes of the dependents of a deleted object.
+/// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// As an earlier deletion said; else as with `Background`.
+    /// As an earlier deletion requested, else `Background`.
     #[default]
-    Unsaid,
-    /// The garbage collector takes them afterwards.
+    Unspecified,
+    /// The garbage collector deletes them afterwards.
     Background,
-    /// They go first.
+    /// They are deleted first.
     Foreground,
-    /// They stay.
+    /// They are kept.
     Orphan,
 }
 
-/// What a deletion did.
+/// The result of a deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Deleted {
-    /// The object is gone; as it was last.
+    /// The object is removed; its last state.
     Gone(Value),
-    /// It is marked, and goes once it has stopped and its finalizers are done.
+    /// The object has a deletionTimestamp. It is removed once it has stopped and has no finalizers.
     Marked(Value),
 }
 
@@ -70,11 +70,11 @@ pub(super) fn check_preconditions(
     Ok(())
 }
 
-/// Marks an object for deletion. Only a Pod that was placed has something to stop. Of one that is to stop already only the
-/// time that it has may be shortened; whoever asks for anything else is not heard.
+/// Sets deletionTimestamp, grace period and the finalizers of the propagation. Only a Pod with a node has something to
+/// stop. A second deletion of such a Pod can only shorten its grace period; anything else in it is ignored.
 pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOptions, now: Timestamp) {
     let is_pod = info.plural == "pods";
-    // As the real one reads what is below zero.
+    // The real server reads a negative period as one second.
     let read = |seconds: i64| if seconds < 0 { 1 } else { seconds };
     let wanted = options.grace_period.map(read);
     let pending = integer(object, "/metadata/deletionGracePeriodSeconds");
@@ -100,14 +100,14 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
         add_finalizer(object, "customresourcecleanup.apiextensions.k8s.io");
     }
     match options.propagation {
-        Propagation::Unsaid => {}
+        Propagation::Unspecified => {}
         Propagation::Background => propagate(object, &[]),
         Propagation::Foreground => propagate(object, &["foregroundDeletion"]),
         Propagation::Orphan => propagate(object, &["orphan"]),
     }
 }
 
-/// Marked, stopped, and no finalizer left.
+/// Whether a deleted object can be removed: it has stopped and has no finalizers.
 pub(super) fn is_done(info: &ResourceInfo, object: &Value) -> bool {
     let finalizers = items(object, "/metadata/finalizers");
     let of_namespace = info.plural == "namespaces" && !items(object, "/spec/finalizers").is_empty();
@@ -115,7 +115,7 @@ pub(super) fn is_done(info: &ResourceInfo, object: &Value) -> bool {
     deleting(object) && finalizers.is_empty() && !of_namespace && grace == 0
 }
 
-/// So many seconds later, or at the last moment that can be written.
+/// A number of seconds later, at most the last time that can be written.
 fn later(at: Timestamp, seconds: i64) -> Timestamp {
     at.saturating_add(SignedDuration::from_secs(seconds)).unwrap_or(Timestamp::MAX)
 }
@@ -125,15 +125,15 @@ fn stop_by(object: &mut Value, at: Timestamp, grace: i64) {
     object["metadata"]["deletionGracePeriodSeconds"] = json!(grace);
 }
 
-/// The last word counts: it takes the place of what an earlier deletion said.
+/// The latest deletion decides: its propagation replaces an earlier one.
 fn propagate(object: &mut Value, wanted: &[&str]) {
     let known = items(object, "/metadata/finalizers");
-    let (said, others): (Vec<Value>, Vec<Value>) = known
+    let (present, others): (Vec<Value>, Vec<Value>) = known
         .iter()
         .cloned()
         .partition(|finalizer| *finalizer == "foregroundDeletion" || *finalizer == "orphan");
     let wanted: Vec<Value> = wanted.iter().map(|finalizer| json!(finalizer)).collect();
-    if said == wanted {
+    if present == wanted {
         return;
     }
     let all = [others, wanted].concat();

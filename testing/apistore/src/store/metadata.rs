@@ -1,4 +1,4 @@
-//! The metadata that the server gives and keeps.
+//! Metadata that only the server sets.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -10,12 +10,12 @@ use crate::errors::ApiError;
 use crate::fields::{items, name, text, uid};
 use crate::resources::ResourceInfo;
 
-/// What only the server says about an object.
-const GIVEN: [&str; 5] =
+/// Fields of a new object that only the server sets.
+const SERVER_SET: [&str; 5] =
     ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"];
 
-/// What a write can not change.
-const KEPT: [&str; 8] = [
+/// Fields that an update cannot change.
+const IMMUTABLE: [&str; 8] = [
     "name",
     "namespace",
     "uid",
@@ -26,8 +26,8 @@ const KEPT: [&str; 8] = [
     "deletionGracePeriodSeconds",
 ];
 
-/// Gives a new object its metadata.
-pub(super) fn stamp(
+/// Sets the metadata of a new object.
+pub(super) fn set_on_create(
     info: &ResourceInfo,
     namespace: &str,
     object: &mut Value,
@@ -59,7 +59,7 @@ pub(super) fn stamp(
     let Some(metadata) = object["metadata"].as_object_mut() else {
         return Err(ApiError::bad_request("metadata is not an object"));
     };
-    for given in GIVEN {
+    for given in SERVER_SET {
         metadata.remove(given);
     }
     metadata.remove("namespace");
@@ -75,7 +75,7 @@ pub(super) fn stamp(
     Ok(())
 }
 
-/// A write is about this object as it is, or is refused.
+/// Refuses a write whose name, namespace or resourceVersion differs from the stored object.
 pub(super) fn check_identity(info: &ResourceInfo, old: &Value, wanted: &Value) -> Result<(), ApiError> {
     let (given, name) = (|path| text(wanted, path), name(old));
     let of_url = |what: &str, given: &str, own: &str| {
@@ -105,14 +105,14 @@ pub(super) fn check_identity(info: &ResourceInfo, old: &Value, wanted: &Value) -
     Ok(())
 }
 
-/// The wish for one part, over the rest as it was.
+/// The stored object with one part replaced.
 pub(super) fn merge(info: &ResourceInfo, part: Part, old: &Value, wanted: Value) -> Value {
     let mut new = match part {
         Part::Main => wanted,
         Part::Status => {
             let mut new = old.clone();
             set_or_remove(&mut new, "status", wanted.get("status").cloned());
-            // Of the built-in kinds metadata may come along; a Pod's owners may not.
+            // An update of the status of a built-in kind may change metadata, except the owners of a Pod.
             if info.schema.is_none() {
                 let own = old["metadata"].get("ownerReferences").filter(|_| info.plural == "pods").cloned();
                 new["metadata"] = wanted["metadata"].clone();
@@ -131,7 +131,7 @@ pub(super) fn merge(info: &ResourceInfo, part: Part, old: &Value, wanted: Value)
     if !new["metadata"].is_object() {
         new["metadata"] = json!({});
     }
-    for kept in KEPT {
+    for kept in IMMUTABLE {
         set_or_remove(&mut new["metadata"], kept, old["metadata"].get(kept).cloned());
     }
     set_or_remove(&mut new["metadata"], "managedFields", None);
@@ -139,24 +139,24 @@ pub(super) fn merge(info: &ResourceInfo, part: Part, old: &Value, wanted: Value)
     new
 }
 
-/// Whether what is wished for differs: that is what the generation counts.
-pub(super) fn wishes_differ(info: &ResourceInfo, old: &Value, new: &Value) -> bool {
-    let apart = info.has("status");
-    info.counts_generations() && !wishes(old, apart).eq(wishes(new, apart))
+/// Whether the desired state differs: that is what `generation` counts.
+pub(super) fn desired_state_differs(info: &ResourceInfo, old: &Value, new: &Value) -> bool {
+    let has_status = info.has("status");
+    info.counts_generations() && !desired_fields(old, has_status).eq(desired_fields(new, has_status))
 }
 
-/// All of an object but its metadata, and its status where that is written apart.
-fn wishes(object: &Value, status_is_apart: bool) -> impl Iterator<Item = (&String, &Value)> {
+/// The fields of an object without metadata, and without status where status is a subresource.
+fn desired_fields(object: &Value, has_status: bool) -> impl Iterator<Item = (&String, &Value)> {
     let fields = object.as_object().into_iter().flatten();
-    fields.filter(move |(key, _)| *key != "metadata" && !(status_is_apart && *key == "status"))
+    fields.filter(move |(key, _)| *key != "metadata" && !(has_status && *key == "status"))
 }
 
-/// Kubernetes keeps whole seconds in metadata.
+/// Kubernetes stores whole seconds in metadata.
 pub(super) fn seconds(now: Timestamp) -> Timestamp {
     Timestamp::from_second(now.as_second()).unwrap_or(now)
 }
 
-/// Empty lists and maps of metadata are not kept.
+/// Drops empty lists and maps of metadata.
 fn drop_empty(object: &mut Value) {
     for list in ["finalizers", "ownerReferences"] {
         if items(object, &format!("/metadata/{list}")).is_empty() {
@@ -181,7 +181,7 @@ fn set_or_remove(object: &mut Value, key: &str, value: Option<Value>) {
     }
 }
 
-/// Five characters as the real server draws them: no vowels, so that no words come about.
+/// Five characters from the alphabet of the real server. It has no vowels, so that no words form.
 fn suffix(uid: &str) -> String {
     const DRAWN: &[u8; 16] = b"bcdfghjklmnpqrst";
     let digits = uid.bytes().filter_map(|byte| char::from(byte).to_digit(16)).take(5);

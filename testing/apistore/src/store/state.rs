@@ -1,4 +1,4 @@
-//! The whole state as one document, and back.
+//! Saves the whole state as one document and restores it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,22 +9,22 @@ use super::{Store, history};
 use crate::fields::{name, namespace};
 use crate::resources::{ResourceInfo, ResourceKey, Resources};
 
-/// How far versions jump, so that no watch of before finds its version among the new ones.
+/// How far the version jumps on restore, so that no earlier watch finds its version again.
 const GAP: u64 = 1000;
 
-/// The state is not one of ours.
+/// The document is not a saved state.
 #[derive(Debug, thiserror::Error)]
 pub enum RestoreError {
-    /// A part is missing or of another form.
-    #[error("the saved state has no proper {0:?}")]
+    /// A part is missing or malformed.
+    #[error("the saved state has no valid field {0:?}")]
     Malformed(&'static str),
-    /// A custom resource definition in it can not be served.
-    #[error("the saved state holds a definition that can not be served: {0}")]
+    /// A custom resource definition in it cannot be served.
+    #[error("the saved state contains a custom resource definition that cannot be served: {0}")]
     Definition(String),
 }
 
 impl Store {
-    /// The whole state, to be kept in a file.
+    /// The whole state as one document.
     pub fn snapshot(&self) -> Value {
         let inner = self.lock();
         let objects: Vec<Value> = inner
@@ -38,8 +38,8 @@ impl Store {
         json!({"version": inner.version, "objects": objects, "writes": inner.writes})
     }
 
-    /// Puts a state back that [`Store::snapshot`] gave, in place of what is here. Watches of before are told to list
-    /// again. A state that can not be read changes nothing.
+    /// Replaces the state with a document of [`Store::snapshot`]. Earlier watches must list again. A document that
+    /// cannot be read changes nothing.
     pub fn restore(&self, state: &Value) -> Result<(), RestoreError> {
         let version = state["version"].as_u64().ok_or(RestoreError::Malformed("version"))?;
         let entries = state["objects"].as_array().ok_or(RestoreError::Malformed("objects"))?;
@@ -61,7 +61,7 @@ impl Store {
         inner.resources = resources;
         inner.writes = serde_json::from_value(state["writes"].clone()).unwrap_or_default();
         inner.version = reached;
-        inner.history = history::History::beginning_at(reached);
+        inner.history = history::History::starting_at(reached);
         drop(inner);
         self.version.send_replace(reached);
         Ok(())

@@ -1,4 +1,4 @@
-//! Writing: create, update, delete. Each is one step: all checks, then the change and its place in the history.
+//! Create, update, delete. Each is atomic: all checks, then the change and its entry in the history.
 
 use std::sync::MutexGuard;
 
@@ -11,7 +11,7 @@ use crate::errors::ApiError;
 use crate::fields::{deleting, integer, name, text, uid};
 use crate::resources::{ObjectKey, ResourceInfo, ResourceKey};
 
-/// Which part of an object a write is about: the other keeps as it was.
+/// The part of an object that a write replaces. The rest is unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Metadata and spec.
@@ -34,7 +34,7 @@ impl Store {
         let info = inner.resources.get(resource).ok_or_else(ApiError::no_such_path)?;
         let names_version = !text(&object, "/metadata/resourceVersion").is_empty();
         let uid = inner.new_uid(&info, namespace, &object);
-        metadata::stamp(&info, namespace, &mut object, &uid, now)?;
+        metadata::set_on_create(&info, namespace, &mut object, &uid, now)?;
         let name = name(&object).to_owned();
         let key = ObjectKey::new(resource.clone(), namespace, name.clone());
         inner.namespace_accepts(&info, namespace, &name)?;
@@ -43,9 +43,9 @@ impl Store {
             let message = "resourceVersion should not be set on objects to be created".to_owned();
             return Err(ApiError { code: 500, reason: "", message, details: Value::Null });
         }
-        if let Some(there) = inner.get(&key) {
+        if let Some(existing) = inner.get(&key) {
             let mut refusal = ApiError::already_exists(&info, &name);
-            if deleting(there) {
+            if deleting(existing) {
                 refusal.message = format!("object is being deleted: {}", refusal.message);
             }
             return Err(refusal);
@@ -82,8 +82,8 @@ impl Store {
         })
     }
 
-    /// Creates what was to be replaced and is not there. A uid in it is a precondition that fails; which version was to be
-    /// replaced no longer matters.
+    /// Creates the object of an update that does not exist yet. A uid in it is a precondition that fails; its
+    /// resourceVersion is ignored.
     pub fn create_in_place(
         &self,
         key: &ObjectKey,
@@ -93,7 +93,7 @@ impl Store {
         let given = text(&object, "/metadata/uid");
         if !given.is_empty() {
             let path = key.registry_path();
-            // What only pretends tells the path from below the root.
+            // A dry run names the key without its root.
             let path = if dry_run { path.trim_start_matches("/registry") } else { &path };
             return Err(another_uid(&*self.info(&key.resource)?, key, path, given, ""));
         }
@@ -101,7 +101,7 @@ impl Store {
         self.create(&key.resource, &key.namespace, object, dry_run)
     }
 
-    /// Changes a part of an object as it now is: what a patch does.
+    /// Changes a part of an object by a function of its current state, as a patch does.
     pub fn modify(
         &self,
         key: &ObjectKey,
@@ -117,7 +117,7 @@ impl Store {
         metadata::check_identity(&info, &old, &wanted)?;
         let mut new = metadata::merge(&info, part, &old, wanted);
         admission::on_update(&inner, &info, part, &old, &mut new)?;
-        if metadata::wishes_differ(&info, &old, &new) {
+        if metadata::desired_state_differs(&info, &old, &new) {
             let generation = integer(&old, "/metadata/generation").unwrap_or(0);
             new["metadata"]["generation"] = json!(generation + 1);
         }
@@ -127,7 +127,8 @@ impl Store {
         if info.is_definition() {
             inner.define(&info, &mut new, now)?;
         }
-        // What gives up the last finalizer of a deleted object is its end, not one more change before.
+        // An update that removes the last finalizer of a deleted object removes the object; it is not a change of its
+        // own.
         let object = if deletion::is_done(&info, &new) {
             inner.remove(&info, key, Value::clone(&old));
             new
@@ -138,7 +139,7 @@ impl Store {
         Ok(object)
     }
 
-    /// Deletes an object, or marks it for deletion where it still has to stop or has finalizers.
+    /// Deletes an object, or marks it for deletion while it has to stop or has finalizers.
     pub fn delete(&self, key: &ObjectKey, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         let now = self.now();
         let mut inner = self.lock();
@@ -151,7 +152,7 @@ impl Store {
             return Ok(Deleted::Gone(marked));
         }
         let mut deleted = if deletion::is_done(&info, &marked) {
-            // A Pod, which could have had something to stop, is marked before it goes, and goes so.
+            // The last state of a Pod has a deletionTimestamp; that of other kinds has none.
             let last = if info.plural == "pods" { marked } else { Value::clone(&old) };
             Deleted::Gone(inner.remove(&info, key, last))
         } else if marked == *old {
@@ -195,8 +196,8 @@ impl Inner {
             return Ok(());
         }
         let namespaces = ResourceKey::new("", "namespaces");
-        let found = self.get(&ObjectKey::new(namespaces.clone(), "", namespace));
-        match (found, self.resources.get(&namespaces)) {
+        let object = self.get(&ObjectKey::new(namespaces.clone(), "", namespace));
+        match (object, self.resources.get(&namespaces)) {
             (Some(object), _) if deleting(object) => {
                 let why = format!(
                     "unable to create new content in namespace {namespace} because it is being terminated"
@@ -213,7 +214,8 @@ impl Inner {
         }
     }
 
-    /// Takes an object out, which was last as said here. The last object of a kind that is going lets its definition go.
+    /// Removes an object; `last` is its last state. If it is the last object of a definition that is being deleted,
+    /// the definition is removed as well.
     fn remove(&mut self, info: &ResourceInfo, key: &ObjectKey, last: Value) -> Value {
         let gone = self.take(key, last);
         if info.is_definition() {

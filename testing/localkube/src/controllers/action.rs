@@ -1,4 +1,4 @@
-//! What a controller wants done, as a value. Whoever applies it has no choices.
+//! The writes of controllers, as values. Applying one involves no decision.
 
 use quorate_apistore::ApiError;
 use quorate_apistore::fields::{name, namespace, uid};
@@ -9,48 +9,48 @@ use serde_json::Value;
 use super::view::{Kind, kinds};
 use crate::events::{self, Note};
 
-/// One write. Updates carry the resource version that was looked at and are refused when the object has moved on;
+/// One write. An update carries the resourceVersion that the controller read and is refused if the object has changed;
 /// the next step then decides anew.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Make an object.
+    /// Create an object.
     Create(ResourceKey, Value),
-    /// Write an object's metadata and spec.
+    /// Replace an object's metadata and spec.
     Update(ResourceKey, Value),
-    /// Write an object's status.
+    /// Replace an object's status.
     UpdateStatus(ResourceKey, Value),
-    /// Place a Pod on a node, as the `binding` subresource does.
+    /// Bind a Pod to a node, as the `binding` subresource does.
     Bind {
-        /// The Pod as it was looked at.
+        /// The Pod as the controller read it.
         pod: Value,
         /// The node's name.
         node: String,
     },
-    /// Ask for the deletion of exactly this object.
+    /// Delete exactly this object.
     Delete {
-        /// Where it is.
+        /// Its key.
         key: ObjectKey,
-        /// Its uid: a namesake is left alone.
+        /// Its uid: another object of this name is not deleted.
         uid: String,
-        /// What becomes of its dependents.
+        /// What happens to its dependents.
         propagation: Propagation,
     },
-    /// Tell what happened, to be read with `kubectl describe`.
+    /// Record an event.
     Record(Note),
 }
 
 impl Action {
-    /// The deletion of an object that was looked at, its dependents to follow.
+    /// Deletes an object; the garbage collector deletes its dependents afterwards.
     pub(super) fn delete(kind: Kind, object: &Value) -> Self {
         Self::delete_as(kind.into(), object, Propagation::Background)
     }
 
-    /// The deletion of an object of any kind that was looked at.
+    /// Deletes an object of any kind.
     pub(super) fn delete_as(resource: ResourceKey, object: &Value, propagation: Propagation) -> Self {
         Self::Delete { key: key(resource, object), uid: uid(object).to_owned(), propagation }
     }
 
-    /// Does it. A refusal is no fault: the state has moved on, and the next step looks at it anew.
+    /// Applies the write. A refusal is no error: the object has changed, and the next step reads it again.
     pub fn apply(self, store: &Store) -> Result<(), ApiError> {
         match self {
             Self::Create(resource, object) => {

@@ -1,8 +1,8 @@
-//! PodDisruptionBudgets: what their status says, and whether an eviction may go ahead.
+//! PodDisruptionBudgets: their status, and whether an eviction is allowed.
 //!
-//! As in Kubernetes, `maxUnavailable` and percentages need to know how many Pods there ought to be, which only
-//! the scale of the Pods' controller tells. For Pods without one they allow nothing, and an event says so; a whole
-//! number as `minAvailable` always works.
+//! As in Kubernetes, `maxUnavailable` and percentages need the expected number of Pods, which only the scale of the
+//! Pods' controller gives. For Pods without a controller they allow nothing, and an event reports it; an integer as
+//! `minAvailable` always works.
 
 mod eviction;
 mod expected;
@@ -20,10 +20,10 @@ pub use eviction::{Eviction, Refusal, evict};
 
 const COMPONENT: &str = "controllermanager";
 
-/// How long an admitted eviction may take before it no longer counts against the budget.
+/// How long an admitted eviction counts against the budget if its Pod is not deleted.
 const DISRUPTION_TIMEOUT: SignedDuration = SignedDuration::from_mins(2);
 
-/// Brings the status of every budget up to date.
+/// Updates the status of every budget.
 pub fn step(view: &View, now: Timestamp) -> Vec<Action> {
     let pods = Labelled::of(view.all(kinds::PODS));
     let budgets = view.all(kinds::BUDGETS).filter(|budget| !deleting(budget));
@@ -79,17 +79,17 @@ fn count(view: &View, pods: &Labelled<'_>, budget: &Value, now: Timestamp) -> Ve
         }
     }
     let write = (next != *budget).then_some(Action::UpdateStatus(kinds::BUDGETS.into(), next));
-    let tell = notes.into_iter().filter(|note| !view.was_told(note)).map(Action::Record);
-    write.into_iter().chain(tell).collect()
+    let events = notes.into_iter().filter(|note| !view.is_recorded(note)).map(Action::Record);
+    write.into_iter().chain(events).collect()
 }
 
-/// The admitted evictions whose Pods are not yet seen to go: they count as gone for a while.
+/// Admitted evictions whose Pods are not deleted yet: for a while they count as disrupted.
 fn disrupted(budget: &Value, pods: &[&Value], now: Timestamp) -> Map<String, Value> {
     let known = at(budget, "/status/disruptedPods").and_then(Value::as_object);
     let fresh = known.into_iter().flatten().filter(|(disrupted, since)| {
-        let stands = pods.iter().any(|pod| name(pod) == disrupted.as_str() && !deleting(pod));
+        let pending = pods.iter().any(|pod| name(pod) == disrupted.as_str() && !deleting(pod));
         let since: Option<Timestamp> = since.as_str().and_then(|since| since.parse().ok());
-        stands && since.is_some_and(|since| now.duration_since(since) < DISRUPTION_TIMEOUT)
+        pending && since.is_some_and(|since| now.duration_since(since) < DISRUPTION_TIMEOUT)
     });
     fresh.map(|(pod, since)| (pod.clone(), since.clone())).collect()
 }

@@ -14,7 +14,7 @@ use super::view::{View, kinds};
 
 const HEADLESS: &str = "service.kubernetes.io/headless";
 
-/// Brings the endpoints of every Service up to date and takes away those of Services that are gone.
+/// Updates the endpoints of every Service and deletes those of Services that are gone.
 pub fn step(view: &View) -> Vec<Action> {
     let pods = Labelled::of(view.all(kinds::PODS));
     let known = Labelled::of(view.all(kinds::SLICES));
@@ -32,13 +32,13 @@ fn selects_pods(service: &Value) -> bool {
         && text(service, "/spec/type") != "ExternalName"
 }
 
-/// The Pods behind a Service that have an address, in groups with the same ports.
+/// The Pods of a Service that have an address, grouped by their ports.
 struct Backends<'a>(Vec<(Vec<Value>, Vec<Backend<'a>>)>);
 
-/// One Pod behind a Service.
+/// One Pod of a Service.
 struct Backend<'a> {
     pod: &'a Value,
-    /// What its Ready condition says, whether or not it goes away.
+    /// Its Ready condition, whether or not it is terminating.
     serving: bool,
     /// Whether the Service publishes it as ready.
     ready: bool,
@@ -73,7 +73,7 @@ impl<'a> Backends<'a> {
     }
 }
 
-/// The Service's ports as numbers on this Pod. Nothing if it has none of the named ports that are asked for.
+/// The Service's ports as numbers on this Pod. `None` if the Pod has none of the named ports.
 fn ports(service: &Value, pod: &Value) -> Option<Vec<Value>> {
     let wanted = items(service, "/spec/ports");
     let found: Vec<Value> = wanted
@@ -115,7 +115,7 @@ fn target_ref(pod: &Value) -> Value {
     json!({ "kind": "Pod", "namespace": namespace(pod), "name": name(pod), "uid": uid(pod) })
 }
 
-/// The Service's own labels and, where it has no address of its own, the label that says so.
+/// The Service's own labels, and the label of headless Services.
 fn labels(service: &Value, more: &[(&str, &str)]) -> Value {
     let mut labels = at(service, "/metadata/labels").cloned().unwrap_or_else(|| json!({}));
     if text(service, "/spec/clusterIP") == "None" {

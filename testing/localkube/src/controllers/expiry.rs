@@ -1,4 +1,4 @@
-//! Events are kept for an hour after they were last seen.
+//! Events expire an hour after their last occurrence.
 
 use jiff::Timestamp;
 
@@ -6,7 +6,7 @@ use super::action::Action;
 use super::view::{View, kinds};
 use crate::events::is_over;
 
-/// Deletes the events whose time is over.
+/// Deletes expired events.
 pub fn step(view: &View, now: Timestamp) -> Vec<Action> {
     view.all(kinds::EVENTS)
         .filter(|event| is_over(event, now))

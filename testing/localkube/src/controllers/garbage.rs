@@ -1,5 +1,5 @@
-//! The garbage collector: what lost its last owner goes; a deletion in the foreground waits for the dependents
-//! that block it; a deletion that orphans takes the owner's name from them first.
+//! The garbage collector: deletes objects that lost their last owner; a foreground deletion waits for the dependents
+//! that block it; an orphaning deletion removes the owner reference from them first.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use serde_json::Value;
 use super::action::Action;
 use super::view::View;
 
-/// The finalizer of a deletion that waits for its dependents.
+/// The finalizer of a foreground deletion.
 const FOREGROUND: &str = "foregroundDeletion";
-/// The finalizer of a deletion that leaves its dependents behind.
+/// The finalizer of an orphaning deletion.
 const ORPHAN: &str = "orphan";
 
-/// One pass over everything that has owners or is one.
+/// One pass over all owners and dependents.
 pub fn step(view: &View) -> Vec<Action> {
     let graph = Graph::of(view);
     let dependents = graph.dependents.iter().filter_map(|(resource, object)| graph.collect(resource, object));
@@ -26,7 +26,7 @@ pub fn step(view: &View) -> Vec<Action> {
     owners.chain(dependents).collect()
 }
 
-/// Who owns whom. An owner is known by its uid; name and namespace have to agree.
+/// Owners and dependents. An owner is identified by its uid; name and namespace must match.
 struct Graph<'a> {
     owners: BTreeMap<&'a str, (&'a ResourceKey, &'a Value)>,
     dependents: Vec<(&'a ResourceKey, &'a Value)>,
@@ -44,7 +44,7 @@ impl<'a> Graph<'a> {
         graph
     }
 
-    /// Decides on one dependent by what became of its owners.
+    /// What happens to one dependent, given the state of its owners.
     fn collect(&self, resource: &ResourceKey, object: &Value) -> Option<Action> {
         if deleting(object) {
             return None;
@@ -63,7 +63,7 @@ impl<'a> Graph<'a> {
         if !solid.is_empty() {
             return Some(with_owners(resource, object, solid));
         }
-        // While an owner waits, its dependents wait for theirs in turn.
+        // In a foreground deletion a dependent waits for its own dependents.
         let has_dependents = self.blocking(object).next().is_some();
         let propagation = if has_finalizer(object, ORPHAN) {
             Propagation::Orphan
@@ -75,7 +75,7 @@ impl<'a> Graph<'a> {
         Some(Action::delete_as(resource.clone(), object, propagation))
     }
 
-    /// Lets a deleted owner go once nothing that it waits for is left.
+    /// Removes the finalizer of a deleted owner once nothing that it waits for is left.
     fn finish(&self, resource: &ResourceKey, owner: &Value) -> Vec<Action> {
         if !deleting(owner) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Namespaces: active from the start, and on deletion emptied, then let go.
+//! Namespaces: active from the start; on deletion emptied, then removed.
 
 use quorate_apistore::ResourceKey;
 use quorate_apistore::fields::{deleting, has_finalizer, items, name, namespace, text};
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::action::Action;
 use super::view::{View, kinds};
 
-/// Brings each namespace's phase up to date, and empties those that are going.
+/// Updates each namespace's phase, and empties those that are being deleted.
 pub fn step(view: &View) -> Vec<Action> {
     view.all(kinds::NAMESPACES).flat_map(|namespace| tend(view, namespace)).collect()
 }
@@ -32,7 +32,7 @@ fn tend(view: &View, namespace: &Value) -> Vec<Action> {
     left.into_iter()
         .filter(|(_, object)| !deleting(object))
         .map(|(resource, object)| {
-            // A deletion that was to orphan keeps its word even here.
+            // An orphaning deletion stays one here.
             let orphan = has_finalizer(object, "orphan");
             let propagation = if orphan { Propagation::Orphan } else { Propagation::Background };
             Action::delete_as(resource.clone(), object, propagation)

@@ -1,4 +1,4 @@
-//! Lets the controllers do their work on a store.
+//! Runs the controllers on a store.
 
 use std::time::Duration;
 
@@ -13,31 +13,31 @@ use super::action::Action;
 use super::disruption::{Eviction, Refusal, evict};
 use super::view::{View, kinds};
 
-/// Some of what controllers wait for is time: they look again after this long without a change.
-const LOOK_AGAIN: Duration = Duration::from_secs(30);
+/// Some controllers wait for time to pass: they run again after this long without a change.
+const RECHECK_AFTER: Duration = Duration::from_secs(30);
 
-/// More passes than any change can need: controllers that undo each other's work are a fault, not a state.
+/// More passes than any change needs. Controllers that undo each other's writes are a bug.
 const PASSES: usize = 1000;
 
-/// All controllers, at work on one store.
+/// All controllers of one store.
 pub struct ControlPlane {
     store: Store,
     view: View,
 }
 
 impl ControlPlane {
-    /// Looks at a store for the first time.
+    /// Reads the store for the first time.
     pub fn new(store: &Store) -> Self {
         Self { store: store.clone(), view: View::of(store) }
     }
 
-    /// Asks every controller once and does what they want. Gives back how many writes took effect.
+    /// Runs every controller once and applies its writes. Returns how many took effect.
     pub fn pass(&mut self) -> usize {
         self.view.catch_up(&self.store);
         Controller::ALL.into_iter().map(|controller| self.step(controller)).sum()
     }
 
-    /// Passes until nothing is left to do. Gives back how many writes took effect.
+    /// Runs passes until no controller wants a write. Returns how many took effect.
     pub fn settle(&mut self) -> usize {
         let mut writes = 0;
         for _ in 0..PASSES {
@@ -46,7 +46,7 @@ impl ControlPlane {
                 some => writes += some,
             }
         }
-        tracing::error!(writes, "the built-in controllers do not come to rest");
+        tracing::error!(writes, "the built-in controllers do not settle");
         writes
     }
 
@@ -66,16 +66,16 @@ impl ControlPlane {
     }
 }
 
-/// Does the controllers' work at every change of the store, for ever.
+/// Runs the controllers at every change of the store. Never returns while the store exists.
 pub async fn run(store: &Store) {
     let mut changed = store.subscribe();
     let mut plane = ControlPlane::new(store);
     loop {
         plane.settle();
-        // What the controllers themselves wrote is behind them.
+        // The controllers' own writes are included in the last pass.
         changed.mark_unchanged();
         while !plane.view.catch_up(store) {
-            match tokio::time::timeout(LOOK_AGAIN, changed.changed()).await {
+            match tokio::time::timeout(RECHECK_AFTER, changed.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_gone)) => return,
                 Err(_elapsed) => break,
@@ -85,8 +85,8 @@ pub async fn run(store: &Store) {
     }
 }
 
-/// Admits the eviction of a Pod or says why not; what the budget allows is taken from it, and the Pod's status tells
-/// that it is evicted; a dry run only decides. The deletion itself is the caller's.
+/// Admits the eviction of a Pod or refuses it. It takes one disruption from the budget and sets the Pod's
+/// `DisruptionTarget` condition; a dry run only decides. The caller deletes the Pod.
 pub fn admit_eviction(store: &Store, pod: &Value, dry_run: bool) -> Result<(), ApiError> {
     let budgets = ResourceKey::from(kinds::BUDGETS);
     loop {
@@ -97,7 +97,7 @@ pub fn admit_eviction(store: &Store, pod: &Value, dry_run: bool) -> Result<(), A
                 let key = ObjectKey::new(budgets.clone(), namespace(&budget), name(&budget));
                 match store.update(&key, Part::Status, *budget, dry_run) {
                     Ok(_) => break,
-                    // Somebody else spent, or the count was brought up to date: decide again.
+                    // The budget has changed in between: decide again.
                     Err(error) if error.code == 409 => {}
                     Err(error) => return Err(error),
                 }

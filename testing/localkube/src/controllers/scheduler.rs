@@ -1,6 +1,6 @@
-//! Places Pods on nodes: what rules a node out (`filter`), what speaks for one (`score`), and what is told when
-//! none is left. A claim that waits for its first consumer is first given its node, and the Pod is placed when
-//! the claim is bound. There is no preemption.
+//! Assigns Pods to nodes: `filter` excludes nodes, `score` ranks the rest; a Pod without a node gets the real
+//! scheduler's message. A claim that waits for its first consumer gets its node first, and the Pod is bound once the
+//! claim is. There is no preemption.
 
 mod affinity;
 mod capacity;
@@ -25,15 +25,15 @@ use storage::Claims;
 const COMPONENT: &str = "default-scheduler";
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Decides on every Pod that has no node yet, the most important and then the oldest first.
+/// Decides on every Pod without a node, by priority and then by age.
 pub fn step(view: &View, now: Timestamp) -> Vec<Action> {
-    let mut board = Board::of(view);
+    let mut assignments = Assignments::of(view);
     let mut actions = Vec::new();
     for pod in waiting(view) {
-        match place(&board, pod) {
+        match choose(&assignments, pod) {
             Ok(node) => {
-                actions.extend(put(&board, pod, &node));
-                board.assume(pod, &node);
+                actions.extend(bind(&assignments, pod, &node));
+                assignments.assume(pod, &node);
             }
             Err(reason) => actions.extend(report(pod, &reason, now)),
         }
@@ -41,40 +41,40 @@ pub fn step(view: &View, now: Timestamp) -> Vec<Action> {
     actions
 }
 
-/// The nodes and which Pods stand on them, those that were just decided on included.
-struct Board<'a> {
+/// The nodes and the Pods assigned to them, including those of this step.
+struct Assignments<'a> {
     view: &'a View,
     nodes: Vec<&'a Value>,
-    placed: BTreeMap<String, Vec<&'a Value>>,
+    by_node: BTreeMap<String, Vec<&'a Value>>,
 }
 
-impl<'a> Board<'a> {
+impl<'a> Assignments<'a> {
     fn of(view: &'a View) -> Self {
         let nodes: Vec<&Value> = view.all(kinds::NODES).collect();
-        let mut board = Self { view, nodes, placed: BTreeMap::new() };
+        let mut assignments = Self { view, nodes, by_node: BTreeMap::new() };
         for pod in view.all(kinds::PODS).filter(|pod| !is_over(pod)) {
-            // A Pod whose claim was given a node is as good as there.
+            // A Pod whose claim has a selected node counts as assigned to it.
             let node = match text(pod, "/spec/nodeName") {
-                "" => storage::promised_node(view, pod).unwrap_or_default(),
+                "" => storage::selected_node(view, pod).unwrap_or_default(),
                 node => node,
             };
             if !node.is_empty() {
-                board.assume(pod, node);
+                assignments.assume(pod, node);
             }
         }
-        board
+        assignments
     }
 
     fn assume(&mut self, pod: &'a Value, node: &str) {
-        let there = self.placed.entry(node.to_owned()).or_default();
+        let there = self.by_node.entry(node.to_owned()).or_default();
         if !there.iter().any(|other| std::ptr::eq(*other, pod)) {
             there.push(pod);
         }
     }
 
-    /// The Pods on a node other than the one that is being placed.
+    /// The Pods on a node except the one to assign.
     fn others<'b>(&'b self, node: &Value, pod: &'b Value) -> impl Iterator<Item = &'a Value> + use<'a, 'b> {
-        let there = self.placed.get(name(node)).map(Vec::as_slice).unwrap_or_default();
+        let there = self.by_node.get(name(node)).map(Vec::as_slice).unwrap_or_default();
         there.iter().copied().filter(move |other| !std::ptr::eq(*other, pod))
     }
 }
@@ -98,48 +98,48 @@ fn is_over(pod: &Value) -> bool {
     matches!(text(pod, "/status/phase"), "Succeeded" | "Failed")
 }
 
-/// The best node for a Pod, or why there is none, in the scheduler's own words.
-fn place(board: &Board<'_>, pod: &Value) -> Result<String, String> {
-    if board.nodes.is_empty() {
+/// The best node for a Pod, or why there is none, in the words of the real scheduler.
+fn choose(assignments: &Assignments<'_>, pod: &Value) -> Result<String, String> {
+    if assignments.nodes.is_empty() {
         return Err("no nodes available to schedule pods".to_owned());
     }
-    let total = board.nodes.len();
-    let claims = Claims::of(board.view, pod).map_err(|reason| {
+    let total = assignments.nodes.len();
+    let claims = Claims::of(assignments.view, pod).map_err(|reason| {
         format!(
             "0/{total} nodes are available: {reason}. preemption: 0/{total} nodes are available: \
              {total} Preemption is not helpful for scheduling."
         )
     })?;
     let mut reasons: BTreeMap<String, usize> = BTreeMap::new();
-    let mut helpless = 0;
+    let mut permanent = 0;
     let mut fitting = Vec::new();
-    for node in &board.nodes {
-        let objections = filter::objections(board, pod, node, &claims);
+    for node in &assignments.nodes {
+        let objections = filter::objections(assignments, pod, node, &claims);
         if objections.is_empty() {
             fitting.push(*node);
         }
-        helpless += usize::from(objections.iter().any(|objection| objection.permanent));
+        permanent += usize::from(objections.iter().any(|objection| objection.permanent));
         for objection in objections {
             *reasons.entry(objection.text).or_default() += 1;
         }
     }
-    // A promise stands while it can be kept: a volume may already be on its way there.
-    if let Some(promised) =
-        storage::promised_node(board.view, pod).filter(|node| fitting.iter().any(|one| name(one) == *node))
+    // Keep the node selected earlier while the Pod fits there: a volume may already be on its way.
+    if let Some(selected) = storage::selected_node(assignments.view, pod)
+        .filter(|node| fitting.iter().any(|one| name(one) == *node))
     {
-        return Ok(promised.to_owned());
+        return Ok(selected.to_owned());
     }
-    // Ties go to the name that comes first, so that the same state always gives the same placement.
-    fitting.sort_by_cached_key(|node| (std::cmp::Reverse(score::score(board, pod, node)), name(node)));
-    fitting.first().map(|node| name(node).to_owned()).ok_or_else(|| unavailable(total, &reasons, helpless))
+    // Ties are broken by name, so that the same state always gives the same node.
+    fitting.sort_by_cached_key(|node| (std::cmp::Reverse(score::score(assignments, pod, node)), name(node)));
+    fitting.first().map(|node| name(node).to_owned()).ok_or_else(|| unavailable(total, &reasons, permanent))
 }
 
-fn unavailable(total: usize, reasons: &BTreeMap<String, usize>, helpless: usize) -> String {
+fn unavailable(total: usize, reasons: &BTreeMap<String, usize>, permanent: usize) -> String {
     let mut texts: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     texts.sort();
     let preemption: Vec<String> = [
-        (total - helpless, "No preemption victims found for incoming pod"),
-        (helpless, "Preemption is not helpful for scheduling"),
+        (total - permanent, "No preemption victims found for incoming pod"),
+        (permanent, "Preemption is not helpful for scheduling"),
     ]
     .into_iter()
     .filter(|(count, _)| *count > 0)
@@ -152,9 +152,9 @@ fn unavailable(total: usize, reasons: &BTreeMap<String, usize>, helpless: usize)
     )
 }
 
-/// Binds the Pod, or first gives its unbound claims their node.
-fn put(board: &Board<'_>, pod: &Value, node: &str) -> Vec<Action> {
-    let unbound: Vec<&Value> = storage::unbound(board.view, pod).collect();
+/// Binds the Pod, or first selects the node of its unbound claims.
+fn bind(assignments: &Assignments<'_>, pod: &Value, node: &str) -> Vec<Action> {
+    let unbound: Vec<&Value> = storage::unbound(assignments.view, pod).collect();
     if unbound.is_empty() {
         let message = format!("Successfully assigned {}/{} to {node}", namespace(pod), name(pod));
         let note = Note::normal(pod, "Scheduled", message, COMPONENT);
@@ -175,10 +175,12 @@ fn put(board: &Board<'_>, pod: &Value, node: &str) -> Vec<Action> {
         .collect()
 }
 
-/// Says why a Pod has no node, once for each reason.
+/// Reports why a Pod has no node, once for each reason.
 fn report(pod: &Value, reason: &str, now: Timestamp) -> Vec<Action> {
-    let told = items(pod, "/status/conditions").iter().find(|one| one["type"] == "PodScheduled");
-    if condition(pod, "PodScheduled") == "False" && told.is_some_and(|told| told["message"] == reason) {
+    let current = items(pod, "/status/conditions").iter().find(|one| one["type"] == "PodScheduled");
+    if condition(pod, "PodScheduled") == "False"
+        && current.is_some_and(|current| current["message"] == reason)
+    {
         return Vec::new();
     }
     let mut status = pod.clone();

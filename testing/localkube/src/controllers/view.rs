@@ -1,4 +1,4 @@
-//! What the controllers look at: a copy of every object the store holds, in an order that never varies.
+//! What the controllers read: a copy of every object of the store, in a fixed order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,12 +10,12 @@ use serde_json::Value;
 
 use crate::events::Note;
 
-/// A kind that a controller knows by name.
+/// A kind that a controller names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kind {
     /// The API group, empty for the core.
     pub group: &'static str,
-    /// The plural, as it stands in a URL.
+    /// The plural, as URLs name it.
     pub plural: &'static str,
 }
 
@@ -49,24 +49,24 @@ pub struct View {
     objects: BTreeMap<ResourceKey, Objects>,
 }
 
-/// The objects of one resource, by namespace and name. Those of the whole cluster stand under the empty namespace.
+/// The objects of one resource, by namespace and name. Cluster-scoped objects have the empty namespace.
 type Objects = BTreeMap<String, BTreeMap<String, Value>>;
 
 impl View {
-    /// What the store holds now.
+    /// A copy of the store's objects.
     pub fn of(store: &Store) -> Self {
         let mut view = Self { version: 0, resources: store.resources(), objects: BTreeMap::new() };
         view.copy(store);
         view
     }
 
-    /// Follows the store; gives back whether anything changed that a controller looks at.
+    /// Follows the store; returns whether anything changed that a controller reads.
     pub fn catch_up(&mut self, store: &Store) -> bool {
-        // What is there up to this version stays there, so that the kinds can be read one after the other and still
+        // Every change up to this version is in the history, so the kinds can be read one after the other and still
         // give one consistent state.
         let version = store.version();
         self.resources = store.resources();
-        let mut stirred = false;
+        let mut changed = false;
         let served: Vec<ResourceKey> = self.resources.all().map(|info| info.key()).collect();
         for resource in &served {
             let Ok((changes, _)) = store.changes(resource, self.version) else {
@@ -74,8 +74,8 @@ impl View {
                 return true;
             };
             for change in changes.into_iter().filter(|change| change.version <= version) {
-                // Renewals of leases and counts of events come often and move nothing.
-                stirred |= change.kind != ChangeKind::Modified
+                // Renewals of leases and counts of events are frequent, and no controller depends on them.
+                changed |= change.kind != ChangeKind::Modified
                     || !matches!(resource.plural.as_str(), "leases" | "events");
                 match change.kind {
                     ChangeKind::Added | ChangeKind::Modified => {
@@ -85,10 +85,10 @@ impl View {
                 }
             }
         }
-        // The objects of a kind go with its definition.
+        // Deleting a definition deletes the objects of its kind.
         self.objects.retain(|resource, _| served.contains(resource));
         self.version = version;
-        stirred
+        changed
     }
 
     /// Every object of a kind, by namespace and name.
@@ -105,25 +105,25 @@ impl View {
         self.objects(kind).and_then(|objects| objects.get(namespace)).into_iter().flat_map(BTreeMap::values)
     }
 
-    /// One object; the namespace is empty for kinds that have none.
+    /// One object; the namespace is empty for cluster-scoped kinds.
     pub fn get(&self, kind: Kind, namespace: &str, name: &str) -> Option<&Value> {
         self.objects(kind)?.get(namespace)?.get(name)
     }
 
-    /// Whether a note was recorded before and its event is still kept.
-    pub fn was_told(&self, note: &Note) -> bool {
+    /// Whether the event of a note exists.
+    pub fn is_recorded(&self, note: &Note) -> bool {
         let key = note.key();
         self.get(kinds::EVENTS, &key.namespace, &key.name).is_some()
     }
 
-    /// Every object there is, with its resource.
+    /// Every object with its resource.
     pub fn everything(&self) -> impl Iterator<Item = (&ResourceKey, &Value)> {
         self.objects.iter().flat_map(|(resource, objects)| {
             objects.values().flat_map(BTreeMap::values).map(move |object| (resource, object))
         })
     }
 
-    /// The object that an owner reference names, in the namespace or in none.
+    /// The object that an owner reference names: in the namespace, or cluster-scoped.
     pub fn owner(
         &self,
         group: &str,
@@ -137,13 +137,13 @@ impl View {
         Some((resource, objects.get(place)?.get(name)?))
     }
 
-    /// The JSON pointer to the wanted replicas, for a resource with a `scale` subresource.
+    /// The JSON pointer to the desired replicas of a resource with a `scale` subresource.
     pub fn scale_path(&self, resource: &ResourceKey) -> Option<String> {
         Some(self.resources.get(resource)?.scale.as_ref()?.spec_replicas.clone())
     }
 
     fn copy(&mut self, store: &Store) {
-        // The version before the objects: what changes in between is read a second time, which is harmless.
+        // Read the version before the objects: a change in between is read twice, which does no harm.
         self.version = store.version();
         self.resources = store.resources();
         self.objects.clear();
@@ -170,7 +170,7 @@ impl View {
     }
 
     fn objects(&self, kind: Kind) -> Option<&Objects> {
-        // A score of kinds: looking at each is cheaper than building a key.
+        // There are few kinds: comparing each is cheaper than building a key.
         let found = self.objects.iter().find(|(key, _)| key.plural == kind.plural && key.group == kind.group);
         found.map(|(_, objects)| objects)
     }

@@ -1,6 +1,6 @@
-//! The volume binder and its provisioner: gives a claim its volume once its class allows (for a class that waits
-//! for the first consumer: once the scheduler chose the node), protects claims that Pods use, grows them, and
-//! takes volumes away with their claims where the class says so. A volume is a directory of its node.
+//! The volume binder and its provisioner. It binds a claim to a volume as its class allows (at once, or after the
+//! scheduler selected a node), protects claims that Pods use, expands them, and deletes volumes with their claims
+//! where the class says so. A volume is a directory of its node.
 
 mod binding;
 mod expansion;
@@ -21,14 +21,14 @@ const BINDER: &str = "persistentvolume-controller";
 pub fn step(view: &View) -> Vec<Action> {
     let claims = view.all(kinds::CLAIMS).flat_map(|claim| {
         let protect = protection::claim(view, claim);
-        // One write an object and a step: the second would carry an old resource version.
+        // One write for each object and step: a second one would carry an old resourceVersion.
         if protect.is_empty() { serve(view, claim) } else { protect }
     });
     let volumes = view.all(kinds::VOLUMES).flat_map(|volume| reclaim::volume(view, volume));
     claims.chain(volumes).collect()
 }
 
-/// The class of claims that name none.
+/// The default class.
 pub(super) fn default_class(view: &View) -> Option<&Value> {
     view.all(kinds::CLASSES).find(|class| annotation(class, IS_DEFAULT) == Some("true"))
 }
@@ -38,7 +38,7 @@ fn serve(view: &View, claim: &Value) -> Vec<Action> {
     if bind.is_empty() { expansion::claim(view, claim) } else { bind }
 }
 
-/// A note about a claim, unless the same was told before: a claim that waits says so once.
-fn tell(view: &View, note: Note) -> Option<Action> {
-    (!view.was_told(&note)).then_some(Action::Record(note))
+/// Records a note about a claim unless its event exists: a waiting claim reports its reason once.
+fn record_once(view: &View, note: Note) -> Option<Action> {
+    (!view.is_recorded(&note)).then_some(Action::Record(note))
 }

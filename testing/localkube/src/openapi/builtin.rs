@@ -1,4 +1,4 @@
-//! The schemas of the built-in kinds, as k8s-openapi has them.
+//! The schemas of the built-in kinds, from k8s-openapi.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -20,12 +20,12 @@ use serde_json::{Map, Value, json};
 
 use super::kind;
 
-/// Where schemas stand in a document.
+/// The place of schemas in a document.
 const PLACE: &str = "/components/schemas";
 
 type Schemas = Map<String, Value>;
 
-/// The schemas of one group and version, with all that they refer to. A custom resource needs `ObjectMeta` at least.
+/// The schemas of one group and version, with everything they refer to. A custom resource needs at least `ObjectMeta`.
 pub(super) fn schemas(group: &str, version: &str) -> Schemas {
     static BUILT_IN: LazyLock<BTreeMap<(&str, &str), Schemas>> = LazyLock::new(generate);
     static METADATA: LazyLock<Schemas> = LazyLock::new(|| {

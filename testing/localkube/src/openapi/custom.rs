@@ -1,4 +1,4 @@
-//! The schemas of custom resources: what the definition says, with the fields that every object has.
+//! The schemas of custom resources: those of the definition, with the fields that every object has.
 
 use quorate_apistore::ResourceInfo;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The operations on a kind: where they are, what they are about, and which parameters they take.
+//! The operations of a kind: their paths, kinds and parameters.
 
 use quorate_apistore::ResourceInfo;
 use serde_json::{Map, Value, json};

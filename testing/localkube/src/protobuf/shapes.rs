@@ -1,4 +1,4 @@
-//! The kinds that are read from protobuf, with the tags of their `generated.proto`.
+//! The kinds that can be read from protobuf, with the tags of their `generated.proto`.
 
 /// A field of a message.
 pub(super) struct Field {
@@ -7,7 +7,7 @@ pub(super) struct Field {
     pub shape: Shape,
 }
 
-/// What a field holds.
+/// The type of a field.
 pub(super) enum Shape {
     Text,
     /// Base64 in JSON.
@@ -18,13 +18,13 @@ pub(super) enum Shape {
     Message(&'static [Field]),
     List(&'static Shape),
     Map(&'static Shape),
-    /// What only the server says: not read.
-    OfServer,
+    /// Only the server sets it: not read.
+    ServerOnly,
 }
 
-use Shape::{Bytes, Flag, IntOrString, List, Map, Message, Number, OfServer, Text};
+use Shape::{Bytes, Flag, IntOrString, List, Map, Message, Number, ServerOnly, Text};
 
-/// The shape of a kind, if it is one of those that are read.
+/// The fields of a kind; `None` if it cannot be read.
 pub(super) fn of(version: &str, kind: &str) -> Option<&'static [Field]> {
     match (version, kind) {
         ("v1", "Namespace") => Some(NAMESPACE),
@@ -55,7 +55,7 @@ const METADATA: Field = field(
     ]),
 );
 
-const STATUS: Field = field(3, "status", OfServer);
+const STATUS: Field = field(3, "status", ServerOnly);
 
 const NAMESPACE: &[Field] =
     &[METADATA, field(2, "spec", Message(&[field(1, "finalizers", List(&Text))])), STATUS];

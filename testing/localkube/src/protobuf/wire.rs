@@ -1,4 +1,4 @@
-//! Protobuf's wire format: fields with a tag, each a number or some bytes.
+//! The wire format of protobuf: fields with a tag, each a number or bytes.
 
 use super::DecodeError;
 
@@ -17,7 +17,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// Negative numbers are written as their two's complement.
+    /// Negative numbers are two's complement.
     pub fn number(&self) -> Result<i64, DecodeError> {
         match self {
             Self::Number(number) => Ok(number.cast_signed()),
@@ -25,7 +25,7 @@ impl<'a> Datum<'a> {
         }
     }
 
-    pub fn says_nothing(&self) -> bool {
+    pub fn is_empty(&self) -> bool {
         matches!(self, Self::Number(0) | Self::Bytes([]))
     }
 }

@@ -41,13 +41,13 @@ pub(super) fn patch(shared: &Shared, request: &Request, at: &Place, key: &Object
         let shown = events::shown(&at.info, old.clone());
         let mut patched = patch::apply(kind, &shown, &patch).map_err(|error| refusal(&error))?;
         warnings = request.decode(at, &mut patched).map_err(|error| unreadable(error, kind, &patch))?;
-        Ok(events::kept(&at.info, patched))
+        Ok(events::stored(&at.info, patched))
     })?;
     Ok(with_warnings(list::one(shared, request, at, StatusCode::OK, &object), &warnings))
 }
 
-/// A patch that leaves what can not be read was wrong itself. What a strategic one leaves of unknown fields is told as of an
-/// object.
+/// If the patched object cannot be read, the patch is at fault. Unknown fields after a strategic patch are reported as
+/// those of an object.
 pub(super) fn unreadable(error: ApiError, kind: PatchKind, patch: &Value) -> ApiError {
     let strict = kind == PatchKind::Strategic && error.message.contains("strict decoding error");
     if error.code != 400 || strict {
@@ -59,7 +59,7 @@ pub(super) fn unreadable(error: ApiError, kind: PatchKind, patch: &Value) -> Api
     ApiError { code: 422, reason: "Invalid", message, details: json!({ "causes": causes }) }
 }
 
-/// What replaces an object has to say that it is the one the URL names.
+/// The name in a replacing object must be the one in the URL.
 pub(super) fn check_name(object: &Value, key: &ObjectKey) -> Result<(), ApiError> {
     let (given, own) = (name(object), &key.name);
     if given.is_empty() {
@@ -75,7 +75,7 @@ pub(super) fn check_name(object: &Value, key: &ObjectKey) -> Result<(), ApiError
     Ok(())
 }
 
-/// What is told of a patch that can not be applied.
+/// The refusal of a patch that cannot be applied.
 pub(super) fn refusal(error: &PatchError) -> ApiError {
     let message = error.to_string();
     match error {

@@ -1,5 +1,5 @@
-//! Reading objects of the built-in kinds as strictly as the real server: what has no place in the type is told and
-//! left out, what is of another type is refused.
+//! Reads objects of built-in kinds as strictly as the real server: unknown fields are reported and dropped, wrong
+//! types are refused.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Takes out of an object what its kind does not know; the paths of that.
+/// Removes fields that the kind does not have, and returns their paths.
 pub(super) fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<String>, ApiError> {
     check_kind(info, object)?;
     if let Some(schema) = &info.compiled {
@@ -49,7 +49,7 @@ pub(super) fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<Stri
         ApiError::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {why}"))
     };
     let known = read(object).map_err(|error| cannot(&error.to_string()))?;
-    // A definition may have properties of these names; they are no quantities there.
+    // A definition may name properties like quantities.
     if info.plural != "customresourcedefinitions" && !quantities_are_well_formed(object) {
         return Err(cannot(
             "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
@@ -81,7 +81,7 @@ fn read<K: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_
     serde_json::to_value(K::deserialize(object)?)
 }
 
-/// What the type gave back is what it knows. A null is as good as nothing.
+/// Keeps the fields that the type read. A null counts as absent.
 fn keep_known(known: &Value, object: &mut Value, path: &str, unknown: &mut Vec<String>) {
     match object {
         Value::Object(fields) => {

@@ -1,9 +1,9 @@
-//! Events have two API groups and one storage: the names of the older, core group.
+//! Events have two API groups and one storage, with the field names of the core group.
 
 use quorate_apistore::ResourceInfo;
 use serde_json::{Value, json};
 
-/// What the newer group calls differently.
+/// The fields that have other names in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("regarding", "involvedObject"),
     ("note", "message"),
@@ -14,8 +14,8 @@ const NAMES: [(&str, &str); 7] = [
     ("deprecatedCount", "count"),
 ];
 
-/// An object as it is kept.
-pub(super) fn kept(info: &ResourceInfo, object: Value) -> Value {
+/// An object as it is stored.
+pub(super) fn stored(info: &ResourceInfo, object: Value) -> Value {
     if info.group != "events.k8s.io" {
         return object;
     }

@@ -1,4 +1,4 @@
-//! Reading: lists with selectors and pages, single objects, and both as tables for kubectl.
+//! Reads: lists with selectors and pages, single objects, and both as tables for kubectl.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -44,7 +44,7 @@ pub(super) fn list(shared: &Shared, request: &Request, at: &Place) -> Reply {
     Ok(reply(StatusCode::OK, &document(at, objects, version, next.as_ref())))
 }
 
-/// Where a list goes on.
+/// Where the next page starts.
 pub(super) struct Next {
     token: String,
     remaining: usize,
@@ -54,7 +54,7 @@ pub(super) struct Next {
 pub(super) fn document(at: &Place, objects: Vec<Value>, version: u64, next: Option<&Next>) -> Value {
     let shown = |object: Value| {
         let mut object = events::shown(&at.info, object);
-        // Of the built-in kinds the list alone says what its items are.
+        // In a list of a built-in kind the items carry no kind and apiVersion.
         if let Some(fields) = object.as_object_mut().filter(|_| at.info.schema.is_none()) {
             fields.remove("kind");
             fields.remove("apiVersion");
@@ -63,7 +63,7 @@ pub(super) fn document(at: &Place, objects: Vec<Value>, version: u64, next: Opti
     };
     let items: Vec<Value> = objects.into_iter().map(shown).collect();
     let mut meta = list_meta(version, next);
-    // Lists of custom resources say so even when nothing is left.
+    // Lists of custom resources have `continue` even when it is empty.
     if at.info.schema.is_some() && next.is_none() {
         meta["continue"] = json!("");
     }
@@ -75,7 +75,7 @@ pub(super) fn document(at: &Place, objects: Vec<Value>, version: u64, next: Opti
     })
 }
 
-/// What the selectors choose, and the version of this state.
+/// The objects that the selectors select, and the version of this state.
 pub(super) fn selected(
     shared: &Shared,
     request: &Request,
@@ -87,7 +87,7 @@ pub(super) fn selected(
     Ok((objects, version))
 }
 
-/// One object, or its row.
+/// One object, or its table row.
 pub(super) fn one(
     shared: &Shared,
     request: &Request,
@@ -134,12 +134,12 @@ fn list_meta(version: u64, next: Option<&Next>) -> Value {
     meta
 }
 
-/// Objects are in this order.
+/// The sort key of objects.
 fn place(object: &Value) -> (String, String) {
     (namespace(object).to_owned(), name(object).to_owned())
 }
 
-/// Where the next page begins: after this object.
+/// The continue token: the next page starts after this object.
 fn token(object: &Value) -> String {
     URL_SAFE_NO_PAD.encode(json!(place(object)).to_string())
 }

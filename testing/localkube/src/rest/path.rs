@@ -1,18 +1,18 @@
-//! What a URL's path names.
+//! Parses the path of a URL.
 
 use std::sync::Arc;
 
 use quorate_apistore::ApiError;
 use quorate_apistore::{ObjectKey, ResourceInfo, ResourceKey};
 
-/// A path, taken apart.
+/// A parsed path.
 pub(super) struct Parsed {
     pub group: String,
     pub version: String,
     pub namespace: Option<String>,
     pub resource: String,
     pub target: Target,
-    /// Where the objects are kept: events of both groups in one place.
+    /// Where the objects are stored: events of both groups in one place.
     pub storage: ResourceKey,
 }
 
@@ -22,7 +22,7 @@ pub(super) enum Target {
     Object { name: String, subresource: Option<String> },
 }
 
-/// A kind, and the namespace in question.
+/// A kind, and the namespace in the path.
 pub(super) struct Place {
     pub info: Arc<ResourceInfo>,
     pub namespace: Option<String>,
@@ -34,7 +34,7 @@ impl Place {
         Ok(ObjectKey::new(self.storage.clone(), self.namespace_for_writing()?, name))
     }
 
-    /// Empty for kinds that have none; a kind that has one must name it.
+    /// The namespace of a write, empty for cluster-scoped kinds; a namespaced kind must name it.
     pub(super) fn namespace_for_writing(&self) -> Result<&str, ApiError> {
         match &self.namespace {
             Some(namespace) => Ok(namespace),
@@ -53,7 +53,7 @@ pub(super) fn parse(path: &str) -> Option<Parsed> {
     };
     let mut rest: Vec<&str> = parts.collect();
     let mut namespace = None;
-    // `namespaces/x` alone, and its subresources, are about the namespace itself.
+    // `namespaces/x` and its subresources are the namespace itself.
     if rest.first() == Some(&"namespaces") && rest.len() > 2 && !["status", "finalize"].contains(&rest[2]) {
         namespace = Some(rest[1].to_owned());
         rest.drain(..2);

@@ -37,7 +37,7 @@ impl Query {
         self.get(key).map(parse).transpose()
     }
 
-    /// A version to begin at; nothing for whatever is newest.
+    /// The requested version; `None` for the latest.
     pub(super) fn version(&self) -> Result<Option<u64>, ApiError> {
         let wrong = |text: &str| {
             ApiError::bad_request(format!(

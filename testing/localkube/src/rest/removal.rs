@@ -1,4 +1,4 @@
-//! DELETE, of one object or of all that a selector chooses.
+//! DELETE, of one object or of all that a selector selects.
 
 use http::StatusCode;
 use quorate_apistore::ApiError;
@@ -13,7 +13,7 @@ use crate::shared::Shared;
 
 pub(super) fn of_one(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
     let options = request.delete_options()?;
-    // The real server shows these as they were; of others it tells a success.
+    // The real server returns these objects; for other kinds it returns a success status.
     let shows = ["pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts"];
     match shared.store.delete(key, &options)? {
         Deleted::Gone(object) if shows.contains(&at.info.plural.as_str()) => {
@@ -42,7 +42,7 @@ pub(super) fn of_all(shared: &Shared, request: &Request, at: &Place) -> Reply {
     for object in &objects {
         let key = ObjectKey::new(at.storage.clone(), namespace(object), name(object));
         match shared.store.delete(&key, &options) {
-            // Somebody else was faster.
+            // It is deleted already.
             Err(error) if error.code == 404 => {}
             other => drop(other?),
         }

@@ -1,4 +1,4 @@
-//! What a request says: its body, in what form, and how it is meant.
+//! A request: its body, format and options.
 
 use http::{HeaderMap, Method, header};
 use quorate_apistore::ApiError;
@@ -27,7 +27,7 @@ impl Request {
         self.header(header::ACCEPT)
     }
 
-    /// The body as it came.
+    /// The body as JSON.
     pub(super) fn json(&self) -> Result<Value, ApiError> {
         let content = self.header(header::CONTENT_TYPE);
         if content.contains("protobuf") {
@@ -45,27 +45,28 @@ impl Request {
             .map_err(|error| ApiError::bad_request(format!("the body is no JSON: {error}")))
     }
 
-    /// The object in the body as it is to be kept, and what it had that its kind does not know.
+    /// The object in the body as it is stored, and the paths of its unknown fields.
     pub(super) fn object(&self, at: &Place) -> Result<(Value, Vec<String>), ApiError> {
         let mut object = self.json()?;
         let warnings = self.decode(at, &mut object)?;
-        Ok((events::kept(&at.info, object), warnings))
+        Ok((events::stored(&at.info, object), warnings))
     }
 
-    /// Unknown fields, as `fieldValidation` asks: refused, warned of, or passed over.
+    /// Treats unknown fields as `fieldValidation` says: refuse, warn or ignore.
     pub(super) fn decode(&self, at: &Place, object: &mut Value) -> Result<Vec<String>, ApiError> {
         let unknown = decode::decode(&at.info, object)?;
-        let told: Vec<String> = unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
+        let unknown_fields: Vec<String> =
+            unknown.iter().map(|path| format!("unknown field \"{path}\"")).collect();
         match self.query.get("fieldValidation") {
-            Some("Strict") if !told.is_empty() => {
+            Some("Strict") if !unknown_fields.is_empty() => {
                 let (kind, version) = (&at.info.kind, &at.info.version);
                 Err(ApiError::bad_request(format!(
                     "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: {}",
-                    told.join(", ")
+                    unknown_fields.join(", ")
                 )))
             }
             Some("Ignore") => Ok(Vec::new()),
-            Some(_) | None => Ok(told),
+            Some(_) | None => Ok(unknown_fields),
         }
     }
 
@@ -93,7 +94,7 @@ impl Request {
         }
         let text = |pointer: &str| body.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let propagation = text("/propagationPolicy");
-        // A body speaks alone: beside one the URL's parameters are not read, as surprising as that may be.
+        // As on the real server, options in the body replace all of those in the URL.
         let in_query = |key: &str| self.query.get(key).filter(|_| !in_body);
         let propagation = propagation.or_else(|| in_query("propagationPolicy").map(str::to_owned));
         let grace = in_query("gracePeriodSeconds").and_then(|seconds| seconds.parse().ok());
@@ -113,7 +114,7 @@ impl Request {
 
 fn propagation_of(policy: Option<&str>) -> Result<Propagation, ApiError> {
     match policy {
-        None => Ok(Propagation::Unsaid),
+        None => Ok(Propagation::Unspecified),
         Some("Background") => Ok(Propagation::Background),
         Some("Foreground") => Ok(Propagation::Foreground),
         Some("Orphan") => Ok(Propagation::Orphan),

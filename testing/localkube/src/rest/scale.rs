@@ -1,4 +1,4 @@
-//! The scale subresource of custom resources: one number, wherever the definition says it stands.
+//! The scale subresource of custom resources: the replicas, at the paths of the definition.
 
 use http::{Method, StatusCode};
 use k8s_openapi::api::autoscaling::v1::Scale;
@@ -21,7 +21,7 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
         Method::PUT | Method::PATCH => {
             let body = request.json()?;
             if request.method == Method::PUT {
-                wish(&body)?;
+                desired_replicas(&body)?;
                 change::check_name(&body, key)?;
             }
             let kind = (request.method == Method::PATCH).then(|| request.patch_kind(&at.info)).transpose()?;
@@ -30,10 +30,11 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
                 let (wanted, replicas) = if let Some(kind) = kind {
                     let patched = patch::apply(kind, &shown, &body);
                     let wanted = patched.map_err(|error| change::refusal(&error))?;
-                    let replicas = wish(&wanted).map_err(|error| change::unreadable(error, kind, &body))?;
+                    let replicas =
+                        desired_replicas(&wanted).map_err(|error| change::unreadable(error, kind, &body))?;
                     (wanted, replicas)
                 } else {
-                    let replicas = wish(&body)?;
+                    let replicas = desired_replicas(&body)?;
                     (body, replicas)
                 };
                 let version = text(&wanted, "/metadata/resourceVersion");
@@ -50,8 +51,8 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, key: &Object
     Ok(document(StatusCode::OK, &show(&paths, &object)))
 }
 
-/// The number that is wished for; none is none.
-fn wish(scale: &Value) -> Result<i32, ApiError> {
+/// The desired replicas; absent means 0.
+fn desired_replicas(scale: &Value) -> Result<i32, ApiError> {
     let scale = Scale::deserialize(scale).map_err(|error| {
         ApiError::bad_request(format!("Scale in version \"v1\" cannot be handled as a Scale: {error}"))
     })?;
@@ -67,7 +68,7 @@ fn show(paths: &ScalePaths, object: &Value) -> Value {
         status["selector"] = json!(selector);
     }
     let wanted = integer(object, &paths.spec_replicas).unwrap_or(0);
-    // A wish for none is not shown.
+    // Zero replicas are omitted, as on the real server.
     let spec = if wanted == 0 { json!({}) } else { json!({"replicas": wanted}) };
     json!({
         "kind": "Scale", "apiVersion": "autoscaling/v1",

@@ -1,11 +1,13 @@
-//! Label and field selectors.
+//! Label and field selectors of a request.
+//!
+//! kube-core has a `Selector`, but no parser for this syntax; refusals must be in the words of the real server.
 
 use quorate_apistore::ApiError;
 use quorate_apistore::ResourceInfo;
 use quorate_apistore::fields::label;
 use serde_json::Value;
 
-/// Which objects are meant.
+/// The selectors of a request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Selector {
     labels: Vec<Requirement>,
@@ -49,7 +51,7 @@ impl Selector {
     }
 }
 
-/// The fields that the real server knows to select by.
+/// The fields that the real server can select by.
 fn selectable(info: &ResourceInfo, path: &str) -> bool {
     let own: &[&str] = match (info.group.as_str(), info.plural.as_str()) {
         ("", "pods") => &[
@@ -76,7 +78,7 @@ fn selectable(info: &ResourceInfo, path: &str) -> bool {
     ["metadata.name", "metadata.namespace"].contains(&path) || own.contains(&path)
 }
 
-/// The text of a field in an object as it is kept. Events are kept under the names of their core group.
+/// The value of a field of a stored object. Events are stored with the names of the core group.
 fn value_at(object: &Value, path: &str) -> String {
     let path =
         path.replace("regarding.", "involvedObject.").replace("reportingController", "reportingComponent");

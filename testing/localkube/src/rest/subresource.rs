@@ -1,4 +1,4 @@
-//! What stands below an object: status, scale, and of Pods binding, eviction and logs.
+//! Subresources: status, scale, and for Pods binding, eviction and log.
 
 use std::fmt::Write as _;
 
@@ -59,17 +59,17 @@ fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Rep
     }
     let body = request.json()?;
     let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
-    // kubectl asks for a dry run in the body, others in the query.
+    // kubectl requests a dry run in the body, others in the query.
     let dry_run = request.query.dry_run()
         || quorate_apistore::fields::items(&body, "/deleteOptions/dryRun").contains(&json!("All"));
-    let told = |pointer: &str| Some(text(&body, pointer).to_owned()).filter(|text| !text.is_empty());
+    let given = |pointer: &str| Some(text(&body, pointer).to_owned()).filter(|text| !text.is_empty());
     let asked = DeleteOptions {
-        uid: told("/deleteOptions/preconditions/uid"),
-        resource_version: told("/deleteOptions/preconditions/resourceVersion"),
+        uid: given("/deleteOptions/preconditions/uid"),
+        resource_version: given("/deleteOptions/preconditions/resourceVersion"),
         dry_run: true,
         ..DeleteOptions::default()
     };
-    // A deletion that would be refused spends nothing of a budget.
+    // A deletion that would be refused must not take a disruption from a budget.
     shared.store.delete(key, &asked)?;
     controllers::admit_eviction(&shared.store, &pod, dry_run)?;
     let options = DeleteOptions {

@@ -1,4 +1,4 @@
-//! Watches: the changes of a kind from a version on, as lines, with bookmarks.
+//! Watches: the changes of a kind after a version, as lines, with bookmarks.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use crate::body::Body;
 use crate::shared::Shared;
 use crate::tables::{self, Include};
 
-/// How long a watch goes on unless asked; the real server's lower bound.
+/// How long a watch runs by default; the real server's lower bound.
 const DEFAULT_TIMEOUT: Duration = Duration::from_mins(30);
-/// How often a quiet watch is told how far it is.
+/// How often a quiet watch gets a bookmark.
 const BOOKMARK_EVERY: Duration = Duration::from_secs(30);
 
 struct Watch {
@@ -101,7 +101,7 @@ pub(super) fn watch(shared: &Shared, request: &Request, at: &Place, name: Option
 }
 
 impl Watch {
-    /// The next lines; nothing when the watch is over.
+    /// The next lines; `None` at the end of the watch.
     async fn next(&mut self) -> Option<Bytes> {
         if self.done {
             return None;
@@ -118,7 +118,7 @@ impl Watch {
                 Ok((changes, reached)) => {
                     self.version = self.version.max(reached);
                     for change in changes {
-                        lines.extend(self.told(&change));
+                        lines.extend(self.event_of(&change));
                     }
                 }
                 Err(error) => {
@@ -137,7 +137,7 @@ impl Watch {
         Some(text.into())
     }
 
-    /// Waits for a change or the time of a bookmark. `false` when the watch is over.
+    /// Waits for a change or the next bookmark. `false` at the end of the watch.
     async fn wait(&mut self, lines: &mut Vec<Value>) -> bool {
         let bookmark = Instant::now() + BOOKMARK_EVERY;
         tokio::select! {
@@ -156,8 +156,8 @@ impl Watch {
         }
     }
 
-    /// A change as this watch sees it: what begins to match comes, what no longer matches goes.
-    fn told(&mut self, change: &Change) -> Option<Value> {
+    /// A change as this watch sees it: an object that starts to match is added, one that no longer matches is deleted.
+    fn event_of(&mut self, change: &Change) -> Option<Value> {
         let now = self.is_meant(&change.object);
         let before = change.before.as_ref().is_some_and(|before| self.is_meant(before));
         let kind = match (change.kind, before, now) {

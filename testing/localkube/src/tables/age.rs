@@ -1,17 +1,17 @@
-//! Ages in few characters, rounded as Kubernetes' `duration.HumanDuration` does it.
+//! Ages, rounded as Kubernetes' `duration.HumanDuration` does.
 
 use jiff::Timestamp;
 
-/// How long ago `then` was: `5s`, `3m20s`, `7h5m`, `12d`; `<unknown>` when it was never.
+/// The time since `then`: `5s`, `3m20s`, `7h5m`, `12d`; `<unknown>` without a time.
 pub fn since(then: Option<Timestamp>, now: Timestamp) -> String {
     then.map_or_else(|| "<unknown>".to_owned(), |then| human(now.as_second() - then.as_second()))
 }
 
-/// A number of seconds in at most two units, the smaller one only while it says something.
+/// A number of seconds in at most two units; the smaller one only where it matters.
 pub fn human(seconds: i64) -> String {
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
     match seconds {
-        // Clocks of two machines differ by a little: that is "now", not an error.
+        // Clocks of two machines differ by a little: that is "now", not invalid.
         ..=-2 => "<invalid>".to_owned(),
         -1 => "0s".to_owned(),
         0..120 => format!("{seconds}s"),

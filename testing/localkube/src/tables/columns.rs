@@ -1,4 +1,4 @@
-//! The columns of a table and what fills them.
+//! The columns of a table and their cells.
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ pub(super) struct BuiltIn {
     pub cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
-/// Where rows come from.
+/// How the rows of a kind are printed.
 pub(super) enum Printer<'a> {
     BuiltIn(BuiltIn),
     Custom(Vec<CustomColumn<'a>>),
@@ -68,7 +68,7 @@ pub(super) fn definition(name: &str, kind: &str, format: &str, description: &str
     json!({ "name": name, "type": kind, "format": format, "description": description, "priority": priority })
 }
 
-/// `<none>` for the empty text, as kubectl shows what is not set.
+/// `<none>` for an empty text, as kubectl shows it.
 pub(super) fn or_none(text: &str) -> &str {
     if text.is_empty() { "<none>" } else { text }
 }

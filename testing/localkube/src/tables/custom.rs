@@ -1,4 +1,4 @@
-//! Rows of custom resources: the name, then what the definition's `additionalPrinterColumns` say.
+//! Rows of custom resources: the name, then the definition's `additionalPrinterColumns`.
 
 use jiff::Timestamp;
 use quorate_apistore::fields;
@@ -16,12 +16,11 @@ pub(super) enum CustomColumn<'a> {
     Printed { column: &'a PrinterColumn, path: Option<JsonPath> },
 }
 
-/// The columns of a kind without a printer of its own. Where none are defined, an age is shown.
+/// The columns of a kind without a printer. Without any definition the age is shown.
 pub(super) fn columns(info: &ResourceInfo) -> Vec<CustomColumn<'_>> {
     let printed = info.columns.iter().map(|column| CustomColumn::Printed {
         column,
-        // A definition with an unreadable path is refused when it is created; should one slip through, its
-        // column stays empty instead of hiding the others.
+        // A definition with an invalid path is refused on creation; if one exists anyway, its column stays empty.
         path: JsonPath::parse(&column.json_path).ok(),
     });
     let mut columns: Vec<_> = std::iter::once(CustomColumn::Name).chain(printed).collect();
@@ -73,7 +72,7 @@ fn cell(kind: &str, found: &[&Value], now: Timestamp) -> Value {
     }
 }
 
-/// Strings print bare, everything else as JSON.
+/// Strings print without quotes, everything else as JSON.
 fn printed(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! Rows of events, of both of their API groups.
+//! Rows of events of both API groups.
 
 use jiff::Timestamp;
 use quorate_apistore::fields::{integer, name, text, time};
@@ -24,7 +24,7 @@ pub(super) const EVENTS: BuiltIn = BuiltIn {
 };
 
 fn cells(event: &Value, now: Timestamp) -> Vec<Value> {
-    // events.k8s.io gives other names to the same things.
+    // events.k8s.io has other names for the same fields.
     let either = |ours: &str, theirs: &str| match text(event, ours) {
         "" => text(event, theirs).to_owned(),
         text => text.to_owned(),

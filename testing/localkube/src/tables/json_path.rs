@@ -1,5 +1,7 @@
-//! The part of Kubernetes' JSONPath that printer columns and selectable fields use: `.a.b`, `['a.b']`, `\.` in
-//! names, `[0]`, `[-1]`, `[*]`, and filters by equality such as `[?(@.type=="Ready")]`.
+//! The part of Kubernetes' JSONPath that printer columns and selectable fields use: `.a.b`, `['a.b']`, `\.` in names,
+//! `[0]`, `[-1]`, `[*]`, and filters by equality such as `[?(@.type=="Ready")]`.
+//!
+//! Crates implement RFC 9535, which requires the leading `$` and has no `\.` in names, as paths of Kubernetes do.
 
 use serde_json::Value;
 
@@ -21,13 +23,13 @@ pub enum ParsePathError {
     /// A bracket or quote that never closes.
     #[error("unterminated {0} in JSONPath")]
     Unterminated(char),
-    /// Something between brackets that is no index, name, wildcard or equality filter.
+    /// The expression between brackets is no index, name, wildcard or equality filter.
     #[error("unsupported expression [{0}] in JSONPath")]
     Unsupported(String),
 }
 
 impl JsonPath {
-    /// Reads a path; the `{}` around it and the `$` before it are optional.
+    /// Parses a path; the `{}` around it and the `$` before it are optional.
     pub fn parse(text: &str) -> Result<Self, ParsePathError> {
         let text = text.trim();
         let text = text.strip_prefix('{').and_then(|text| text.strip_suffix('}')).unwrap_or(text);
@@ -51,7 +53,7 @@ impl JsonPath {
         Ok(Self(steps))
     }
 
-    /// Every value the path leads to, in order.
+    /// Every value at the path, in order.
     pub fn find<'a>(&self, root: &'a Value) -> Vec<&'a Value> {
         self.0
             .iter()
@@ -87,7 +89,7 @@ fn children(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// The name up to the next unescaped `.` or `[`, and what follows.
+/// The name up to the next unescaped `.` or `[`, and the rest.
 fn field(text: &str) -> (String, &str) {
     let mut name = String::new();
     let mut characters = text.char_indices();
@@ -101,7 +103,7 @@ fn field(text: &str) -> (String, &str) {
     (name, "")
 }
 
-/// Where the bracket that was opened just before `text` closes, quotes and inner brackets respected.
+/// The position of the bracket that closes the one before `text`, outside of quotes and inner brackets.
 fn closing(text: &str) -> Result<usize, ParsePathError> {
     let (mut depth, mut quote) = (0, None);
     for (at, character) in text.char_indices() {

@@ -1,5 +1,4 @@
-//! Rows of Pods. STATUS is not the phase but the most telling word about the containers, found as the real
-//! server's printer finds it.
+//! Rows of Pods. STATUS is not the phase but the reason of the containers, chosen as the real server's printer does.
 
 use jiff::Timestamp;
 use quorate_apistore::fields::{condition, deleting, flag, integer, items, name, text, time};
@@ -42,7 +41,7 @@ fn cells(pod: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The number of restarts, for sorting and tests, stands apart from its text.
+/// The number of restarts is separate from its text, for sorting and tests.
 struct Summary {
     status: String,
     ready: usize,
@@ -80,7 +79,7 @@ impl Summary {
         summary
     }
 
-    /// Gives back whether initialization is still under way (or has failed), which then is the status.
+    /// Whether initialization is not finished (or has failed); STATUS then shows it.
     fn read_init_containers(&mut self, pod: &Value) -> bool {
         let specs = items(pod, "/spec/initContainers");
         for (at, container) in items(pod, "/status/initContainerStatuses").iter().enumerate() {

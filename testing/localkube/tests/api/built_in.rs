@@ -1,4 +1,4 @@
-//! The built-in kinds: defaults, what may not change, what is refused.
+//! Built-in kinds: defaults, immutable fields, refusals.
 
 use serde_json::{Value, json};
 

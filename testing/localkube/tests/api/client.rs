@@ -1,4 +1,4 @@
-//! The `kube` crate at work: reflectors, preconditions, finalizers, pages, eviction.
+//! The `kube` crate as the client: reflectors, preconditions, finalizers, pages, eviction.
 
 use std::pin::pin;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Custom resource definitions come and go, and their kinds with them.
+//! Custom resource definitions are created and deleted, and their kinds with them.
 
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;

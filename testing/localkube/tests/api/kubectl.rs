@@ -1,4 +1,4 @@
-//! kubectl itself, over HTTP, with a config of its own. Where there is no kubectl, the test says so and ends.
+//! kubectl over HTTP, with a kubeconfig of its own. Without kubectl on this machine the test reports that and ends.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::process::{Output, Stdio};

@@ -1,4 +1,4 @@
-//! Logs come from whoever runs the containers.
+//! Logs come from a log source.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Answers that were seen to differ from the real server's.
+//! Answers that once differed from the real server's.
 
 use serde_json::{Value, json};
 

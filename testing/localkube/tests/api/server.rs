@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use quorate_localkube::LocalKube;
 use tokio::net::TcpListener;
 
-/// A cluster whose controllers are at work, served until the runtime ends.
+/// A cluster with running controllers, served until the runtime ends.
 pub async fn serve(at: SocketAddr) -> (LocalKube, SocketAddr) {
     let kube = cluster();
     let listener = TcpListener::bind(at).await.unwrap();
@@ -21,7 +21,7 @@ pub async fn serve(at: SocketAddr) -> (LocalKube, SocketAddr) {
             let service = TowerToHyperService::new(service.clone());
             tokio::spawn(async move {
                 let io = TokioIo::new(stream);
-                // A client that goes away ends its connection, and nothing else.
+                // A client that disconnects ends only its own connection.
                 let _ = Builder::new(TokioExecutor::new()).serve_connection(io, service).await;
             });
         }
@@ -29,7 +29,7 @@ pub async fn serve(at: SocketAddr) -> (LocalKube, SocketAddr) {
     (kube, bound)
 }
 
-/// A cluster whose controllers are at work.
+/// A cluster with running controllers.
 pub fn cluster() -> LocalKube {
     let kube = LocalKube::new(Arc::new(now));
     quorate_apistore::cluster_defaults::create(kube.store(), "/volumes").unwrap();

@@ -1,4 +1,4 @@
-//! The state can be kept in a file and put back.
+//! The state can be saved to a file and restored.
 
 use kube::api::PostParams;
 use serde_json::json;

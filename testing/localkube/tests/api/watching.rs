@@ -1,4 +1,4 @@
-//! Watches: from a version on, with selectors, bookmarks and ends.
+//! Watches: from a version, with selectors, bookmarks and timeouts.
 
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,4 +1,4 @@
-//! An API to talk to, with a kind of our own in it.
+//! An API with a custom kind in it.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub struct World {
 }
 
 impl World {
-    /// Without controllers, and with a clock that stands still.
+    /// Without controllers, and with a fixed clock.
     pub fn new() -> Self {
         let at = Timestamp::from_second(1_700_000_000).unwrap();
         let kube = LocalKube::new(Arc::new(move || at));
@@ -45,7 +45,7 @@ impl World {
         }
     }
 
-    /// Sends a request as it is; the reply's body, or the refusal.
+    /// Sends a request and returns the reply's body, or the refusal.
     pub async fn send(&self, method: &str, path: &str, body: &Value) -> Result<Value, Box<Status>> {
         self.send_as(method, path, "application/json", body).await
     }
@@ -66,7 +66,7 @@ impl World {
     }
 }
 
-/// A refusal is a status; everything else is a fault of the test.
+/// The status of a refusal; any other error fails the test.
 pub fn refusal_of<T>(result: Result<T, Error>) -> Result<T, Box<Status>> {
     result.map_err(|error| match error {
         Error::Api(status) => status,
@@ -82,7 +82,7 @@ pub fn thing(name: &str, spec: &Value) -> Value {
     json!({"apiVersion": "x.io/v1", "kind": "Thing", "metadata": {"name": name}, "spec": spec})
 }
 
-/// The definition of `Thing`: a bit of everything that schemas can say.
+/// The definition of `Thing`, which uses a bit of everything in schemas.
 pub fn things() -> Value {
     let rules = json!([
         {"rule": "!has(self.mode) || self.size != 5", "message": "five may have no mode"},

@@ -1,4 +1,4 @@
-//! Whatever happens in whatever order, the controllers come to rest, and what they leave fits together.
+//! After any history the controllers settle, and the objects are consistent.
 
 use proptest::prelude::*;
 use quorate_apistore::fields::{condition, deleting, items, name, text, uid};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, owned_by};
 
-/// Something that a user, the kubelet or fate does. Numbers choose among few names, so that histories meet.
+/// An act of a user or the kubelet, or a loss. Numbers choose among few names, so that acts meet the same objects.
 #[derive(Clone, Debug)]
 enum Deed {
     CreateClaim(u8),
@@ -46,7 +46,7 @@ fn deed() -> impl Strategy<Value = Deed> {
     ]
 }
 
-/// Does it, if what it is about is there.
+/// Executes a deed if its object exists.
 fn act(cluster: &mut Cluster, deed: &Deed) {
     let named = |number: u8| format!("demo-{number}");
     let there = |cluster: &Cluster, plural: &str, name: &str| cluster.find(plural, name);

@@ -1,4 +1,4 @@
-//! A store with controllers and a clock that stands still unless it is moved.
+//! A store with controllers and a clock that moves only on demand.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -41,7 +41,7 @@ impl Cluster {
         self.set_status("nodes", name, status);
     }
 
-    /// Runs the controllers until they rest, and checks that they do rest.
+    /// Runs the controllers until they settle, and checks that they do.
     pub fn settle(&mut self) {
         self.plane.settle();
         let version = self.store.version();
@@ -74,7 +74,7 @@ impl Cluster {
         self.pod(name, &json!({ "spec": { "volumes": volumes } }))
     }
 
-    /// Reports a Pod as the kubelet would.
+    /// Reports a Pod's status as the kubelet does.
     pub fn run_pod(&self, name: &str, ip: &str, ready: bool) {
         let mut status = self.get("pods", name)["status"].clone();
         merge(&mut status, &json!({ "phase": "Running", "podIP": ip }));
@@ -140,7 +140,7 @@ impl Cluster {
         self.store.delete(&key(plural, name), &options).unwrap();
     }
 
-    /// What the kubelet does once the containers have stopped.
+    /// Removes a Pod as the kubelet does after its containers stopped.
     pub fn remove_pod(&self, name: &str) {
         let options = DeleteOptions { grace_period: Some(0), ..DeleteOptions::default() };
         self.store.delete(&key("pods", name), &options).unwrap();
@@ -150,7 +150,7 @@ impl Cluster {
         text(&self.get("pods", pod), "/spec/nodeName").to_owned()
     }
 
-    /// `Reason: message` of every event about an object, and how often it was seen.
+    /// `Reason: message` of every event about an object, and its count.
     pub fn told_about(&self, object: &Value) -> Vec<(String, i64)> {
         let events = self.all("events");
         let about = events.iter().filter(|event| text(event, "/involvedObject/uid") == uid(object));
@@ -167,7 +167,7 @@ impl Cluster {
     }
 }
 
-/// Owner references to one object, blocking its deletion in the foreground.
+/// Owner references to one object that block its foreground deletion.
 pub fn owned_by(owner: &Value) -> Value {
     json!([{
         "apiVersion": owner["apiVersion"],

@@ -1,6 +1,5 @@
-//! What the built-in controllers do, seen from outside: objects go into the store, the controllers run until nothing is
-//! left to do, and the store then looks as on a real cluster. Every settling is followed by a second run that must not
-//! write.
+//! The built-in controllers from outside: objects are written, the controllers run until they settle, and the store
+//! must be as on a real cluster. Each settling is followed by a second run that must not write.
 
 mod any_history;
 mod budgets;

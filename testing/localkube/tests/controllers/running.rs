@@ -1,4 +1,4 @@
-//! The controllers as one: at work by themselves, at rest, and the same each time.
+//! All controllers together: they run by themselves, settle, and are deterministic.
 
 use std::time::Duration;
 

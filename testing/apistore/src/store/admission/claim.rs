@@ -1,4 +1,4 @@
-//! Persistent volume claims: fixed once made, save that a bound one may grow where its class allows it.
+//! PersistentVolumeClaims are immutable, except that a bound claim may grow if its class allows it.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(super) fn on_update(old: &Value, new: &mut Value, causes: &mut Vec<Cause>) {
             if text(old, "/status/phase") == "Bound" {
                 fields.remove("resources");
             }
-            // Both are given once by the binder, where they were left open.
+            // The binder sets both once if they were absent.
             for open in ["volumeName", "storageClassName"] {
                 if old["spec"].get(open).is_none() {
                     fields.remove(open);
@@ -63,7 +63,7 @@ pub(super) fn on_update(old: &Value, new: &mut Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The class of a claim has to allow that it grows.
+/// Refuses to expand a claim whose class does not allow expansion.
 pub(super) fn may_grow(inner: &Inner, info: &ResourceInfo, old: &Value, new: &Value) -> Result<(), ApiError> {
     let size = |claim: &Value| claim.pointer(SIZE).and_then(millis).unwrap_or(0);
     if size(new) <= size(old) {
@@ -99,7 +99,7 @@ fn check(claim: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The newest of the classes that say they are the default.
+/// The newest class that is annotated as the default.
 fn default_class(inner: &Inner) -> Option<&str> {
     let marked = |class: &&Arc<Value>| {
         annotation(class, "storageclass.kubernetes.io/is-default-class") == Some("true")

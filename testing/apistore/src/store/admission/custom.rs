@@ -1,4 +1,4 @@
-//! Custom resources follow the schema of their definition.
+//! Custom resources: their schema, and the paths of their scale subresource.
 
 use serde_json::{Value, json};
 
@@ -42,7 +42,7 @@ pub(super) fn on_update(
     schema.validate_rules(new, Some(old), causes);
 }
 
-/// What the scale subresource shows has to be a count. The path is told as the definition writes it.
+/// A field of the scale subresource must be a count. The message names the path as the definition writes it.
 fn check_scale(pointer: &str, object: &Value, causes: &mut Vec<Cause>) {
     let path = pointer.replace('/', ".");
     let Some(value) = object.pointer(pointer) else { return };

@@ -1,4 +1,4 @@
-//! The checks of metadata: names, labels, annotations, owners, finalizers.
+//! Checks of metadata: names, labels, annotations, owners, finalizers.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::cause::Cause;
 use crate::fields::{deleting, entries, items, name, text};
 use crate::resources::ResourceInfo;
 
-/// How much all annotations of an object may hold.
+/// The limit for all annotations of an object, in bytes.
 const ANNOTATIONS: usize = 256 * 1024;
 
 /// Checks the metadata of a new object.
@@ -17,7 +17,7 @@ pub(super) fn check(info: &ResourceInfo, object: &Value, causes: &mut Vec<Cause>
     let wrong = if label_only { names::label(name) } else { names::subdomain(name) };
     let prefix = text(object, "/metadata/generateName");
     if !prefix.is_empty() {
-        // It may end in what a name may not: more is to come.
+        // A prefix may end in `-`, because more characters follow.
         let like_a_name = format!("{}a", prefix.trim_end_matches('-'));
         let of_prefix = if label_only { names::label(&like_a_name) } else { names::subdomain(&like_a_name) };
         let cause = |why| Cause::invalid("metadata.generateName", &json!(prefix), why);
@@ -36,13 +36,13 @@ pub(super) fn check(info: &ResourceInfo, object: &Value, causes: &mut Vec<Cause>
     check_finalizers(info, object, causes);
 }
 
-/// Checks what a write changes of the metadata. What was wrong before is let through.
+/// Checks the changes of metadata. What was invalid before the change is accepted.
 pub(super) fn check_change(info: &ResourceInfo, old: &Value, new: &Value, causes: &mut Vec<Cause>) {
-    let mut told = Vec::new();
-    check(info, new, &mut told);
+    let mut now = Vec::new();
+    check(info, new, &mut now);
     let mut before = Vec::new();
     check(info, old, &mut before);
-    causes.extend(told.into_iter().filter(|cause| !before.contains(cause)));
+    causes.extend(now.into_iter().filter(|cause| !before.contains(cause)));
     let known = items(old, "/metadata/finalizers");
     let added: Vec<String> = items(new, "/metadata/finalizers")
         .iter()
@@ -111,7 +111,7 @@ fn check_finalizers(info: &ResourceInfo, object: &Value, causes: &mut Vec<Cause>
         let field = format!("metadata.finalizers[{index}]");
         let wrong = names::qualified(text);
         causes.extend(wrong.into_iter().map(|why| Cause::invalid("metadata.finalizers", finalizer, why)));
-        // The kinds of the core group are more careful than the others.
+        // Only the core group requires finalizers to be qualified.
         if info.group.is_empty() && !text.contains('/') && !STANDARD.contains(&text) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(&field, finalizer, why));

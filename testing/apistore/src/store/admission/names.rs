@@ -1,4 +1,4 @@
-//! The forms that names, labels and keys have, and what the server says of others.
+//! The formats of names, labels and keys, with the server's messages.
 
 const LABEL: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start \
     and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is \
@@ -15,7 +15,7 @@ const LABEL_VALUE: &str = "a valid label must be an empty string or consist of a
 const CONFIG_KEY: &str = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or \
     'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')";
 
-/// What is wrong with a DNS label, if anything.
+/// What is invalid in a DNS label.
 pub(super) fn label(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > 63 {
@@ -27,7 +27,7 @@ pub(super) fn label(text: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with a DNS subdomain, if anything.
+/// What is invalid in a DNS subdomain.
 pub(super) fn subdomain(text: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if text.len() > 253 {
@@ -39,7 +39,7 @@ pub(super) fn subdomain(text: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with the key of a label, annotation or finalizer, if anything.
+/// What is invalid in the key of a label, annotation or finalizer.
 pub(super) fn qualified(key: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     let name = match key.split_once('/') {
@@ -67,7 +67,7 @@ pub(super) fn qualified(key: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with the value of a label, if anything.
+/// What is invalid in the value of a label.
 pub(super) fn label_value(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if value.len() > 63 {
@@ -79,7 +79,7 @@ pub(super) fn label_value(value: &str) -> Vec<String> {
     wrong
 }
 
-/// What is wrong with a key of a Secret or ConfigMap, if anything.
+/// What is invalid in a key of a Secret or ConfigMap.
 pub(super) fn config_key(key: &str) -> Option<&'static str> {
     let fits = |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
     (key.is_empty() || !key.chars().all(fits)).then_some(CONFIG_KEY)

@@ -1,4 +1,4 @@
-//! Pods: what is absent gets its default; of their spec hardly anything may change.
+//! Pods: defaults; almost nothing of their spec may change.
 
 mod check;
 mod defaults;
@@ -71,7 +71,7 @@ fn held_back(pod: &Value) -> Value {
     })
 }
 
-/// The field for the account has an older name, which says the same.
+/// `serviceAccount` is the deprecated alias of `serviceAccountName`.
 fn same_account(pod: &mut Value) {
     for (from, to) in [("serviceAccount", "serviceAccountName"), ("serviceAccountName", "serviceAccount")] {
         if let Some(account) = pod["spec"].get(from).filter(|account| !account.is_null()).cloned() {
@@ -80,7 +80,7 @@ fn same_account(pod: &mut Value) {
     }
 }
 
-/// What of a Pod's spec stays as it was made.
+/// The part of a Pod's spec that is immutable.
 fn fixed(pod: &Value) -> Value {
     let mut spec = pod["spec"].clone();
     for list in ["containers", "initContainers"] {
@@ -101,7 +101,7 @@ fn drops_a_toleration(old: &Value, new: &Value) -> bool {
     items(old, "/spec/tolerations").iter().any(|toleration| !kept.contains(toleration))
 }
 
-/// There are only the priority classes that every cluster has.
+/// Only the two priority classes of every cluster exist.
 fn prioritize(info: &ResourceInfo, pod: &mut Value) -> Result<(), ApiError> {
     let priority = match text(pod, "/spec/priorityClassName") {
         "" => 0,
@@ -117,16 +117,16 @@ fn prioritize(info: &ResourceInfo, pod: &mut Value) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// A Pod stays five minutes on a node that is lost, unless it says otherwise.
+/// Adds the default tolerations: a Pod stays five minutes on a node that is lost.
 fn tolerate(pod: &mut Value) {
     let mut tolerations = items(pod, "/spec/tolerations").to_vec();
     for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
         let of_all =
             |toleration: &Value| text(toleration, "/key").is_empty() && toleration["operator"] == "Exists";
         let no_effect = |toleration: &Value| ["", "NoExecute"].contains(&text(toleration, "/effect"));
-        let told =
+        let tolerated =
             |toleration: &Value| (of_all(toleration) || toleration["key"] == key) && no_effect(toleration);
-        if !tolerations.iter().any(told) {
+        if !tolerations.iter().any(tolerated) {
             tolerations.push(json!({
                 "key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300,
             }));

@@ -1,4 +1,4 @@
-//! Secrets, and what they share with ConfigMaps: keys of one form, and that they can be made immutable.
+//! Secrets, and the checks that they share with ConfigMaps: the format of keys, and immutability.
 
 use base64::Engine as _;
 use serde_json::{Value, json};
@@ -38,7 +38,7 @@ pub(super) fn check_immutable(old: &Value, new: &Value, causes: &mut Vec<Cause>)
     }
 }
 
-/// Keys have one form, and texts and bytes have no key in common. What is empty is not kept.
+/// Checks the format of keys, and that text and binary data share none. Drops empty maps.
 pub(super) fn check_keys(object: &mut Value, causes: &mut Vec<Cause>) {
     for field in ["data", "binaryData"] {
         if entries(object, &format!("/{field}")).next().is_none() {
@@ -66,7 +66,7 @@ fn check(secret: &mut Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// `stringData` is for writing only.
+/// `stringData` is write-only.
 fn fold_string_data(secret: &mut Value) {
     let Some(texts) = secret.as_object_mut().and_then(|fields| fields.remove("stringData")) else { return };
     for (key, value) in texts.as_object().into_iter().flatten() {

@@ -1,5 +1,5 @@
-//! Services: defaults, ports, and cluster addresses. Those are taken from a part of the loopback network, so that a proxy
-//! on this machine can listen there.
+//! Services: defaults, ports, and cluster addresses. Addresses come from the loopback network, so that a proxy on this
+//! machine can listen on them.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +27,7 @@ pub(super) fn on_create(inner: &Inner, service: &mut Value, causes: &mut Vec<Cau
         causes.push(Cause::invalid("spec.clusterIPs", &json!([wanted]), why));
     }
     service["spec"]["clusterIPs"] = json!([service["spec"]["clusterIP"]]);
-    // Whoever names the addresses of such a Service may name any.
+    // These types may name any address.
     let open =
         text(service, "/spec/clusterIP") == "None" && entries(service, "/spec/selector").next().is_none();
     let (policy, families) =

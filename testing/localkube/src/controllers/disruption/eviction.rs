@@ -5,36 +5,36 @@ use quorate_apistore::fields::{condition, deleting, integer, name, namespace, se
 use quorate_apistore::selectors::selects;
 use serde_json::{Value, json};
 
-/// What an admitted eviction has to do before the Pod is deleted.
+/// What to do before deleting the Pod.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Eviction {
-    /// No budget is touched.
+    /// Nothing: no budget is affected.
     Free,
-    /// Write this budget's status first. When that is refused for a conflict, the eviction is to be decided anew.
+    /// Write this status of the budget. If the write fails with a conflict, decide again.
     Spend(Box<Value>),
 }
 
-/// Why an eviction may not go ahead.
+/// Why an eviction is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The budget has nothing to spare: status 429, with this cause of type `DisruptionBudget`.
+    /// The budget allows no disruption: status 429, with this cause of type `DisruptionBudget`.
     #[error("Cannot evict pod as it would violate the pod's disruption budget.")]
     Budget {
-        /// The text of the cause.
+        /// The message of the cause.
         cause: String,
-        /// What to tell the client to wait, 0 for nothing.
+        /// How long the client should wait, 0 for no hint.
         retry_after_seconds: u32,
     },
-    /// Several budgets guard the Pod: status 500.
+    /// Several budgets select the Pod: status 500.
     #[error(
         "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
     )]
     Ambiguous,
 }
 
-/// Decides by all budgets there are whether a Pod may be evicted now.
+/// Decides by all budgets whether a Pod may be evicted now.
 pub fn evict(budgets: &[Value], pod: &Value, now: Timestamp) -> Result<Eviction, Refusal> {
-    // Nothing that runs is lost with these.
+    // Evicting these disrupts nothing.
     if deleting(pod) || matches!(text(pod, "/status/phase"), "Succeeded" | "Failed" | "Pending") {
         return Ok(Eviction::Free);
     }
@@ -44,15 +44,15 @@ pub fn evict(budgets: &[Value], pod: &Value, now: Timestamp) -> Result<Eviction,
     let guards: Vec<&Value> = budgets.iter().filter(guards).collect();
     match guards[..] {
         [] => Ok(Eviction::Free),
-        [budget] if condition(pod, "Ready") != "True" && lets_unhealthy_go(budget) => Ok(Eviction::Free),
+        [budget] if condition(pod, "Ready") != "True" && allows_unhealthy(budget) => Ok(Eviction::Free),
         [budget] => spend(budget, pod, now),
         [..] => Err(Refusal::Ambiguous),
     }
 }
 
-/// A Pod that is not ready does not count as available; it may go if the budget is met without it, or always if
+/// A Pod that is not ready does not count as healthy. It may be evicted if the budget is met without it, or always if
 /// the policy says so.
-fn lets_unhealthy_go(budget: &Value) -> bool {
+fn allows_unhealthy(budget: &Value) -> bool {
     let [healthy, desired] = ["currentHealthy", "desiredHealthy"]
         .map(|figure| integer(budget, &format!("/status/{figure}")).unwrap_or_default());
     text(budget, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow" || (healthy >= desired && desired > 0)

@@ -1,4 +1,4 @@
-//! How many Pods a budget is about, and how many of them have to be healthy.
+//! How many Pods a budget expects, and how many of them must be healthy.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use serde_json::Value;
 
 use super::super::view::View;
 
-/// The figures that a budget's bound leads to.
+/// The figures that follow from a budget's bound.
 pub(super) struct Expected {
     pub pods: i64,
     pub healthy: i64,
-    /// Whether there are Pods without a controller, for which there is no expectation.
+    /// Whether some Pods have no controller, and so no expected number.
     pub unmanaged: bool,
 }
 
-/// Reads the bound; an error says which controller cannot be asked for its scale.
+/// Evaluates the bound; the error names a controller without a scale.
 pub(super) fn of(view: &View, budget: &Value, pods: &[&Value]) -> Result<Expected, String> {
     if let Some(most_gone) = bound(budget, "maxUnavailable") {
         let scale = scale(view, pods)?;
@@ -34,7 +34,7 @@ pub(super) fn of(view: &View, budget: &Value, pods: &[&Value]) -> Result<Expecte
     }
 }
 
-/// The event text of the disruption controller; the selector is printed as Go prints it.
+/// The event message of the disruption controller; it prints the selector as Go does.
 pub(super) fn unmanaged_message(budget: &Value) -> String {
     let labels: Vec<String> = entries(budget, "/spec/selector/matchLabels")
         .map(|(key, value)| format!("{key}: {},", value.as_str().unwrap_or_default()))
@@ -68,7 +68,7 @@ enum Bound {
 }
 
 impl Bound {
-    /// Percentages round up, in either direction of the bound.
+    /// Percentages round up, for either bound.
     fn of(self, total: i64) -> i64 {
         match self {
             Self::Count(count) => count,
@@ -85,7 +85,7 @@ fn bound(budget: &Value, field: &str) -> Option<Bound> {
     }
 }
 
-/// The replicas of all controllers of these Pods together.
+/// The total replicas of the controllers of these Pods.
 fn scale(view: &View, pods: &[&Value]) -> Result<Expected, String> {
     let mut replicas: BTreeMap<&str, i64> = BTreeMap::new();
     let mut unmanaged = false;

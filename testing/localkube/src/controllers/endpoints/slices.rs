@@ -12,7 +12,7 @@ use crate::fingerprint::fingerprint;
 const SERVICE: &str = "kubernetes.io/service-name";
 const MANAGED: (&str, &str) = ("endpointslice.kubernetes.io/managed-by", "endpointslice-controller.k8s.io");
 
-/// Makes, corrects and removes the slices of a Service. There is always one, if only an empty one.
+/// Creates, updates and deletes the slices of a Service. There is always at least one, even if empty.
 pub(super) fn update(
     view: &View,
     known: &Labelled<'_>,
@@ -96,7 +96,7 @@ fn endpoint(view: &View, backend: &Backend<'_>) -> Value {
     endpoint
 }
 
-/// Five letters as the API server would draw them, but the same for the same Service each time.
+/// Five letters as the API server generates them, but the same for the same Service each time.
 fn suffix(uid: &str, at: usize) -> String {
     const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
     let mut hash = fingerprint(&[uid, &at.to_string()]);

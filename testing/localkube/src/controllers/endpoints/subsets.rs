@@ -1,4 +1,4 @@
-//! The `Endpoints` object of a Service, of its name.
+//! The `Endpoints` object of a Service.
 
 use quorate_apistore::fields::{deleting, flag, name, namespace, text};
 use serde_json::{Value, json};
@@ -9,9 +9,9 @@ use super::{Backend, Backends, is_labelled, labels, selects_pods, target_ref};
 
 const MANAGED: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
 
-/// Makes or corrects the `Endpoints` of a Service.
+/// Creates or updates the `Endpoints` of a Service.
 pub(super) fn update(view: &View, service: &Value, backends: &Backends<'_>) -> Option<Action> {
-    // Of the Pods that go away, only a Service that publishes everything keeps the addresses here.
+    // Addresses of terminating Pods stay only if the Service publishes not-ready addresses.
     let keep_leaving = flag(service, "/spec/publishNotReadyAddresses");
     let subsets: Vec<Value> =
         backends.0.iter().filter_map(|(ports, pods)| subset(ports, pods, keep_leaving)).collect();
@@ -37,7 +37,7 @@ pub(super) fn update(view: &View, service: &Value, backends: &Backends<'_>) -> O
     }
 }
 
-/// `Endpoints` have no owner: those whose Service is gone, or selects no longer, are deleted here.
+/// `Endpoints` have no owner: deletes those whose Service is gone or has no selector.
 pub(super) fn leftovers(view: &View) -> impl Iterator<Item = Action> {
     view.all(kinds::ENDPOINTS)
         .filter(|endpoints| is_labelled(endpoints, MANAGED) && !deleting(endpoints))

@@ -1,4 +1,4 @@
-//! Whether what a Pod requests still fits on a node beside the Pods that are there.
+//! Whether a Pod's requests fit on a node beside the Pods that are there.
 
 use std::collections::BTreeMap;
 
@@ -6,15 +6,15 @@ use quorate_apistore::fields::{entries, items};
 use quorate_apistore::quantity::millis;
 use serde_json::Value;
 
-use super::Board;
+use super::Assignments;
 use super::objection::Objection;
 
-/// What a node lacks for a Pod, resource by resource.
-pub(super) fn shortages(board: &Board<'_>, pod: &Value, node: &Value) -> Vec<Objection> {
+/// The resources that a node lacks for a Pod.
+pub(super) fn shortages(assignments: &Assignments<'_>, pod: &Value, node: &Value) -> Vec<Objection> {
     let wanted = requests(pod);
     let mut used: BTreeMap<String, i128> = BTreeMap::new();
     let mut pods = 0;
-    for other in board.others(node, pod) {
+    for other in assignments.others(node, pod) {
         pods += 1;
         for (resource, amount) in requests(other) {
             *used.entry(resource).or_default() += amount;
@@ -25,7 +25,7 @@ pub(super) fn shortages(board: &Board<'_>, pod: &Value, node: &Value) -> Vec<Obj
         objections.push(Objection { text: "Too many pods".to_owned(), permanent: false });
     }
     for (resource, amount) in wanted.into_iter().filter(|(_, amount)| *amount > 0) {
-        // A node that reports no such resource has none; one that reports nothing at all is not limited.
+        // A node that does not report this resource has none of it; a node that reports nothing is not limited.
         let Some(there) = allocatable(node, &resource).or_else(|| reports_any(node).then_some(0)) else {
             continue;
         };
@@ -37,9 +37,9 @@ pub(super) fn shortages(board: &Board<'_>, pod: &Value, node: &Value) -> Vec<Obj
     objections
 }
 
-/// How many Pods a node has, for the balance between nodes that are otherwise alike.
-pub(super) fn crowd(board: &Board<'_>, pod: &Value, node: &Value) -> usize {
-    board.others(node, pod).count()
+/// The number of Pods on a node, to balance nodes that are otherwise equal.
+pub(super) fn pods_on(assignments: &Assignments<'_>, pod: &Value, node: &Value) -> usize {
+    assignments.others(node, pod).count()
 }
 
 fn allocatable(node: &Value, resource: &str) -> Option<i128> {
@@ -50,7 +50,7 @@ fn reports_any(node: &Value) -> bool {
     entries(node, "/status/allocatable").next().is_some()
 }
 
-/// The sum over the containers, or what the greediest init container needs, whichever is more.
+/// The sum over the containers, or the largest init container, whichever is more.
 fn requests(pod: &Value) -> BTreeMap<String, i128> {
     let mut total: BTreeMap<String, i128> = BTreeMap::new();
     for container in items(pod, "/spec/containers") {
@@ -70,7 +70,7 @@ fn requests(pod: &Value) -> BTreeMap<String, i128> {
     total
 }
 
-/// A limit without a request is a request as well.
+/// A limit without a request counts as the request.
 fn requested(container: &Value) -> BTreeMap<String, i128> {
     let amounts = |pointer: &'static str| {
         entries(container, pointer)

@@ -1,4 +1,4 @@
-//! What rules a node out, in the order and the words of the real scheduler.
+//! The filters that exclude a node, in the order and the words of the real scheduler.
 
 use quorate_apistore::fields::{condition, entries, flag, items, label, text};
 use quorate_apistore::selectors::node_matches;
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::objection::Objection;
 use super::storage::Claims;
-use super::{Board, affinity, capacity};
+use super::{Assignments, affinity, capacity};
 
-/// The first filter that objects decides, save for capacity, which lists all that is short.
+/// The objections of the first filter that has one. Only capacity gives several.
 pub(super) fn objections(
-    board: &Board<'_>,
+    assignments: &Assignments<'_>,
     pod: &Value,
     node: &Value,
     claims: &Claims<'_>,
@@ -27,14 +27,14 @@ pub(super) fn objections(
     if !selected(pod, node) {
         return permanent("node(s) didn't match Pod's node affinity/selector");
     }
-    let short = capacity::shortages(board, pod, node);
+    let short = capacity::shortages(assignments, pod, node);
     if !short.is_empty() {
         return short;
     }
     if !claims.reach(node) {
         return permanent("node(s) had volume node affinity conflict");
     }
-    affinity::objection(board, pod, node).into_iter().collect()
+    affinity::objection(assignments, pod, node).into_iter().collect()
 }
 
 fn selected(pod: &Value, node: &Value) -> bool {
@@ -43,8 +43,8 @@ fn selected(pod: &Value, node: &Value) -> bool {
         && required.is_none_or(|required| required.is_null() || node_matches(required, node))
 }
 
-/// The first taint that keeps the Pod away. A node that is not ready is tainted by Kubernetes' node controller;
-/// here its Ready condition itself counts as the taint.
+/// The first taint that the Pod does not tolerate. Kubernetes' node controller taints a node that is not ready; here
+/// its Ready condition counts as the taint.
 fn untolerated(pod: &Value, node: &Value) -> Option<(String, String)> {
     let lost = match condition(node, "Ready") {
         "True" => None,

@@ -1,4 +1,4 @@
-//! The claims of a Pod as the scheduler sees them: which nodes their volumes allow, and which still need a node.
+//! The claims of a Pod for the scheduler: which nodes their volumes allow, and which still need a node.
 
 use quorate_apistore::fields::{annotation, deleting, items, namespace, text};
 use quorate_apistore::selectors::node_matches;
@@ -8,11 +8,12 @@ use super::super::view::{View, kinds};
 use super::super::volumes;
 use super::SELECTED_NODE;
 
-/// The node affinities of the volumes a Pod is bound to.
+/// The node affinities of the volumes of a Pod's claims.
 pub(super) struct Claims<'a>(Vec<&'a Value>);
 
 impl<'a> Claims<'a> {
-    /// Reads the claims of a Pod; what makes it unschedulable anywhere is an error in the scheduler's words.
+    /// Reads the claims of a Pod. If they prevent scheduling on any node, the error is in the words of the real
+    /// scheduler.
     pub fn of(view: &'a View, pod: &Value) -> Result<Self, String> {
         let mut affinities = Vec::new();
         for wanted in claim_names(pod) {
@@ -45,15 +46,15 @@ impl<'a> Claims<'a> {
     }
 }
 
-/// The claims that wait for this Pod to be given a node.
+/// The claims that wait for the node of this Pod.
 pub(super) fn unbound<'a>(view: &'a View, pod: &'a Value) -> impl Iterator<Item = &'a Value> {
     claim_names(pod)
         .filter_map(|wanted| view.get(kinds::CLAIMS, namespace(pod), wanted))
         .filter(|claim| text(claim, "/spec/volumeName").is_empty() || text(claim, "/status/phase") != "Bound")
 }
 
-/// The node that was already chosen for a Pod through one of its claims.
-pub(super) fn promised_node<'a>(view: &'a View, pod: &Value) -> Option<&'a str> {
+/// The node that was selected earlier for one of the Pod's claims.
+pub(super) fn selected_node<'a>(view: &'a View, pod: &Value) -> Option<&'a str> {
     claim_names(pod).find_map(|wanted| {
         let node = annotation(view.get(kinds::CLAIMS, namespace(pod), wanted)?, SELECTED_NODE)?;
         view.get(kinds::NODES, "", node).map(|_| node)
@@ -69,7 +70,7 @@ fn claim_names(pod: &Value) -> impl Iterator<Item = &str> {
 }
 
 fn waits_for_consumer(view: &View, claim: &Value) -> bool {
-    // A claim that names no class is about to be given the default one.
+    // A claim without a class gets the default one.
     let class = match claim.pointer("/spec/storageClassName").and_then(Value::as_str) {
         Some(class) => view.get(kinds::CLASSES, "", class),
         None => volumes::default_class(view),

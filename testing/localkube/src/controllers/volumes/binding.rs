@@ -1,4 +1,4 @@
-//! From a claim to a bound volume.
+//! Binds claims to volumes.
 
 use quorate_apistore::cluster_defaults::PROVISIONER;
 use quorate_apistore::fields::{annotation, deleting, items, name, namespace, text, uid};
@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 
 use super::super::action::Action;
 use super::super::view::{View, kinds};
-use super::{BINDER, default_class, tell};
+use super::{BINDER, default_class, record_once};
 use crate::events::Note;
 
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// What brings a claim nearer to being bound, nothing when it is.
+/// The next step towards binding a claim; nothing if it is bound.
 pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {
     if deleting(claim) || matches!(text(claim, "/status/phase"), "Bound" | "Lost") {
         return lost(view, claim);
@@ -21,7 +21,7 @@ pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {
         return finish(view, claim);
     }
     if let Some(volume) = available(view, claim) {
-        return adopt(claim, volume);
+        return claim_volume(claim, volume);
     }
     match claim.pointer("/spec/storageClassName").and_then(Value::as_str) {
         None => match default_class(view) {
@@ -63,13 +63,13 @@ fn of_class(view: &View, claim: &Value, class: &Value) -> Vec<Action> {
     let mut actions = Vec::new();
     if view.get(kinds::VOLUMES, "", name(&volume)).is_none() {
         actions.push(Action::Create(kinds::VOLUMES.into(), volume.clone()));
-        actions.extend(tell(view, Note::normal(claim, "ProvisioningSucceeded", message, PROVISIONER)));
+        actions.extend(record_once(view, Note::normal(claim, "ProvisioningSucceeded", message, PROVISIONER)));
     }
-    actions.extend(adopt(claim, &volume));
+    actions.extend(claim_volume(claim, &volume));
     actions
 }
 
-/// A directory on the chosen node, as large as the claim asks.
+/// A directory on the selected node, of the claim's size.
 fn provision(claim: &Value, class: &Value, node: Option<&str>) -> Value {
     let name_of_volume = format!("pvc-{}", uid(claim));
     let base = match text(class, "/parameters/path") {
@@ -110,7 +110,7 @@ fn provision(claim: &Value, class: &Value, node: Option<&str>) -> Value {
     volume
 }
 
-/// The volume an administrator meant for this claim, or the smallest free one that will do.
+/// The volume reserved for this claim, or the smallest free one that fits.
 fn available<'a>(view: &'a View, claim: &Value) -> Option<&'a Value> {
     let meant = |volume: &&Value| {
         text(volume, "/spec/claimRef/name") == name(claim)
@@ -133,8 +133,8 @@ fn available<'a>(view: &'a View, claim: &Value) -> Option<&'a Value> {
     usable().find(meant).or_else(|| usable().filter(free).min_by_key(|volume| size(volume)))
 }
 
-/// Names the volume in the claim; the next step finishes both sides.
-fn adopt(claim: &Value, volume: &Value) -> Vec<Action> {
+/// Sets the volume in the claim; the next step completes both sides.
+fn claim_volume(claim: &Value, volume: &Value) -> Vec<Action> {
     let mut claim = claim.clone();
     let metadata = &mut claim["metadata"];
     if !metadata["annotations"].is_object() {
@@ -149,7 +149,7 @@ fn adopt(claim: &Value, volume: &Value) -> Vec<Action> {
     vec![Action::Update(kinds::CLAIMS.into(), claim)]
 }
 
-/// The claim names its volume: point the volume back, then call both bound.
+/// The claim names its volume: set the claim in the volume, then set both phases to Bound.
 fn finish(view: &View, claim: &Value) -> Vec<Action> {
     let Some(volume) = view.get(kinds::VOLUMES, "", text(claim, "/spec/volumeName")) else {
         return pending(claim).into_iter().collect();
@@ -171,7 +171,7 @@ fn finish(view: &View, claim: &Value) -> Vec<Action> {
     vec![Action::UpdateStatus(kinds::CLAIMS.into(), bound_claim)]
 }
 
-/// A bound claim whose volume is gone is lost for good.
+/// A bound claim whose volume is gone is lost.
 fn lost(view: &View, claim: &Value) -> Vec<Action> {
     let volume = text(claim, "/spec/volumeName");
     let gone = text(claim, "/status/phase") == "Bound" && view.get(kinds::VOLUMES, "", volume).is_none();
@@ -182,7 +182,7 @@ fn lost(view: &View, claim: &Value) -> Vec<Action> {
     lost["status"]["phase"] = json!("Lost");
     let message = "Bound claim has lost its PersistentVolume. Data on the volume is lost!";
     let mut actions = vec![Action::UpdateStatus(kinds::CLAIMS.into(), lost)];
-    actions.extend(tell(view, Note::warning(claim, "ClaimLost", message, BINDER)));
+    actions.extend(record_once(view, Note::warning(claim, "ClaimLost", message, BINDER)));
     actions
 }
 
@@ -192,7 +192,7 @@ fn unclaimed(view: &View, claim: &Value) -> Vec<Action> {
 }
 
 fn waiting(view: &View, claim: &Value, note: Note) -> Vec<Action> {
-    pending(claim).into_iter().chain(tell(view, note)).collect()
+    pending(claim).into_iter().chain(record_once(view, note)).collect()
 }
 
 fn pending(claim: &Value) -> Option<Action> {

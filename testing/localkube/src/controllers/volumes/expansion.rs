@@ -1,4 +1,4 @@
-//! Growing a bound claim. A directory has no size of its own, so the new size holds at once.
+//! Expands bound claims. A directory has no fixed size, so the new size is effective at once.
 
 use quorate_apistore::cluster_defaults::PROVISIONER;
 use quorate_apistore::fields::{deleting, flag, items, text};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::super::action::Action;
 use super::super::view::{View, kinds};
-use super::tell;
+use super::record_once;
 use crate::events::Note;
 
-/// Raises the volume's capacity first, then what the claim reports.
+/// Raises the volume's capacity first, then the claim's.
 pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {
     let size = |object: &Value, pointer: &str| object.pointer(pointer).and_then(millis).unwrap_or_default();
     let wanted = size(claim, "/spec/resources/requests/storage");
@@ -43,6 +43,6 @@ pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {
     }
     let mut actions = vec![Action::UpdateStatus(kinds::CLAIMS.into(), grown)];
     let note = Note::normal(claim, "VolumeResizeSuccessful", "Resize volume succeeded", PROVISIONER);
-    actions.extend(tell(view, note));
+    actions.extend(record_once(view, note));
     actions
 }

@@ -11,7 +11,7 @@ const CLAIM: &str = "kubernetes.io/pvc-protection";
 /// The finalizer of volumes.
 pub(super) const VOLUME: &str = "kubernetes.io/pv-protection";
 
-/// Sets the finalizer on a claim that lives, takes it from one that is going and that no Pod uses.
+/// Adds the finalizer to a claim; removes it from a claim that is being deleted and that no Pod uses.
 pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {
     let mut changed = claim.clone();
     match (deleting(claim), has_finalizer(claim, CLAIM)) {
@@ -25,7 +25,7 @@ pub(super) fn claim(view: &View, claim: &Value) -> Vec<Action> {
     vec![Action::Update(kinds::CLAIMS.into(), changed)]
 }
 
-/// A Pod that has a node and has not ended uses its claims.
+/// A Pod uses its claims while it has a node and has not finished.
 fn in_use(view: &View, claim: &Value) -> bool {
     view.of_namespace(kinds::PODS, namespace(claim))
         .filter(|pod| !text(pod, "/spec/nodeName").is_empty())

@@ -1,4 +1,4 @@
-//! What becomes of a volume: its phase, and its end when its claim is gone.
+//! The phase of a volume, and its deletion after its claim is gone.
 
 use quorate_apistore::fields::{deleting, drop_finalizer, has_finalizer, text, uid};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::super::action::Action;
 use super::super::view::{View, kinds};
 use super::protection;
 
-/// Brings a volume's phase up to date, and deletes it after its claim where its policy says so.
+/// Updates a volume's phase, and deletes it after its claim where its policy says so.
 pub(super) fn volume(view: &View, volume: &Value) -> Vec<Action> {
     let phase = phase(view, volume);
     let free = phase != "Bound";
@@ -33,7 +33,7 @@ pub(super) fn volume(view: &View, volume: &Value) -> Vec<Action> {
 fn phase(view: &View, volume: &Value) -> &'static str {
     let [namespace, name, owner] =
         ["namespace", "name", "uid"].map(|field| text(volume, &format!("/spec/claimRef/{field}")));
-    // A reference without a uid is a reservation for a claim to come.
+    // A reference without a uid reserves the volume for a claim that may come.
     if name.is_empty() || owner.is_empty() {
         return "Available";
     }

@@ -1,4 +1,4 @@
-//! What is checked of a new Pod.
+//! Checks of a new Pod.
 
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ pub(super) fn check(pod: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The one thing of a container that may change is not taken away.
+/// The image of a container may change but not be removed.
 pub(super) fn check_images(pod: &Value, causes: &mut Vec<Cause>) {
     for list in ["containers", "initContainers"] {
         for (index, container) in items(pod, &format!("/spec/{list}")).iter().enumerate() {
@@ -61,7 +61,7 @@ pub(super) fn check_images(pod: &Value, causes: &mut Vec<Cause>) {
     }
 }
 
-/// The names of a list, each a label and none twice.
+/// The names of a list must be labels and unique.
 fn unique<'a>(pod: &'a Value, pointer: &str, field: &str, causes: &mut Vec<Cause>) -> BTreeSet<&'a str> {
     let mut seen = BTreeSet::new();
     for (index, entry) in items(pod, pointer).iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The defaults of a Pod's spec. Filling them in twice changes nothing.
+//! The defaults of a Pod's spec. Applying them twice changes nothing.
 
 use serde_json::{Value, json};
 
