@@ -96,7 +96,7 @@ fn replace(random: &mut Random, kind: Kind, name: &str, kinds: &[Kind]) -> Call 
             // As clients do: read, change, replace.
             let mut body = objects::change(random, kind);
             body["$seen"] = json!(place);
-            // Only in a patch a null means that nothing is to be left; Go reads an empty text.
+            // Only in a patch does a null delete a field; elsewhere Go reads an empty string.
             if body.pointer("/metadata/labels/tier").is_some_and(Value::is_null) {
                 body["metadata"]["labels"] = json!({});
             }

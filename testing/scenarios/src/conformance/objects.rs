@@ -1,17 +1,17 @@
-//! Bodies: objects as people write them, objects that are wrong, and changes.
+//! Bodies of calls: valid objects, invalid objects, and changes.
 
 use serde_json::{Value, json};
 
 use super::Kind;
 use super::random::Random;
 
-/// The names that objects have: few, so that calls meet.
+/// The names of objects: few, so that calls concern the same objects.
 pub(super) const NAMES: [&str; 3] = ["a", "b", "c"];
 
-/// What names begin with that the server makes up.
+/// The prefixes of generated names.
 pub(super) const PREFIXES: [&str; 2] = ["made-", "Made-"];
 
-/// Who may own others.
+/// Kinds that can own others.
 const OWNERS: [Kind; 4] = [Kind::ConfigMap, Kind::Secret, Kind::ServiceAccount, Kind::Lease];
 
 /// An object that is accepted.
@@ -26,14 +26,14 @@ pub(super) fn valid(random: &mut Random, kind: Kind, name: &str, owners: &[Kind]
     if random.percent(20) {
         object["metadata"]["finalizers"] = json!(["example.org/hold"]);
     }
-    // The real garbage collector learns of kinds that a definition brought every half minute only.
+    // The real garbage collector discovers new kinds only every half minute.
     if kind != Kind::EtcdCluster && random.percent(30) {
         object["metadata"]["ownerReferences"] = owner_references(random, owners);
     }
     object
 }
 
-/// References to one owner or two; mostly such as there are.
+/// References to one owner or two, mostly to owners that exist.
 pub(super) fn owner_references(random: &mut Random, kinds: &[Kind]) -> Value {
     let kinds: Vec<Kind> = kinds.iter().copied().filter(|kind| OWNERS.contains(kind)).collect();
     let kinds = if kinds.is_empty() { vec![Kind::ConfigMap] } else { kinds };
@@ -160,7 +160,7 @@ fn content(random: &mut Random, kind: Kind) -> Value {
 fn pod(random: &mut Random) -> Value {
     let mut spec = json!({
         "schedulerName": "nobody",
-        // The real server adds the volume of the token, our small one has none to give.
+        // A real API server adds a volume with the token; localkube has no tokens.
         "automountServiceAccountToken": false,
         "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [{
@@ -279,7 +279,7 @@ fn of_kind(random: &mut Random, kind: Kind) -> Value {
     random.one_of(&[wrong.clone(), wrong, common].concat())
 }
 
-/// As a merge patch does it.
+/// Applies a merge patch.
 fn merge(object: &mut Value, change: &Value) {
     let Some(fields) = change.as_object() else { return change.clone_into(object) };
     for (key, value) in fields {
