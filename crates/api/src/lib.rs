@@ -1,14 +1,15 @@
-//! The custom resources of Quorate, `operator.etcd.io/v1alpha1`, and the words it speaks in them.
+//! The custom resources of Quorate, `operator.etcd.io/v1alpha1`: their fields, conditions and reasons.
 //!
-//! Manifests written for the etcd-io operator keep their meaning: its fields have its names. Whatever can be told to be
-//! wrong from the object alone is refused by the resource definition itself, in schema or CEL, with a message that
-//! says what to do; there is no admission webhook.
+//! Manifests written for the etcd-io operator keep their meaning: its fields keep their names. The resource definition
+//! itself refuses whatever is wrong in one object, in schema or CEL, with a message that says what to do. There is no
+//! admission webhook.
 //!
-//! This crate never talks to a cluster and never interprets a spec: `manifests` translates, the planner decides.
+//! This crate never connects to a cluster and never interprets a spec: `manifests` translates, the planner decides.
 //!
 //! - [`cluster`]: the spec of an EtcdCluster
-//! - [`status`]: what the operator writes back, the latched facts included
-//! - [`condition`]: condition types and reasons
+//! - [`status`]: what the operator writes back, the recorded facts included
+//! - [`condition`]: condition types
+//! - [`reason`]: reasons of conditions and events, with their messages
 //! - [`keys`]: labels, annotations, the finalizer
 //! - [`quantity`]: bytes from `1Gi`
 //! - [`crd`]: the resource definitions as Kubernetes gets them
@@ -18,10 +19,12 @@ pub mod condition;
 pub mod crd;
 pub mod keys;
 pub mod quantity;
+pub mod reason;
 mod rules;
 pub mod status;
 
 pub use cluster::{EtcdCluster, EtcdClusterSpec};
-pub use condition::{ConditionType, Reason};
+pub use condition::ConditionType;
 pub use crd::{crds, crds_yaml};
+pub use reason::{Explanation, Reason};
 pub use status::EtcdClusterStatus;

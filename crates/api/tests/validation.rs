@@ -113,7 +113,7 @@ fn every_fact_in_status_survives_the_definition_and_the_types() {
             "conditions": [{
                 "type": "Available",
                 "status": "True",
-                "reason": "QuorumReached",
+                "reason": "Available",
                 "message": "3 of 3 voters answer",
                 "lastTransitionTime": "2026-10-03T12:00:00Z",
                 "observedGeneration": 7,

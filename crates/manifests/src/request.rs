@@ -180,6 +180,17 @@ impl Write {
         self.kind.called(&self.namespace, &self.name)
     }
 
+    /// What the write does, in words: `create Pod default/demo-2`.
+    pub fn describe(&self) -> String {
+        let verb = match &self.act {
+            Act::Create(_) => "create",
+            Act::Patch(_) => "change",
+            Act::PatchStatus(_) => "write the status of",
+            Act::Delete { .. } => "delete",
+        };
+        format!("{verb} {}", self.object())
+    }
+
     /// As it goes to the API server.
     pub fn http(&self) -> Result<http::Request<Vec<u8>>, kube_core::request::Error> {
         let request = kube_core::Request::new(self.kind.collection(&self.namespace));

@@ -1,10 +1,11 @@
-//! What people read: status, and the events that tell of its changes.
+//! What people read: status, and the events that report its changes.
 //!
-//! Status is a function of what was seen, of the plan, and of the status before, from which only times are kept:
-//! the same input gives the same status, so that nothing is written when nothing has changed.
+//! Status is a function of the observation, of the plan, and of the status before, from which only times are kept. The
+//! same input gives the same status, so that nothing is written when nothing has changed.
 
 mod conditions;
 mod events;
+mod explain;
 mod members;
 mod picture;
 
@@ -20,6 +21,7 @@ use conditions::{Finding, set};
 use picture::Picture;
 
 pub use events::{EventText, events};
+pub use explain::explain;
 
 /// What a status is made from.
 #[derive(Clone, Copy, Debug)]

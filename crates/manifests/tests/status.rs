@@ -2,17 +2,18 @@
 
 mod world;
 
+use quorate_api::Reason;
 use quorate_api::status::Phase;
 use quorate_manifests::{Kind, events, invalid_status};
 use serde_json::{Value, json};
 use world::{World, plain};
 
 fn reasons(world: &World) -> Vec<&str> {
-    world.told.iter().map(|event| event.reason.as_str()).collect()
+    world.told.iter().map(|event| event.what.reason().as_str()).collect()
 }
 
 #[test]
-fn founding_ends_in_a_cluster_that_is_available_and_as_wanted() {
+fn bootstrap_ends_in_a_cluster_that_is_available_and_matches_its_spec() {
     let world = World::running(3);
     let status = world.status();
     assert_eq!((status.phase, status.ready_replicas, status.member_count), (Some(Phase::Running), 3, 3));
@@ -20,16 +21,9 @@ fn founding_ends_in_a_cluster_that_is_available_and_as_wanted() {
     let told: Vec<String> = world
         .told
         .iter()
-        .map(|event| {
-            format!(
-                "{} {}: {}",
-                if event.warning { "Warning" } else { "Normal" },
-                event.reason,
-                event.message
-            )
-        })
+        .map(|event| format!("{} {}", if event.warning { "Warning" } else { "Normal" }, event.what))
         .collect();
-    insta::assert_yaml_snapshot!("founding_events", told);
+    insta::assert_yaml_snapshot!("bootstrap_events", told);
 }
 
 #[test]
@@ -78,7 +72,7 @@ fn a_sick_member_is_named_with_the_cause_and_the_time() {
     );
     assert_eq!(world.condition("Available").0, "True");
     let warnings: Vec<&str> =
-        world.told.iter().filter(|event| event.warning).map(|event| &*event.message).collect();
+        world.told.iter().filter(|event| event.warning).map(|event| event.what.message()).collect();
     assert_eq!(warnings, ["demo-1: it does not answer within 2s"]);
     world.silent.clear();
     world.settle();
@@ -97,7 +91,7 @@ fn a_lost_quorum_is_told_with_what_a_human_can_do() {
         assert_eq!((&*holds, &*reason), ("False", "QuorumLost"));
         assert!(message.starts_with("1 of 3 voters answer, 2 are needed"), "{message}");
         assert!(
-            message.contains("demo-2: it does not answer") && message.contains("do not delete the volumes"),
+            message.contains("demo-2: it does not answer") && message.contains("Do not delete the volumes"),
             "{message}"
         );
     }
@@ -110,7 +104,7 @@ fn a_lost_pod_is_told_as_restarted_on_its_volume() {
     let pass = world.look().unwrap();
     assert_eq!(
         pass.status.members[2].reason.as_deref(),
-        Some("its Pod is gone and is made again on its volume")
+        Some("its Pod is gone, and is restarted on its volume")
     );
     assert_eq!(world.condition("Progressing").1, "Restarting");
     world.settle();
@@ -156,7 +150,7 @@ fn growth_and_shrinking_are_scaling_and_end_as_wanted() {
         assert_eq!(world.status().member_count, size);
     }
     let (_, _, message) = world.condition("Available");
-    assert_eq!(message, "4 of 4 voters are healthy. 4 members survive no more losses than 3");
+    assert_eq!(message, "4 of 4 voters are healthy. 4 members survive as many losses as 3: use an odd size");
 }
 
 #[test]
@@ -256,7 +250,7 @@ fn a_foreign_object_blocks_a_new_cluster_by_name_and_only_as_long_as_it_stands()
     assert_eq!(world.status().phase, Some(Phase::Blocked));
     let (_, reason, message) = world.condition("Progressing");
     assert!(reason == "ForeignObjects" && message.contains("Service default/demo"), "{message}");
-    assert!(world.told.iter().any(|event| event.warning && event.reason == "ForeignObjects"));
+    assert!(world.told.iter().any(|event| event.warning && event.what.reason() == Reason::ForeignObjects));
     world.conflicts.clear();
     world.settle();
     assert_eq!(world.status().phase, Some(Phase::Running));

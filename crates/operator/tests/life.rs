@@ -70,7 +70,8 @@ async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing
     .await?;
     until("it is told", async || {
         let conditions = world.status().await?.conditions;
-        let told = conditions.iter().any(|one| one.message.contains("annotate volume"));
+        let told =
+            conditions.iter().any(|one| one.message.contains("cannot change PersistentVolumeClaim default/"));
         Ok(if told { Ok(()) } else { Err(format!("{conditions:#?}")) })
     })
     .await

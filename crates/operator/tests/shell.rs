@@ -119,11 +119,11 @@ async fn h46_what_the_api_forbids_stands_in_status_and_an_event_and_is_tried_aga
         let conditions = world.status().await?.conditions;
         let told = conditions
             .iter()
-            .any(|one| one.message.contains("create Pod demo-0") && one.message.contains("Forbidden"));
+            .any(|one| one.reason == "WriteRefused" && one.message.contains("create Pod default/demo-0"));
         Ok(if told { Ok(()) } else { Err(format!("{conditions:#?}")) })
     })
     .await?;
-    until("an event tells", async || event(&world, "Forbidden").await).await?;
+    until("an event tells", async || event(&world, "WriteRefused").await).await?;
     let version = world.kube.store().version();
     tokio::time::sleep(Duration::from_secs(100)).await;
     assert_eq!(world.kube.store().version(), version, "the same trouble is not written again and again");
@@ -132,7 +132,7 @@ async fn h46_what_the_api_forbids_stands_in_status_and_an_event_and_is_tried_aga
     until_pods(&world, &PODS).await?;
     until("the trouble is over", async || {
         let conditions = world.status().await?.conditions;
-        let told = conditions.iter().any(|one| one.message.contains("Forbidden"));
+        let told = conditions.iter().any(|one| one.reason == "WriteRefused");
         Ok(if told { Err(format!("{conditions:#?}")) } else { Ok(()) })
     })
     .await

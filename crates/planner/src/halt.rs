@@ -15,8 +15,8 @@ pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
         draft.wait(Waiting::SplitBrain(ids));
         return DONE;
     }
-    if let Some((member, answers, latched)) = safety::wrong_member(draft.seen, draft.now) {
-        draft.wait(Waiting::WrongMember { member, answers, latched });
+    if let Some((member, answers, recorded)) = safety::wrong_member(draft.seen, draft.now) {
+        draft.wait(Waiting::WrongMember { member, answers, recorded });
         return DONE;
     }
     ON

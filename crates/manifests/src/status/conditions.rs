@@ -1,10 +1,10 @@
-//! The conditions: what holds, what does not, why, and since when.
+//! The conditions: which are true, why, and since when.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use quorate_api::{ConditionType, Reason};
+use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
 use quorate_model::{Instant, MemberName, Waiting};
@@ -14,26 +14,30 @@ use super::time;
 
 mod progressing;
 
-/// What was found of one condition.
+/// What was found about one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
-    /// `None` if it can not be told.
+    /// `None` if it is unknown.
     holds: Option<bool>,
-    reason: Reason,
-    message: String,
+    why: Explanation,
 }
 
 impl Finding {
     pub(super) fn yes(reason: Reason, message: impl Into<String>) -> Self {
-        Self { holds: Some(true), reason, message: message.into() }
+        Self { holds: Some(true), why: Explanation::new(reason, message) }
     }
 
     pub(super) fn no(reason: Reason, message: impl Into<String>) -> Self {
-        Self { holds: Some(false), reason, message: message.into() }
+        Self::because(Explanation::new(reason, message))
+    }
+
+    /// The condition is false.
+    pub(super) fn because(why: Explanation) -> Self {
+        Self { holds: Some(false), why }
     }
 
     fn unknown(reason: Reason, message: impl Into<String>) -> Self {
-        Self { holds: None, reason, message: message.into() }
+        Self { holds: None, why: Explanation::new(reason, message) }
     }
 }
 
@@ -44,7 +48,7 @@ pub(super) fn set(
     generation: Option<i64>,
     now: Instant,
 ) {
-    for (type_, Finding { holds, reason, message }) in findings {
+    for (type_, Finding { holds, why }) in findings {
         let status = match holds {
             Some(true) => "True",
             Some(false) => "False",
@@ -55,9 +59,9 @@ pub(super) fn set(
         let condition = Condition {
             last_transition_time: before
                 .map_or_else(|| time(now), |before| before.last_transition_time.clone()),
-            message,
+            message: why.message().to_owned(),
             observed_generation: generation,
-            reason: reason.as_str().to_owned(),
+            reason: why.reason().as_str().to_owned(),
             status: status.to_owned(),
             type_: type_.as_str().to_owned(),
         };
@@ -90,7 +94,7 @@ fn available(picture: &Picture<'_>) -> Finding {
         return finding;
     }
     if picture.has_quorum() {
-        return Finding::yes(Reason::QuorumReached, available_message(picture));
+        return Finding::yes(Reason::Available, available_message(picture));
     }
     without_quorum(picture)
 }
@@ -103,7 +107,7 @@ fn quorum_available(picture: &Picture<'_>) -> Finding {
         let voters = picture.record.voters().count();
         return Finding::yes(
             Reason::QuorumReached,
-            format!("A quorum answers; {} of {voters} voters make one", quorum(voters)),
+            format!("a quorum of the {voters} voters answers; it takes {}", quorum(voters)),
         );
     }
     without_quorum(picture)
@@ -113,21 +117,21 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     let wrong =
         picture.waits(|waiting| matches!(waiting, Waiting::WrongMember { .. }).then(|| waiting.to_string()));
     if let Some(text) = wrong {
-        return Finding::yes(Reason::UnknownMember, text);
+        return Finding::yes(Reason::MemberMismatch, text);
     }
     if !picture.record.is_bootstrapped() {
         let stuck =
             picture.waits(|waiting| matches!(waiting, Waiting::PodStuck(..)).then(|| waiting.to_string()));
         return match stuck {
             Some(text) => Finding::yes(Reason::PodStuck, text),
-            None => Finding::no(Reason::Bootstrapping, "The cluster is not founded yet"),
+            None => Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet"),
         };
     }
     if picture.record.hibernating {
-        return Finding::no(Reason::Hibernated, "The cluster is at size zero");
+        return Finding::no(Reason::Hibernated, "the cluster is at size zero");
     }
     if picture.seen.deleting {
-        return Finding::no(Reason::Deleting, "The cluster is being deleted");
+        return Finding::no(Reason::Deleting, "the cluster is being deleted");
     }
     if picture.is_coming_up() {
         return coming_up(picture);
@@ -137,22 +141,29 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     }
     let (voters, size) = (picture.record.voters().count(), picture.target().size);
     if voters < size {
-        return Finding::yes(Reason::MembersMissing, format!("{voters} of {size} members are there"));
+        return Finding::yes(
+            Reason::MembersMissing,
+            format!("{voters} of {size} members exist; the others are being added"),
+        );
     }
-    Finding::no(Reason::MembersHealthy, "Every member is healthy")
+    Finding::no(Reason::MembersHealthy, "every member is healthy")
 }
 
 fn bootstrapped(picture: &Picture<'_>) -> Finding {
     let record = picture.record;
     match (record.cluster_id, record.abandoned) {
-        (Some(id), _) => Finding::yes(Reason::Founded, format!("The cluster's id is {id}")),
+        (Some(id), _) => Finding::yes(Reason::Bootstrapped, format!("the cluster ID is {id}")),
         (None, Some(why)) => Finding::no(
-            Reason::AttemptAbandoned,
-            format!("Attempt {} was given up ({}); another one follows", record.attempt, why.as_str()),
+            Reason::BootstrapAbandoned,
+            format!(
+                "bootstrap attempt {} was abandoned because {}; a new attempt follows",
+                record.attempt,
+                why.as_str()
+            ),
         ),
         (None, None) => match picture.waits(existing) {
             Some(text) => Finding::no(Reason::ExistingData, text),
-            None => Finding::no(Reason::Bootstrapping, "The cluster is not founded yet"),
+            None => Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet"),
         },
     }
 }
@@ -168,63 +179,64 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
         return Finding::no(Reason::VersionRefused, why);
     }
     if !record.is_bootstrapped() {
-        return Finding::no(Reason::Bootstrapping, "The cluster is not founded yet");
+        return Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet");
     }
     if record.target.as_ref() != Some(&picture.seen.desired) {
         let why =
             picture.waits(|waiting| matches!(waiting, Waiting::SafePoint(_)).then(|| waiting.to_string()));
-        let why = why.unwrap_or_else(|| "An edit of the spec is not taken up yet".to_owned());
+        let why = why.unwrap_or_else(|| "an edit of the spec is not committed yet".to_owned());
         return Finding::no(Reason::SpecPending, why);
     }
     if record.hibernating {
         let stopped = picture.seen.pods.is_empty();
         let reason = if stopped { Reason::Reconciled } else { Reason::Hibernating };
-        return Finding { holds: Some(stopped), reason, message: "Size zero is asked for".to_owned() };
+        let why = Explanation::new(reason, "spec.size is zero");
+        return Finding { holds: Some(stopped), why };
     }
     if picture.is_scaling() {
         let (voters, size) = (record.voters().count(), picture.target().size);
-        return Finding::no(Reason::Scaling, format!("There are {voters} voters, {size} are asked for"));
+        return Finding::no(Reason::Scaling, format!("there are {voters} voters, and spec.size is {size}"));
     }
     let stale: Vec<&str> = picture.stale().into_iter().map(MemberName::as_str).collect();
     if !stale.is_empty() {
-        let names = in_words(&stale, "still runs", "still run");
-        return Finding::no(Reason::RollingOut, format!("{names} as before the last edit"));
+        let names = in_words(&stale, "runs", "run");
+        return Finding::no(Reason::RollingOut, format!("{names} with an earlier Pod template"));
     }
-    Finding::yes(Reason::Reconciled, "What runs is what the spec asks for")
+    Finding::yes(Reason::Reconciled, "every member matches the spec")
 }
 
 fn tls_ready(picture: &Picture<'_>) -> Finding {
     match (picture.target().tls, picture.seen.certificates) {
         (false, _) => {
-            Finding::yes(Reason::TlsDisabled, "tls.provider is disabled: everything is in plain text")
+            Finding::yes(Reason::TlsDisabled, "tls.provider is disabled: all traffic is in plain text")
         }
-        (true, true) => Finding::yes(Reason::CertificatesIssued, "Every certificate stands"),
-        (true, false) => Finding::no(Reason::CertificatesMissing, "Certificates are being made"),
+        (true, true) => Finding::yes(Reason::CertificatesIssued, "every certificate exists"),
+        (true, false) => Finding::no(Reason::CertificatesMissing, "certificates are being issued"),
     }
 }
 
 fn split_brain(picture: &Picture<'_>) -> Finding {
     match picture.waits(split) {
         Some(text) => Finding::yes(Reason::SplitBrain, text),
-        None => Finding::no(Reason::OneCluster, "Every member that answers is of one cluster"),
+        None => Finding::no(Reason::OneCluster, "every member that answers belongs to one cluster"),
     }
 }
 
 fn existing_data(picture: &Picture<'_>) -> Finding {
     match picture.waits(existing) {
         Some(text) => Finding::yes(Reason::ExistingData, text),
-        None => Finding::no(Reason::NoExistingData, "No volumes of an earlier cluster are in the way"),
+        None => Finding::no(Reason::NoExistingData, "there are no volumes of an earlier cluster"),
     }
 }
 
-/// Not yet, or not now, by intent.
+/// The cluster does not run yet, or is stopped on purpose.
 fn not_running(picture: &Picture<'_>) -> Option<Finding> {
     let record = picture.record;
     if picture.seen.deleting {
-        return Some(Finding::no(Reason::Deleting, "The cluster is being deleted"));
+        return Some(Finding::no(Reason::Deleting, "the cluster is being deleted"));
     }
     if record.hibernating {
-        let text = "The cluster is at size zero and its volumes are kept; any other size wakes it";
+        let text = "the cluster is at size zero and its volumes are kept. Any other spec.size wakes it";
         return Some(Finding::no(Reason::Hibernated, text));
     }
     if record.is_bootstrapped() {
@@ -232,7 +244,7 @@ fn not_running(picture: &Picture<'_>) -> Option<Finding> {
     }
     Some(match picture.waits(existing) {
         Some(text) => Finding::no(Reason::ExistingData, text),
-        None => Finding::no(Reason::Bootstrapping, "The cluster is not founded yet"),
+        None => Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet"),
     })
 }
 
@@ -250,7 +262,7 @@ fn available_message(picture: &Picture<'_>) -> String {
     let mut message = format!("{healthy} of {} voters are healthy", voters.len());
     let size = picture.target().size;
     if size > 0 && size.is_multiple_of(2) {
-        let _ = write!(message, ". {size} members survive no more losses than {}", size - 1);
+        let _ = write!(message, ". {size} members survive as many losses as {}: use an odd size", size - 1);
     }
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for voter in voters {
@@ -269,7 +281,7 @@ fn without_quorum(picture: &Picture<'_>) -> Finding {
         return coming_up(picture);
     }
     if !picture.was_looked_at() {
-        return Finding::unknown(Reason::NotObserved, "The members have not been asked yet");
+        return Finding::unknown(Reason::NotObserved, "the members have not been asked yet");
     }
     Finding::no(Reason::QuorumLost, lost_quorum(picture))
 }
@@ -277,10 +289,10 @@ fn without_quorum(picture: &Picture<'_>) -> Finding {
 fn coming_up(picture: &Picture<'_>) -> Finding {
     let names: Vec<&str> = picture.sick.iter().map(|(name, _)| name.as_str()).collect();
     let reason = if picture.is_waking() { Reason::Waking } else { Reason::Bootstrapping };
-    Finding::no(reason, in_words(&names, "is on the way", "are on the way"))
+    Finding::no(reason, in_words(&names, "is starting", "are starting"))
 }
 
-/// What is lost, and what a human can do.
+/// What is lost, and what a person can do.
 fn lost_quorum(picture: &Picture<'_>) -> String {
     let members = &picture.record.members;
     let counts = |stage| matches!(stage, Stage::Voter | Stage::Leaving(_));
@@ -296,8 +308,8 @@ fn lost_quorum(picture: &Picture<'_>) -> String {
         let _ = write!(message, ". {}", sick(picture));
     }
     message.push_str(
-        ". Lost Pods are made again on their own volumes, and nothing else is done. Bring back the nodes and volumes of \
-         these members; do not delete the volumes, they hold the data",
+        ". Lost Pods are restarted on their own volumes, and nothing else is done. Bring back the nodes and volumes of \
+         these members. Do not delete the volumes: they hold the data",
     );
     message
 }

@@ -1,21 +1,30 @@
-//! Events: what changed from one status to the next, told once.
+//! Events: what changed from one status to the next, each reported once.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::status::{EtcdClusterStatus, MemberPhase, MemberStatus, Phase};
-use quorate_api::{ConditionType, Reason};
+use quorate_api::{ConditionType, Explanation, Reason};
 
 /// An event on the EtcdCluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventText {
-    /// It is not as it should be: type Warning instead of Normal.
+    /// Something is wrong: type Warning instead of Normal.
     pub warning: bool,
-    /// One word.
-    pub reason: String,
-    /// What happened, for people.
-    pub message: String,
+    /// What happened.
+    pub what: Explanation,
 }
 
-/// What there is to tell when one status follows another.
+impl EventText {
+    /// An event of type Warning.
+    pub fn warning(what: Explanation) -> Self {
+        Self { warning: true, what }
+    }
+
+    fn normal(reason: Reason, message: String) -> Self {
+        Self { warning: false, what: Explanation::new(reason, message) }
+    }
+}
+
+/// The events of the change from one status to another.
 pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<EventText> {
     let conditions = ConditionType::ALL.into_iter().filter_map(|type_| {
         let find = |status: &EtcdClusterStatus| {
@@ -30,24 +39,25 @@ pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<Even
     });
     let gone =
         before.members.iter().filter(|member| after.members.iter().all(|after| after.name != member.name));
-    let gone = gone.map(|member| normal("MemberGone", format!("{} is gone", member.name)));
-    let mut told = Vec::new();
+    let gone =
+        gone.map(|member| EventText::normal(Reason::MemberRemoved, format!("{} is removed", member.name)));
+    let mut news = Vec::new();
     for event in conditions.chain(members).chain(gone) {
-        if !told.contains(&event) {
-            told.push(event);
+        if !news.contains(&event) {
+            news.push(event);
         }
     }
-    told
+    news
 }
 
-/// A condition speaks up when it turns. Of one that says what is wrong, also a new reason is news.
+/// A condition is reported when its status changes. A condition that reports what is wrong, also when its reason changes.
 fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condition) -> Option<EventText> {
     let turned = before.is_none_or(|before| before.status != after.status);
     let news = turned || before.is_some_and(|before| before.reason != after.reason);
     let (first, holds) = (before.is_none(), after.status == "True");
     let fails = after.status == "False";
     let warning = match type_ {
-        ConditionType::Progressing if news && is_told(after) => is_reason_to_worry(after),
+        ConditionType::Progressing if news && !is_reported_elsewhere(after) => is_reason_to_worry(after),
         ConditionType::Degraded if news && holds && !is(after, Reason::MembersMissing) => true,
         ConditionType::Degraded if turned && fails && !first => false,
         ConditionType::QuorumAvailable if news && fails && is(after, Reason::QuorumLost) => true,
@@ -68,16 +78,17 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         | ConditionType::SplitBrain
         | ConditionType::ExistingData => return None,
     };
-    let reason = if type_ == ConditionType::Available { type_.as_str() } else { after.reason.as_str() };
-    Some(EventText { warning, reason: reason.to_owned(), message: after.message.clone() })
+    // A reason of a newer operator is reported by the operator that knows it.
+    let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == after.reason)?;
+    Some(EventText { warning, what: Explanation::new(reason, &*after.message) })
 }
 
 fn is(condition: &Condition, reason: Reason) -> bool {
     condition.reason == reason.as_str()
 }
 
-/// What another condition tells in the same words is not told twice.
-fn is_told(progressing: &Condition) -> bool {
+/// Another condition reports it with the same message.
+fn is_reported_elsewhere(progressing: &Condition) -> bool {
     let elsewhere = [
         Reason::QuorumLost,
         Reason::SplitBrain,
@@ -86,16 +97,22 @@ fn is_told(progressing: &Condition) -> bool {
         Reason::SpecInvalid,
         Reason::VersionRefused,
     ];
-    !elsewhere.into_iter().any(|reason| is(progressing, reason))
+    elsewhere.into_iter().any(|reason| is(progressing, reason))
 }
 
 fn is_reason_to_worry(progressing: &Condition) -> bool {
     let worries = [
         Reason::ForeignObjects,
-        Reason::UnknownMember,
+        Reason::MemberMismatch,
+        Reason::UnmanagedMember,
         Reason::VolumeLost,
         Reason::PodStuck,
-        Reason::AttemptAbandoned,
+        Reason::BootstrapAbandoned,
+        Reason::WriteRefused,
+        Reason::ApiUnavailable,
+        Reason::StatusNotWritten,
+        Reason::MembershipChangeRefused,
+        Reason::StatusFromNewerVersion,
     ];
     worries.into_iter().any(|reason| is(progressing, reason))
 }
@@ -106,12 +123,16 @@ fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, stopped: bool)
     if before.map(|before| before.phase) != Some(after.phase) {
         events.extend(match after.phase {
             MemberPhase::Seed => None,
-            MemberPhase::Joining => Some(normal("MemberJoining", format!("{name} joins as a learner"))),
-            // A seed that is latched as a voter is told by the founding of the cluster.
+            MemberPhase::Joining => {
+                Some(EventText::normal(Reason::MemberJoining, format!("{name} joins as a learner")))
+            }
+            // The Bootstrapped condition reports the first voters.
             MemberPhase::Voter => before
                 .filter(|before| before.phase == MemberPhase::Joining)
-                .map(|_| normal("MemberPromoted", format!("{name} is a voter"))),
-            MemberPhase::Leaving => Some(normal("MemberLeaving", format!("{name} leaves"))),
+                .map(|_| EventText::normal(Reason::MemberPromoted, format!("{name} is a voter"))),
+            MemberPhase::Leaving => {
+                Some(EventText::normal(Reason::MemberLeaving, format!("{name} is being removed")))
+            }
         });
     }
     let was_voter = before.is_some_and(|before| before.phase == MemberPhase::Voter);
@@ -122,16 +143,14 @@ fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, stopped: bool)
             // It is meant to be stopped.
             (true, false) if stopped => {}
             (true, false) => {
-                let message = format!("{name}: {why}");
-                events.push(EventText { warning: true, reason: "MemberUnhealthy".to_owned(), message });
+                let what = Explanation::new(Reason::MemberUnhealthy, format!("{name}: {why}"));
+                events.push(EventText::warning(what));
             }
-            (false, true) => events.push(normal("MemberHealthy", format!("{name} is healthy"))),
+            (false, true) => {
+                events.push(EventText::normal(Reason::MemberHealthy, format!("{name} is healthy")))
+            }
             (true, true) | (false, false) => {}
         }
     }
     events
-}
-
-fn normal(reason: &str, message: String) -> EventText {
-    EventText { warning: false, reason: reason.to_owned(), message }
 }

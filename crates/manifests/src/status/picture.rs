@@ -185,7 +185,7 @@ impl<'a> Picture<'a> {
             return Some(self.why_without_pod(member));
         };
         if pod.terminating {
-            return Some("its Pod is stopping; it is made again on its volume once it is gone".to_owned());
+            return Some("its Pod is stopping, and is restarted on its volume afterwards".to_owned());
         }
         if self.seen.is_healthy(member, self.now) {
             return None;
@@ -203,7 +203,7 @@ impl<'a> Picture<'a> {
             Some(Err(why)) => why.clone(),
             Some(Ok(said)) if said.leader.is_none() => "it follows no leader".to_owned(),
             Some(Ok(said)) if !said.errors.is_empty() => said.errors.join("; "),
-            Some(Ok(_)) => "its last answer is old".to_owned(),
+            Some(Ok(_)) => "it has not answered recently".to_owned(),
             None => "it was not asked yet".to_owned(),
         })
     }
@@ -211,9 +211,9 @@ impl<'a> Picture<'a> {
     fn why_without_pod(&self, member: &MemberName) -> String {
         let lost = |waiting: &Waiting| matches!(waiting, Waiting::VolumeLost(lost) if lost == member);
         if self.plan.waiting.iter().any(lost) {
-            "its volume is gone, and its data with it; it is not made again empty".to_owned()
+            "its volume is gone, and its data with it; it is not restarted on an empty volume".to_owned()
         } else if self.is_being_made(member) {
-            "its Pod is gone and is made again on its volume".to_owned()
+            "its Pod is gone, and is restarted on its volume".to_owned()
         } else {
             "it has no Pod".to_owned()
         }

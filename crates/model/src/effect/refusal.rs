@@ -1,4 +1,4 @@
-//! Why a step must not be taken: what the safety rules say no with.
+//! Why a step must not be taken: the refusals of the safety rules.
 
 use std::fmt;
 
@@ -8,13 +8,13 @@ use crate::quorum::quorum;
 /// Why a step must not be taken now. The same value goes to status, event, metric and test.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unsafe {
-    /// R1: `new` outside the latched set, or after the cluster id was latched.
+    /// R1: `new` for a member outside the recorded bootstrap set, or after the cluster ID was recorded.
     NotABootstrapMember(MemberName),
-    /// R2, R3: the name was not promised in the record.
+    /// R2, R3: the record has no entry for this member.
     NotRecorded(MemberName),
-    /// R2: the volume is another incarnation's, or missing where data must be.
+    /// R2: the volume belongs to another incarnation, or is missing where data must be.
     NotItsVolume(MemberName),
-    /// R3: the object was not seen, or not as the effect says.
+    /// R3: the object was not observed, or differs from what the effect expects.
     NotSeen(MemberName),
     /// R5: another change of membership is outstanding.
     ChangeOutstanding(MemberName),
@@ -22,17 +22,17 @@ pub enum Unsafe {
     SecondDisruption(MemberName),
     /// R6, R5: a voter is not healthy, so membership does not grow and no healthy voter is disturbed.
     VoterUnhealthy(MemberName),
-    /// R7: the list does not show that id with that URL.
+    /// R7: the list does not show that ID with that URL.
     NotThatMember(MemberName),
     /// R9: there is no fresh linearizable list, or it is from another member.
     NoFreshList,
-    /// R10: the member is still in the list, or that can not be told.
+    /// R10: the member is still in the list, or the list is not known.
     StillListed(MemberName),
     /// R10: its Pod is not gone.
     PodNotGone(MemberName),
-    /// R10: nobody decided that these data go.
+    /// R10: no recorded decision deletes these data.
     DataKept(MemberName),
-    /// R11: without quorum nothing but restarts.
+    /// R11: without quorum, Pods are restarted and nothing else is done.
     NoQuorum,
     /// R11: the others would not be a quorum.
     WouldLoseQuorum {
@@ -73,29 +73,43 @@ impl Unsafe {
 impl fmt::Display for Unsafe {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotABootstrapMember(member) => write!(f, "{member} must not start as new"),
-            Self::NotRecorded(member) => write!(f, "{member} is not promised in status"),
-            Self::NotItsVolume(member) => write!(f, "the volume of {member} is missing or is another's"),
-            Self::NotSeen(member) => write!(f, "{member} is not as it was seen"),
-            Self::ChangeOutstanding(member) => write!(f, "the change of {member} must be finished first"),
-            Self::SecondDisruption(member) => write!(f, "{member} must wait its turn"),
-            Self::VoterUnhealthy(member) => {
-                write!(f, "voter {member} is not healthy; membership does not change around it")
-            }
-            Self::NotThatMember(member) => write!(f, "the member list does not show {member} as expected"),
-            Self::NoFreshList => f.write_str("no fresh member list by quorum"),
-            Self::StillListed(member) => write!(f, "{member} is still a member, so its data stay"),
-            Self::PodNotGone(member) => write!(f, "Pod {member} is not gone, so its data stay"),
-            Self::DataKept(member) => write!(f, "the retention policy keeps the data of {member}"),
-            Self::NoQuorum => f.write_str("no quorum"),
-            Self::WouldLoseQuorum { member, left, of } => {
+            Self::NotABootstrapMember(member) => {
                 write!(
                     f,
-                    "without {member} only {left} of {of} voters would be healthy, {} are needed",
-                    quorum(*of)
+                    "{member} must not start as a member of a new cluster: it is not in the bootstrap set"
                 )
             }
-            Self::SplitBrain => f.write_str("members are of different clusters"),
+            Self::NotRecorded(member) => write!(f, "status.members has no entry for {member}"),
+            Self::NotItsVolume(member) => {
+                write!(f, "the volume of {member} is missing, or belongs to another cluster or member")
+            }
+            Self::NotSeen(member) => write!(f, "{member} has changed since it was observed"),
+            Self::ChangeOutstanding(member) => {
+                write!(f, "the membership change of {member} must be finished first")
+            }
+            Self::SecondDisruption(member) => {
+                write!(f, "{member} waits: only one member is disrupted at a time")
+            }
+            Self::VoterUnhealthy(member) => write!(
+                f,
+                "voter {member} is not healthy, so no other member is changed. Bring {member} back to continue"
+            ),
+            Self::NotThatMember(member) => {
+                write!(f, "etcd's member list does not show {member} with the expected ID and peer URL")
+            }
+            Self::NoFreshList => f.write_str("there is no recent linearizable member list"),
+            Self::StillListed(member) => {
+                write!(f, "{member} is still in etcd's member list, so its data are kept")
+            }
+            Self::PodNotGone(member) => write!(f, "Pod {member} still exists, so its data are kept"),
+            Self::DataKept(member) => write!(f, "the retention policy keeps the data of {member}"),
+            Self::NoQuorum => f.write_str("the cluster has no quorum"),
+            Self::WouldLoseQuorum { member, left, of } => write!(
+                f,
+                "without {member} only {left} of {of} voters would be healthy, {} are needed",
+                quorum(*of)
+            ),
+            Self::SplitBrain => f.write_str("members belong to different etcd clusters"),
         }
     }
 }

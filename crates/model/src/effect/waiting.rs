@@ -7,48 +7,48 @@ use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum::quorum;
 
-/// What a plan waits on. Its text goes to status and events as it stands.
+/// What a plan waits on. Its text goes to status and events unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
     /// `spec.paused`.
     Paused,
-    /// Objects of somebody else have our names.
+    /// Objects have names that this cluster needs, and are not owned by this EtcdCluster.
     ForeignObjects(Vec<String>),
-    /// Volumes of an earlier cluster of this name wait for a human.
+    /// Volumes of an earlier cluster of this name exist; a person has to decide about them.
     ExistingData {
-        /// The cluster ids found on them.
+        /// The cluster IDs in their annotations.
         found: Vec<ClusterId>,
         /// The volumes.
         volumes: Vec<MemberName>,
-        /// What `adopt` says, if it says something that fits none of them.
+        /// The cluster ID in the `adopt` annotation, if no volume has it.
         unfit: Option<ClusterId>,
     },
-    /// Two cluster ids among the members (R12).
+    /// Two cluster IDs among the members (R12).
     SplitBrain(Vec<(MemberName, ClusterId)>),
-    /// A member is another than its name says.
+    /// A member answers with another ID than the one recorded in status.
     WrongMember {
         /// The name of the Pod.
         member: MemberName,
-        /// What answers there.
+        /// The ID in the answer.
         answers: MemberId,
-        /// What was latched.
-        latched: MemberId,
+        /// The ID in status.
+        recorded: MemberId,
     },
-    /// Certificates or Services are being made.
+    /// Certificates or Services are being created.
     Objects,
-    /// An abandoned attempt is being cleared away.
+    /// An abandoned bootstrap attempt is being deleted.
     Clearing(&'static str),
-    /// A Pod is on its way.
+    /// A Pod is starting.
     PodStarting(MemberName),
-    /// A Pod can not run as it is.
+    /// A Pod cannot run as it is.
     PodStuck(MemberName, String),
     /// A Pod must be gone before the next step.
     PodStopping(MemberName),
     /// A volume must be gone before the next step.
     VolumeGoing(MemberName),
-    /// A volume is missing and can not be made again empty: the data were on it.
+    /// A volume is missing. It is not created again empty: the member's data were on it.
     VolumeLost(MemberName),
-    /// Pods run of which status knows nothing, and nothing says whose data they hold.
+    /// Pods run that status does not record, and nothing identifies their data.
     UnknownPods(Vec<MemberName>),
     /// No quorum answers (R11).
     Quorum {
@@ -56,20 +56,20 @@ pub enum Waiting {
         healthy: usize,
         /// Voters there are.
         voters: usize,
-        /// Why the list could not be read.
+        /// Why the member list could not be read.
         why: String,
     },
     /// The members of a new cluster elect their first leader.
     FirstLeader,
     /// A learner catches up.
     InSync(MemberName),
-    /// A member does not answer.
+    /// A member is not healthy.
     Sick(MemberName, String),
-    /// A member is in etcd's list that is not of our making.
+    /// etcd's member list has a member that this EtcdCluster does not manage.
     UnmanagedMember(MemberId, PeerUrl),
-    /// The new version must not follow the present one.
+    /// The desired version cannot follow the present one.
     VersionRefused(String),
-    /// A change of the spec is not taken yet.
+    /// A change of the spec is not committed yet.
     SafePoint(String),
     /// A safety rule forbids the next step for now.
     Unsafe(Unsafe),
@@ -78,92 +78,109 @@ pub enum Waiting {
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Paused => f.write_str("paused: spec.paused is true; nothing is done until it is false"),
+            Self::Paused => f.write_str(
+                "spec.paused is true: the operator reports and changes nothing. Set it to false to continue",
+            ),
             Self::ForeignObjects(objects) => write!(
                 f,
-                "{} exist(s) and belong(s) to somebody else; delete or rename, or name the cluster otherwise",
+                "this cluster needs names that are taken by objects it does not own: {}. Delete or rename them, or give \
+                 the EtcdCluster another name",
                 objects.join(", ")
             ),
-            Self::ExistingData { found, volumes, unfit } => {
-                let volumes: Vec<&str> = volumes.iter().map(MemberName::as_str).collect();
-                write!(f, "volumes of an earlier cluster of this name exist: {}. ", volumes.join(", "))?;
-                if let Some(unfit) = unfit {
-                    write!(
-                        f,
-                        "None of them belongs to cluster {unfit}, which operator.etcd.io/adopt names. "
-                    )?;
-                }
-                match found.as_slice() {
-                    [] => f.write_str(
-                        "They carry no cluster id and can not be adopted. Delete them to found a new cluster",
-                    ),
-                    [id] => write!(
-                        f,
-                        "To serve their data, annotate this cluster with operator.etcd.io/adopt={id}; \
-                         to found a new cluster, delete them"
-                    ),
-                    several => {
-                        let ids: Vec<String> = several.iter().map(ToString::to_string).collect();
-                        write!(
-                            f,
-                            "They are of several clusters ({}). To serve the data of one, annotate this cluster with \
-                             operator.etcd.io/adopt=<its id>; to found a new cluster, delete them",
-                            ids.join(", ")
-                        )
-                    }
-                }
-            }
+            Self::ExistingData { found, volumes, unfit } => existing_data(f, found, volumes, *unfit),
             Self::SplitBrain(ids) => {
-                let ids: Vec<String> = ids.iter().map(|(name, id)| format!("{name} is in {id}")).collect();
-                write!(f, "members are of different clusters: {}; nothing is touched", ids.join(", "))
-            }
-            Self::WrongMember { member, answers, latched } => {
-                write!(f, "{member} answers as member {answers}, but it is {latched}; nothing is touched")
-            }
-            Self::Objects => f.write_str("Services and certificates are being made"),
-            Self::Clearing(why) => {
-                write!(f, "the bootstrap attempt was given up ({why}); its Pods and volumes are cleared away")
-            }
-            Self::PodStarting(member) => write!(f, "Pod {member} is starting"),
-            Self::PodStuck(member, why) => write!(f, "Pod {member} can not run: {why}"),
-            Self::PodStopping(member) => write!(f, "Pod {member} is stopping"),
-            Self::VolumeGoing(member) => write!(f, "volume {member} is being deleted"),
-            Self::VolumeLost(member) => {
+                let ids: Vec<String> =
+                    ids.iter().map(|(name, id)| format!("{name} is in cluster {id}")).collect();
                 write!(
                     f,
-                    "the volume of {member} is gone; it is not made again empty, because its data were there"
+                    "members belong to different etcd clusters: {}. The operator changes nothing. Find the cluster that \
+                     has the data, and stop the members of the other one",
+                    ids.join(", ")
                 )
             }
+            Self::WrongMember { member, answers, recorded } => write!(
+                f,
+                "Pod {member} answers as etcd member {answers}, but status records {recorded}. The operator changes \
+                 nothing. Check which volume the Pod mounts"
+            ),
+            Self::Objects => f.write_str("Services and certificates are being created"),
+            Self::Clearing(why) => write!(
+                f,
+                "the bootstrap attempt was abandoned because {why}. Its Pods and volumes are being deleted; a new attempt \
+                 follows"
+            ),
+            Self::PodStarting(member) => write!(f, "Pod {member} is starting"),
+            Self::PodStuck(member, why) => write!(f, "Pod {member} cannot run: {why}"),
+            Self::PodStopping(member) => write!(f, "Pod {member} is stopping"),
+            Self::VolumeGoing(member) => write!(f, "PersistentVolumeClaim {member} is being deleted"),
+            Self::VolumeLost(member) => write!(
+                f,
+                "the volume of {member} is gone, and its data with it. The member is not restarted on an empty volume. \
+                 Restore the PersistentVolumeClaim; or, while the other members have quorum, lower spec.size by one and \
+                 raise it again, which replaces this member"
+            ),
             Self::Quorum { healthy, voters, why } => {
-                write!(
-                    f,
-                    "quorum lost: {healthy} of {voters} voters answer, {} are needed",
-                    quorum(*voters)
-                )?;
+                let needed = quorum(*voters);
+                write!(f, "quorum lost: {healthy} of {voters} voters answer, {needed} are needed")?;
                 if !why.is_empty() {
                     write!(f, " ({why})")?;
                 }
-                f.write_str("; Pods are restarted on their own volumes and nothing else is done")
-            }
-            Self::UnknownPods(pods) => {
-                let pods: Vec<&str> = pods.iter().map(MemberName::as_str).collect();
-                write!(
-                    f,
-                    "status was lost while {} run(s) with data in memory; no second cluster is founded beside. Save the \
-                     data, then delete the Pods to found a new cluster",
-                    pods.join(", ")
+                f.write_str(
+                    ". Lost Pods are restarted on their own volumes, and nothing else is done until a quorum answers",
                 )
             }
+            Self::UnknownPods(pods) => write!(
+                f,
+                "status was lost while Pods with data in memory run: {}. The operator does not bootstrap a second cluster \
+                 beside them. Save the data, then delete these Pods to bootstrap a new cluster",
+                names(pods)
+            ),
             Self::FirstLeader => f.write_str("the members elect their first leader"),
-            Self::InSync(member) => write!(f, "learner {member} catches up"),
+            Self::InSync(member) => write!(f, "learner {member} catches up with the leader"),
             Self::Sick(member, why) => write!(f, "{member} is not healthy: {why}"),
             Self::UnmanagedMember(id, url) => write!(
                 f,
-                "member {id} at {url} is not of our making; until it is removed (etcdctl member remove {id}), nothing \
-                 is scaled or rolled"
+                "etcd's member list has member {id} at {url}, which this EtcdCluster does not manage. Nothing is scaled or \
+                 rolled until it is removed (etcdctl member remove {id})"
             ),
             Self::VersionRefused(why) | Self::SafePoint(why) => f.write_str(why),
             Self::Unsafe(why) => write!(f, "{why}"),
         }
     }
+}
+
+fn existing_data(
+    f: &mut fmt::Formatter<'_>,
+    found: &[ClusterId],
+    volumes: &[MemberName],
+    unfit: Option<ClusterId>,
+) -> fmt::Result {
+    write!(f, "volumes of an earlier cluster of this name exist: {}. ", names(volumes))?;
+    if let Some(unfit) = unfit {
+        write!(f, "None of them belongs to cluster {unfit}, which operator.etcd.io/adopt names. ")?;
+    }
+    match found {
+        [] => f.write_str(
+            "They have no cluster ID and cannot be adopted. Delete them to bootstrap a new cluster",
+        ),
+        [id] => write!(
+            f,
+            "To serve their data, annotate this EtcdCluster with operator.etcd.io/adopt={id}. To bootstrap a new cluster, \
+             delete them"
+        ),
+        several => {
+            let ids: Vec<String> = several.iter().map(ToString::to_string).collect();
+            write!(
+                f,
+                "They belong to several clusters ({}). To serve the data of one, annotate this EtcdCluster with \
+                 operator.etcd.io/adopt=<its ID>. To bootstrap a new cluster, delete them",
+                ids.join(", ")
+            )
+        }
+    }
+}
+
+fn names(members: &[MemberName]) -> String {
+    let names: Vec<&str> = members.iter().map(MemberName::as_str).collect();
+    names.join(", ")
 }

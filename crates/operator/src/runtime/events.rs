@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::{Event, EventSource, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
+use quorate_api::Explanation;
 use quorate_model::Instant;
 use serde_json::json;
 use tokio::sync::mpsc;
@@ -36,10 +37,8 @@ pub struct Notice {
     pub about: ObjectReference,
     /// It is not as it should be.
     pub warning: bool,
-    /// One word.
-    pub reason: String,
     /// What happened and what is done about it.
-    pub message: String,
+    pub what: Explanation,
     /// When.
     pub at: Instant,
 }
@@ -61,7 +60,7 @@ pub struct Publisher {
 
 /// What one cluster was told lately, so that it is not told again.
 #[derive(Debug, Default)]
-pub struct Reported(HashMap<(String, String), tokio::time::Instant>);
+pub struct Reported(HashMap<Explanation, tokio::time::Instant>);
 
 /// A place for notices and its publisher.
 pub fn events(client: kube::Client, leadership: Leadership, metrics: Metrics) -> (Events, Publisher) {
@@ -83,7 +82,7 @@ impl Reported {
     fn is_news(&mut self, notice: &Notice) -> bool {
         let now = tokio::time::Instant::now();
         self.0.retain(|_, at| now.duration_since(*at) < AGAIN);
-        self.0.insert((notice.reason.clone(), notice.message.clone()), now).is_none()
+        self.0.insert(notice.what.clone(), now).is_none()
     }
 }
 
@@ -98,7 +97,7 @@ impl Publisher {
             let outcome = match tokio::time::timeout(WRITE_DEADLINE, self.publish(&notice)).await {
                 Ok(Ok(())) => "ok",
                 Ok(Err(error)) => {
-                    tracing::warn!(reason = notice.reason, %error, "event not published");
+                    tracing::warn!(reason = %notice.what.reason(), %error, "event not published");
                     "failed"
                 }
                 Err(_) => "late",
@@ -125,7 +124,7 @@ impl Publisher {
 impl Notice {
     fn event(&self) -> Event {
         let at = Some(Time(timestamp(self.at)));
-        let mut message = self.message.clone();
+        let mut message = self.what.message().to_owned();
         if message.len() > LONGEST {
             message.truncate(message.floor_char_boundary(LONGEST - 3));
             message.push_str("...");
@@ -138,7 +137,7 @@ impl Notice {
             },
             involved_object: self.about.clone(),
             type_: Some(if self.warning { "Warning" } else { "Normal" }.to_owned()),
-            reason: Some(self.reason.clone()),
+            reason: Some(self.what.reason().to_string()),
             message: Some(message),
             count: Some(1),
             first_timestamp: at.clone(),
@@ -152,13 +151,15 @@ impl Notice {
     /// The same for the same thing said, whichever operator says it.
     fn name(&self) -> String {
         let mut hasher = DefaultHasher::new();
-        (&self.about.uid, &self.reason, &self.message, self.warning).hash(&mut hasher);
+        (&self.about.uid, self.what.reason().as_str(), self.what.message(), self.warning).hash(&mut hasher);
         format!("{}.{:016x}", self.about.name.as_deref().unwrap_or(COMPONENT), hasher.finish())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use quorate_api::Reason;
+
     use super::*;
 
     fn notice(message: &str) -> Notice {
@@ -166,8 +167,7 @@ mod tests {
         Notice {
             about,
             warning: true,
-            reason: "Sick".to_owned(),
-            message: message.to_owned(),
+            what: Explanation::new(Reason::MemberUnhealthy, message),
             at: Instant(0),
         }
     }

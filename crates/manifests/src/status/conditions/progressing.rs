@@ -5,21 +5,22 @@ use quorate_model::effect::Boot;
 use quorate_model::{Effect, KubeEffect, Waiting};
 
 use super::Finding;
+use crate::status::explain;
 use crate::status::picture::Picture;
 
 pub(super) fn find(picture: &Picture<'_>) -> Finding {
     if picture.seen.deleting {
-        return Finding::yes(Reason::Deleting, or(picture.next_step(), "The cluster is being deleted"));
+        return Finding::yes(Reason::Deleting, or(picture.next_step(), "the cluster is being deleted"));
     }
     if let Some(halt) = picture.waits(|waiting| halted(waiting, picture)) {
         return halt;
     }
     if !picture.record.is_bootstrapped() {
-        return founding(picture);
+        return bootstrapping(picture);
     }
     if picture.record.hibernating {
         return if picture.seen.pods.is_empty() {
-            Finding::no(Reason::Hibernated, "The cluster is at size zero and its volumes are kept")
+            Finding::no(Reason::Hibernated, "the cluster is at size zero and its volumes are kept")
         } else {
             Finding::yes(Reason::Hibernating, or(picture.next_step(), "Pods are being stopped"))
         };
@@ -27,16 +28,16 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
     under_way(picture).unwrap_or_else(|| at_rest(picture))
 }
 
-/// Nothing goes on, because somebody wants it so or must decide first.
+/// The operator does nothing, because it was told to or because a person must decide first.
 fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
-    let reason = match waiting {
-        Waiting::Paused => Reason::Paused,
-        Waiting::SplitBrain(_) => Reason::SplitBrain,
-        Waiting::WrongMember { .. } => Reason::UnknownMember,
-        Waiting::ExistingData { .. } | Waiting::UnknownPods(_) => Reason::ExistingData,
-        Waiting::ForeignObjects(_) if !picture.record.is_bootstrapped() => Reason::ForeignObjects,
-        Waiting::ForeignObjects(_)
-        | Waiting::Objects
+    let halts = match waiting {
+        Waiting::Paused
+        | Waiting::SplitBrain(_)
+        | Waiting::WrongMember { .. }
+        | Waiting::ExistingData { .. }
+        | Waiting::UnknownPods(_) => true,
+        Waiting::ForeignObjects(_) => !picture.record.is_bootstrapped(),
+        Waiting::Objects
         | Waiting::Clearing(_)
         | Waiting::PodStarting(_)
         | Waiting::PodStuck(..)
@@ -50,20 +51,20 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::UnmanagedMember(..)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
-        | Waiting::Unsafe(_) => return None,
+        | Waiting::Unsafe(_) => false,
     };
-    Some(Finding::no(reason, waiting.to_string()))
+    halts.then(|| Finding::because(explain(waiting)))
 }
 
-fn founding(picture: &Picture<'_>) -> Finding {
+fn bootstrapping(picture: &Picture<'_>) -> Finding {
     let record = picture.record;
     if record.abandoned.is_some() {
-        return Finding::yes(Reason::AttemptAbandoned, picture.next_step());
+        return Finding::yes(Reason::BootstrapAbandoned, picture.next_step());
     }
     if record.members.is_empty() && picture.seen.desired.size == 0 {
-        return Finding::no(Reason::Hibernated, "Size zero is asked for: nothing is founded");
+        return Finding::no(Reason::Hibernated, "spec.size is zero: the cluster is not bootstrapped");
     }
-    Finding::yes(Reason::Bootstrapping, or(picture.next_step(), "The first members are being started"))
+    Finding::yes(Reason::Bootstrapping, or(picture.next_step(), "the first members are being started"))
 }
 
 fn under_way(picture: &Picture<'_>) -> Option<Finding> {
@@ -84,44 +85,45 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
     } else {
         return None;
     };
-    Some(Finding::yes(reason, or(picture.next_step(), "Members are on the way")))
+    Some(Finding::yes(reason, or(picture.next_step(), "members are starting")))
 }
 
-/// Nothing is being done: all is well, or what is wrong is not for us to change.
+/// Nothing is being done: all is well, or the operator cannot cure what is wrong.
 fn at_rest(picture: &Picture<'_>) -> Finding {
-    let held_up = picture.waits(|waiting| {
-        let reason = match waiting {
-            Waiting::Quorum { .. } => Reason::QuorumLost,
-            Waiting::VolumeLost(_) => Reason::VolumeLost,
-            Waiting::Sick(..) => Reason::MemberUnhealthy,
-            Waiting::PodStuck(..) => Reason::PodStuck,
-            Waiting::ForeignObjects(_) => Reason::ForeignObjects,
-            Waiting::VersionRefused(_) => Reason::VersionRefused,
-            Waiting::SafePoint(_) => Reason::SpecPending,
-            Waiting::UnmanagedMember(..) => Reason::UnknownMember,
-            Waiting::Unsafe(_) => Reason::Unsafe,
-            Waiting::Objects => Reason::CertificatesMissing,
-            Waiting::Paused
-            | Waiting::ExistingData { .. }
-            | Waiting::UnknownPods(_)
-            | Waiting::SplitBrain(_)
-            | Waiting::WrongMember { .. }
-            | Waiting::Clearing(_)
-            | Waiting::PodStarting(_)
-            | Waiting::PodStopping(_)
-            | Waiting::VolumeGoing(_)
-            | Waiting::FirstLeader
-            | Waiting::InSync(_) => return None,
-        };
-        Some(Finding::no(reason, waiting.to_string()))
-    });
-    if let Some(held_up) = held_up {
-        return held_up;
+    if let Some(held_up) = picture.waits(holds_up) {
+        return Finding::because(explain(held_up));
     }
     match picture.refused {
         Some(invalid) => Finding::no(Reason::SpecInvalid, invalid.to_string()),
-        None => Finding::no(Reason::Reconciled, "Nothing is left to do"),
+        None => Finding::no(Reason::Reconciled, "the cluster matches its spec"),
     }
+}
+
+fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
+    let lasts = match waiting {
+        Waiting::Quorum { .. }
+        | Waiting::VolumeLost(_)
+        | Waiting::Sick(..)
+        | Waiting::PodStuck(..)
+        | Waiting::ForeignObjects(_)
+        | Waiting::VersionRefused(_)
+        | Waiting::SafePoint(_)
+        | Waiting::UnmanagedMember(..)
+        | Waiting::Unsafe(_)
+        | Waiting::Objects => true,
+        Waiting::Paused
+        | Waiting::ExistingData { .. }
+        | Waiting::UnknownPods(_)
+        | Waiting::SplitBrain(_)
+        | Waiting::WrongMember { .. }
+        | Waiting::Clearing(_)
+        | Waiting::PodStarting(_)
+        | Waiting::PodStopping(_)
+        | Waiting::VolumeGoing(_)
+        | Waiting::FirstLeader
+        | Waiting::InSync(_) => false,
+    };
+    lasts.then_some(waiting)
 }
 
 fn or(text: String, otherwise: &str) -> String {

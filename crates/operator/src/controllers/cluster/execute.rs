@@ -8,14 +8,13 @@ mod kubernetes;
 pub(crate) mod send;
 
 use futures::future::join_all;
-use quorate_api::EtcdCluster;
-use quorate_manifests::ClusterObjects;
+use quorate_api::{EtcdCluster, Explanation};
+use quorate_manifests::{ClusterObjects, trouble};
 use quorate_model::{ClusterRef, Effect, EtcdCall, Record, Snapshot};
 
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::look::MemberClients;
 use crate::controllers::cluster::observe::{Foreign, Own};
-use crate::controllers::cluster::report::Trouble;
 use crate::runtime::crash::Side;
 use crate::runtime::pace::Outcome;
 use etcd::Call;
@@ -42,8 +41,8 @@ pub(crate) struct Scene<'a> {
 pub(crate) struct Stopped {
     /// When to try again.
     pub(crate) ended: Outcome,
-    /// Something that status and events must say, if so.
-    pub(crate) trouble: Option<Trouble>,
+    /// What status and events report, if anything.
+    pub(crate) trouble: Option<Explanation>,
     /// An object of somebody else that has our name.
     pub(crate) foreign: Option<Foreign>,
 }
@@ -95,11 +94,10 @@ impl Stopped {
     }
 
     /// Status could not be written, so nothing else was done.
-    pub(crate) fn without_status(error: &SendError) -> Self {
+    pub(crate) fn without_status(cluster: &ClusterRef, error: &SendError) -> Self {
         let ended = error.ended();
-        let reason = "StatusNotWritten";
-        let trouble =
-            (ended == Outcome::Failed).then(|| Trouble { reason, message: format!("status: {error}") });
+        let trouble = (ended == Outcome::Failed)
+            .then(|| trouble::status_not_written(&cluster.to_string(), &error.to_string()));
         Self { ended, trouble, foreign: None }
     }
 }
@@ -114,7 +112,7 @@ impl Failed {
     fn into_stopped(self, what: &str, own: &mut Own) -> Stopped {
         match self {
             Self::Etcd(failed) => failed.into_stopped(what),
-            Self::Kube(failed) => failed.into_stopped(what, own),
+            Self::Kube(failed) => failed.into_stopped(own),
         }
     }
 }

@@ -1,10 +1,11 @@
 //! One pass over one cluster: observe, validate, plan, execute, report.
 
-use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
+use quorate_api::{EtcdCluster, Explanation};
 use quorate_manifests::certificate::{self, Certificate};
 use quorate_manifests::{
-    ClusterObjects, Invalid, Observation, Situation, events, invalid_status, snapshot, status,
+    ClusterObjects, EventText, Invalid, Observation, Situation, events, invalid_status, snapshot, status,
+    trouble,
 };
 use quorate_model::{ClusterRef, ClusterUid, Effect, Plan, Snapshot, Waiting};
 use quorate_planner::plan;
@@ -14,7 +15,7 @@ use crate::controllers::cluster::execute::send::{self, SendError};
 use crate::controllers::cluster::execute::{self, Scene, Stopped, carry_out, write_status};
 use crate::controllers::cluster::look::{ClientTls, Credentials, MemberClients, look};
 use crate::controllers::cluster::observe::{Foreigners, Own, Versions, View};
-use crate::controllers::cluster::report::{self, Trouble};
+use crate::controllers::cluster::report;
 use crate::runtime::controller::{Pass, Worker as Passes};
 use crate::runtime::crash::Side;
 use crate::runtime::events::Reported;
@@ -33,7 +34,7 @@ pub(crate) struct Worker {
     /// What the last pass did.
     done: Vec<Effect>,
     /// What the last pass could not do.
-    trouble: Option<Trouble>,
+    trouble: Option<Explanation>,
 }
 
 impl Passes for Worker {
@@ -105,8 +106,9 @@ impl Worker {
         let situation = Situation { cluster, snapshot: &seen, refused: refused.as_ref(), plan: &plan, now };
         let status = status(&situation);
         let before = cluster.status.clone().unwrap_or_default();
+        let trouble_before = self.trouble.clone();
         let cluster = &self.write_record(cluster, &plan, &status).await?;
-        let told = events(&before, &status);
+        let told = events(&before, &trouble::with_trouble(status.clone(), trouble_before.as_ref()));
         report::tell(&self.shared, &mut self.reported, cluster, told, now);
 
         let Self { shared, cluster: at, lines, own, .. } = self;
@@ -132,14 +134,14 @@ impl Worker {
         for step in &plan.recorded_steps {
             hook.reached(Side::Before, *step).await;
         }
-        let status = report::with_trouble(status.clone(), self.trouble.as_ref());
+        let status = trouble::with_trouble(status.clone(), self.trouble.as_ref());
         let written =
             execute::write_record(&self.shared, cluster, &status, &plan.effects, &mut self.own).await;
         for step in &plan.recorded_steps {
             let outcome = written.as_ref().map_or_else(SendError::as_label, |_| "ok");
             self.shared.metrics.effect(&step.to_string(), outcome);
         }
-        let written = written.map_err(|error| Stopped::without_status(&error))?;
+        let written = written.map_err(|error| Stopped::without_status(&self.cluster, &error))?;
         for step in &plan.recorded_steps {
             tracing::info!(%step, "latched");
             hook.reached(Side::After, *step).await;
@@ -153,7 +155,7 @@ impl Worker {
         let status = invalid_status(cluster, invalid, now);
         write_status(&self.shared, cluster, &status, &mut self.own)
             .await
-            .map_err(|error| Stopped::without_status(&error))?;
+            .map_err(|error| Stopped::without_status(&self.cluster, &error))?;
         report::tell(&self.shared, &mut self.reported, cluster, vec![report::refused(invalid)], now);
         Ok(Outcome::UserMustEdit)
     }
@@ -166,21 +168,27 @@ impl Worker {
         stopped: &Stopped,
     ) -> Result<(), Stopped> {
         let Some(trouble) = &stopped.trouble else { return Ok(()) };
-        let status = report::with_trouble(status.clone(), Some(trouble));
+        let status = trouble::with_trouble(status.clone(), Some(trouble));
         let now = self.shared.runtime.clock.now();
-        report::tell(&self.shared, &mut self.reported, cluster, vec![trouble.event()], now);
+        report::tell(
+            &self.shared,
+            &mut self.reported,
+            cluster,
+            vec![EventText::warning(trouble.clone())],
+            now,
+        );
         self.trouble = Some(trouble.clone());
         write_status(&self.shared, cluster, &status, &mut self.own)
             .await
-            .map_err(|error| Stopped::without_status(&error))
+            .map_err(|error| Stopped::without_status(&self.cluster, &error))
             .map(drop)
     }
 
     fn stopped(&mut self, stopped: Stopped) -> Outcome {
         if let Some(trouble) = &stopped.trouble {
             tracing::warn!(
-                reason = trouble.reason,
-                message = trouble.message,
+                reason = %trouble.reason(),
+                message = trouble.message(),
                 "the pass ended before its plan did"
             );
         }

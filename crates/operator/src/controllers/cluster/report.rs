@@ -2,8 +2,7 @@
 //! changed, once.
 
 use kube::Resource as _;
-use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{ConditionType, EtcdCluster, Reason};
+use quorate_api::{EtcdCluster, Explanation, Reason};
 use quorate_manifests::{EventText, Invalid};
 use quorate_model::{Instant, Plan, Snapshot, Waiting};
 
@@ -12,35 +11,9 @@ use crate::controllers::cluster::metrics::Figures;
 
 use crate::runtime::events::{Notice, Reported};
 
-/// What could not be done, for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Trouble {
-    /// One word.
-    pub(crate) reason: &'static str,
-    /// What was attempted and why it did not work.
-    pub(crate) message: String,
-}
-
-impl Trouble {
-    /// The event that tells of it.
-    pub(crate) fn event(&self) -> EventText {
-        EventText { warning: true, reason: self.reason.to_owned(), message: self.message.clone() }
-    }
-}
-
 /// The event for a spec that can not be honoured.
 pub(crate) fn refused(invalid: &Invalid) -> EventText {
-    EventText { warning: true, reason: Reason::SpecInvalid.as_str().to_owned(), message: invalid.to_string() }
-}
-
-/// The status, with what the pass before could not do.
-pub(crate) fn with_trouble(mut status: EtcdClusterStatus, trouble: Option<&Trouble>) -> EtcdClusterStatus {
-    let progressing = ConditionType::Progressing.as_str();
-    let condition = status.conditions.iter_mut().find(|condition| condition.type_ == progressing);
-    if let (Some(condition), Some(trouble)) = (condition, trouble) {
-        condition.message.clone_from(&trouble.message);
-    }
-    status
+    EventText::warning(Explanation::new(Reason::SpecInvalid, invalid.to_string()))
 }
 
 /// Puts the events of a pass.
@@ -52,11 +25,8 @@ pub(crate) fn tell(
     now: Instant,
 ) {
     for text in texts {
-        let EventText { warning, reason, message } = text;
-        shared
-            .runtime
-            .events
-            .tell(said, Notice { about: cluster.object_ref(&()), warning, reason, message, at: now });
+        let EventText { warning, what } = text;
+        shared.runtime.events.tell(said, Notice { about: cluster.object_ref(&()), warning, what, at: now });
     }
 }
 

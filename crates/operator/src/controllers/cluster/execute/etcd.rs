@@ -1,11 +1,11 @@
 //! Calls that change etcd. Each goes to the member that the plan names, once, and is never repeated here.
 
 use quorate_etcd::{CallError, MemberClient, Refusal};
+use quorate_manifests::trouble;
 use quorate_model::MemberName;
 
 use super::{Scene, Stopped};
 use crate::controllers::cluster::look::count;
-use crate::controllers::cluster::report::Trouble;
 use crate::runtime::pace::Outcome;
 
 /// A call that changes etcd.
@@ -78,8 +78,8 @@ impl CallFailed {
             Self::Call(CallError::Refused(refusal, _)) => after(*refusal),
         };
         // What passes by itself is told by what the plan waits on; the rest needs words.
-        let trouble = (ended == Outcome::Failed)
-            .then(|| Trouble { reason: "MembershipChangeRefused", message: format!("{what}: {self}") });
+        let trouble =
+            (ended == Outcome::Failed).then(|| trouble::membership_change_refused(what, &self.to_string()));
         Stopped { ended, trouble, foreign: None }
     }
 }
@@ -134,6 +134,6 @@ mod tests {
     fn a_refusal_that_does_not_pass_is_told_in_etcds_own_words() {
         let refused = ended(CallError::Refused(Refusal::PermissionDenied, "permission denied".to_owned()));
         assert_eq!(refused.ended, Outcome::Failed);
-        assert!(refused.trouble.unwrap().message.contains("MemberAdd demo-3: refused: permission denied"));
+        assert!(refused.trouble.unwrap().message().contains("MemberAdd demo-3: refused: permission denied"));
     }
 }

@@ -1,10 +1,10 @@
 //! Writes to the Kubernetes API, and what their replies mean.
 
 use futures::future::join_all;
-use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
+use quorate_api::{EtcdCluster, Explanation, Reason};
 use quorate_manifests::certificate::{self, Certificate};
-use quorate_manifests::{Act, Context, Kind, Request, Write, request};
+use quorate_manifests::{Act, Context, Kind, Request, Write, request, trouble};
 use quorate_model::{Effect, KubeEffect};
 use serde_json::Value;
 
@@ -12,7 +12,6 @@ use super::send::{self, SendError};
 use super::{Scene, Stopped};
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::observe::{Foreign, Own, is_ours};
-use crate::controllers::cluster::report::Trouble;
 use crate::controllers::cluster::tls::{self, IssueError, Pair};
 use crate::runtime::pace::Outcome;
 
@@ -32,6 +31,8 @@ pub(super) struct Failure {
     /// What else was learnt, or done before it.
     replies: Vec<Reply>,
     foreign: Option<Foreign>,
+    /// What status and events report, if anything.
+    trouble: Option<Explanation>,
 }
 
 /// The write that an effect is.
@@ -130,27 +131,36 @@ impl Reply {
 
 impl Failure {
     fn new(error: SendError) -> Self {
-        Self { error, replies: Vec::new(), foreign: None }
+        Self { error, replies: Vec::new(), foreign: None, trouble: None }
     }
 
     /// How the pass ends with it. What was learnt is remembered.
-    pub(super) fn into_stopped(self, what: &str, own: &mut Own) -> Stopped {
+    pub(super) fn into_stopped(self, own: &mut Own) -> Stopped {
         self.replies.into_iter().for_each(|reply| reply.note(own));
         let ended = if self.foreign.is_some() { Outcome::Unwell } else { self.error.ended() };
-        // A name that is taken is told by the planner, which sees it in the next pass.
-        let reason = match &self.error {
+        Stopped { ended, trouble: self.trouble, foreign: self.foreign }
+    }
+
+    /// With what status and events report of the write.
+    fn of(self, write: &Write, scene: &Scene<'_>) -> Self {
+        let now = scene.shared.runtime.clock.now();
+        let trouble = match &self.error {
+            // The planner reports a name that is taken: it observes it in the next pass.
             SendError::NotLeading | SendError::Exists | SendError::Changed(_) | SendError::Missing(_) => None,
-            SendError::Invalid(_) => Some("WriteRefused"),
-            SendError::Forbidden(_) => Some("Forbidden"),
-            SendError::Unknown(_) => Some("ApiUnavailable"),
+            SendError::Invalid(why) | SendError::Forbidden(why) => {
+                Some(trouble::write_refused(write, why, scene.seen, now))
+            }
+            SendError::Unknown(why) => Some(trouble::api_unavailable(write, why)),
         };
-        let message = format!("{what}: {}", self.error);
-        let trouble = reason.map(|reason| Trouble { reason, message });
-        Stopped { ended, trouble, foreign: self.foreign }
+        Self { trouble, ..self }
     }
 }
 
 async fn written(scene: &Scene<'_>, write: &Write) -> Result<Reply, Failure> {
+    replied(scene, write).await.map_err(|failure| failure.of(write, scene))
+}
+
+async fn replied(scene: &Scene<'_>, write: &Write) -> Result<Reply, Failure> {
     match (send::write(scene.shared, write).await, &write.act) {
         (Ok(reply), Act::Delete { uid, .. }) => Ok(Reply::deleted(write, uid, reply)),
         (Ok(object), Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_)) => {
@@ -212,7 +222,11 @@ async fn issue(scene: &Scene<'_>, cluster: &EtcdCluster) -> Result<Vec<Reply>, F
     let (at, uid) = (scene.cluster, &scene.seen.uid);
     let missing = certificate::missing(&scene.objects.secrets, at, uid);
     let now = scene.shared.runtime.clock.now();
-    let failed = |error: IssueError| Failure::new(SendError::Invalid(crate::runtime::watch::chain(&error)));
+    let failed = |error: IssueError| {
+        let why = crate::runtime::watch::chain(&error);
+        let what = Explanation::new(Reason::WriteRefused, format!("cannot issue certificates: {why}"));
+        Failure { trouble: Some(what), ..Failure::new(SendError::Invalid(why)) }
+    };
     let mut replies = Vec::new();
     let authority =
         if let Some(kept) = certificate::kept(Certificate::Authority, &scene.objects.secrets, at, uid) {

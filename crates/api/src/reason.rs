@@ -1,0 +1,157 @@
+//! Reasons of conditions and events, always together with a message.
+//!
+//! Users and alerts match on reasons, so a reason keeps its name and its meaning. Every reason has a row in
+//! `docs/runbook.md`; a test compares both.
+
+use std::fmt;
+
+/// A reason with its message: what conditions and events show. The two are set together and never apart.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Explanation {
+    reason: Reason,
+    message: String,
+}
+
+impl Explanation {
+    /// Explains with a message: what happened, to which object, why, and what to do.
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, message: message.into() }
+    }
+
+    /// The word to match on.
+    pub fn reason(&self) -> Reason {
+        self.reason
+    }
+
+    /// The text to read.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason, self.message)
+    }
+}
+
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Why a condition is as it is, or why an event was sent: `status.conditions[].reason` and `reason` of events.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Reason {
+            /// Every reason.
+            pub const ALL: &'static [Self] = &[$(Self::$name),*];
+
+            /// The name in status and events.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// The cluster matches its spec.
+    Reconciled,
+    /// The members of a new cluster are being started.
+    Bootstrapping,
+    /// The cluster has a cluster ID: it was bootstrapped, or the data of an earlier cluster were adopted.
+    Bootstrapped,
+    /// A bootstrap attempt was abandoned. Its Pods and volumes are being deleted; a new attempt follows.
+    BootstrapAbandoned,
+    /// Clients are served.
+    Available,
+    /// Members are being added or removed.
+    Scaling,
+    /// The cluster goes to size zero: its Pods stop, its volumes are kept.
+    Hibernating,
+    /// The cluster is at size zero.
+    Hibernated,
+    /// The cluster comes back from size zero, on its volumes.
+    Waking,
+    /// Lost Pods are being created again on their own volumes.
+    Restarting,
+    /// Pods are being replaced one after another, to match the spec.
+    RollingOut,
+    /// The EtcdCluster is being deleted.
+    Deleting,
+    /// `spec.paused` is true: the operator observes and reports, and changes nothing.
+    Paused,
+    /// More than half of the voters answer and follow one leader.
+    QuorumReached,
+    /// Too few voters answer.
+    QuorumLost,
+    /// The members have not been observed, or not recently enough.
+    NotObserved,
+    /// Every member is healthy.
+    MembersHealthy,
+    /// A member became healthy again.
+    MemberHealthy,
+    /// A member is not healthy; the message names it.
+    MemberUnhealthy,
+    /// There are fewer members than the spec asks for.
+    MembersMissing,
+    /// A new member joins as a learner.
+    MemberJoining,
+    /// A learner became a voter.
+    MemberPromoted,
+    /// A member is being removed.
+    MemberLeaving,
+    /// A member was removed; its Pod is gone.
+    MemberRemoved,
+    /// A Pod cannot run; the message says why.
+    PodStuck,
+    /// A volume is gone, or another volume has its name.
+    VolumeLost,
+    /// Objects have names that this cluster needs, and are not owned by this EtcdCluster.
+    ForeignObjects,
+    /// Volumes of an earlier cluster of this name exist. A person has to decide about them.
+    ExistingData,
+    /// There are no volumes of an earlier cluster.
+    NoExistingData,
+    /// Members of two clusters answer under one name.
+    SplitBrain,
+    /// Every member that answers belongs to one cluster.
+    OneCluster,
+    /// A Pod answers with another member ID than the one recorded in status.
+    MemberMismatch,
+    /// etcd's member list has a member that this EtcdCluster does not manage.
+    UnmanagedMember,
+    /// The spec cannot be carried out; the message says what to change.
+    SpecInvalid,
+    /// A change of the spec waits until the change before it is finished.
+    SpecPending,
+    /// The requested version cannot follow the version that runs.
+    VersionRefused,
+    /// A safety rule forbids the next step for now; the message names it.
+    UnsafeChange,
+    /// Every certificate exists.
+    CertificatesIssued,
+    /// Certificates are being issued.
+    CertificatesMissing,
+    /// `tls.provider` is `disabled`.
+    TlsDisabled,
+    /// The API server refuses a write of the operator.
+    WriteRefused,
+    /// The API server does not answer, or the outcome of a write is unknown.
+    ApiUnavailable,
+    /// The status of the EtcdCluster could not be written, so nothing else is done.
+    StatusNotWritten,
+    /// etcd refuses a change of its membership.
+    MembershipChangeRefused,
+    /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
+    StatusFromNewerVersion,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}

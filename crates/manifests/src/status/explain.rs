@@ -1,0 +1,29 @@
+//! The reason of everything that a plan waits on.
+
+use quorate_api::{Explanation, Reason};
+use quorate_model::Waiting;
+
+/// What a plan waits on, as a reason with its message.
+pub fn explain(waiting: &Waiting) -> Explanation {
+    let reason = match waiting {
+        Waiting::Paused => Reason::Paused,
+        Waiting::ForeignObjects(_) => Reason::ForeignObjects,
+        Waiting::ExistingData { .. } | Waiting::UnknownPods(_) => Reason::ExistingData,
+        Waiting::SplitBrain(_) => Reason::SplitBrain,
+        Waiting::WrongMember { .. } => Reason::MemberMismatch,
+        Waiting::UnmanagedMember(..) => Reason::UnmanagedMember,
+        Waiting::Objects => Reason::CertificatesMissing,
+        Waiting::Clearing(_) => Reason::BootstrapAbandoned,
+        Waiting::PodStarting(_) | Waiting::PodStopping(_) => Reason::Restarting,
+        Waiting::PodStuck(..) => Reason::PodStuck,
+        Waiting::VolumeLost(_) => Reason::VolumeLost,
+        Waiting::Quorum { .. } => Reason::QuorumLost,
+        Waiting::FirstLeader => Reason::Bootstrapping,
+        Waiting::InSync(_) | Waiting::VolumeGoing(_) => Reason::Scaling,
+        Waiting::Sick(..) => Reason::MemberUnhealthy,
+        Waiting::VersionRefused(_) => Reason::VersionRefused,
+        Waiting::SafePoint(_) => Reason::SpecPending,
+        Waiting::Unsafe(_) => Reason::UnsafeChange,
+    };
+    Explanation::new(reason, waiting.to_string())
+}

@@ -1,0 +1,69 @@
+//! What could not be done: the reason and message for status and events, and where status shows them.
+
+use quorate_api::status::EtcdClusterStatus;
+use quorate_api::{ConditionType, Explanation, Reason};
+use quorate_model::{Instant, Snapshot};
+
+use crate::request::Write;
+
+/// The API server refuses a write, and will refuse it again until somebody changes what its message names.
+pub fn write_refused(write: &Write, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
+    let answer = answer.trim_end_matches('.');
+    let message = format!(
+        "cannot {}: {answer}. {}. The operator tries again by itself",
+        write.describe(),
+        consequence(seen, now)
+    );
+    Explanation::new(Reason::WriteRefused, message)
+}
+
+/// The API server did not answer, or not in time: the write may have been done or not.
+pub fn api_unavailable(write: &Write, error: &str) -> Explanation {
+    let error = error.trim_end_matches('.');
+    let message = format!(
+        "cannot {}: {error}. The outcome is unknown; the operator observes again and repeats what is missing",
+        write.describe()
+    );
+    Explanation::new(Reason::ApiUnavailable, message)
+}
+
+/// Status could not be written. Nothing is done before status records it, so nothing was done.
+pub fn status_not_written(cluster: &str, error: &str) -> Explanation {
+    let error = error.trim_end_matches('.');
+    let message = format!(
+        "cannot write the status of EtcdCluster {cluster}: {error}. Nothing else is done until status can be written"
+    );
+    Explanation::new(Reason::StatusNotWritten, message)
+}
+
+/// etcd refuses a change of its membership or leadership, for a cause that does not pass by itself.
+pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
+    let error = error.trim_end_matches('.');
+    let message = format!("etcd does not carry out {call}: {error}. The operator tries again by itself");
+    Explanation::new(Reason::MembershipChangeRefused, message)
+}
+
+/// The status with what could not be done as the reason of `Progressing`. Reason and message change together.
+pub fn with_trouble(mut status: EtcdClusterStatus, trouble: Option<&Explanation>) -> EtcdClusterStatus {
+    let progressing = ConditionType::Progressing.as_str();
+    let condition = status.conditions.iter_mut().find(|condition| condition.type_ == progressing);
+    if let (Some(condition), Some(trouble)) = (condition, trouble) {
+        trouble.reason().as_str().clone_into(&mut condition.reason);
+        trouble.message().clone_into(&mut condition.message);
+    }
+    status
+}
+
+/// How the cluster runs until the write is allowed.
+fn consequence(seen: &Snapshot, now: Instant) -> String {
+    let size = seen.target().size;
+    if !seen.record.is_bootstrapped() {
+        return "The cluster is not bootstrapped until the write is allowed".to_owned();
+    }
+    let healthy = seen.record.members.keys().filter(|member| seen.is_healthy(member, now)).count();
+    if healthy < size {
+        format!("The cluster runs with {healthy} of {size} members until the write is allowed")
+    } else {
+        "The cluster runs on without this change".to_owned()
+    }
+}
