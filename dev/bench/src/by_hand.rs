@@ -14,7 +14,7 @@ use quorate_model::Minor;
 
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// One member to start, everything at hand that a person would have prepared.
+/// A member that is ready to start.
 struct Prepared {
     command: Command,
     client: MemberClient,
@@ -23,7 +23,7 @@ struct Prepared {
 /// Runs processes until it is dropped.
 struct Running(Vec<Child>);
 
-/// From the start of the processes until all three answer as voters that know the leader.
+/// The time from the start of the processes until all three report that they are voters and know the leader.
 pub async fn create(minor: Minor, tls: bool) -> Result<Duration> {
     let dir = tempfile::Builder::new().prefix("quorate-bench-").tempdir()?;
     let pki = tls.then(|| Pki::new(&dir.path().join("pki")));
@@ -84,7 +84,7 @@ fn prepare(
     let endpoint = match pki {
         None => Endpoint::plain(address),
         Some(pki) => {
-            // The second one for the address that a member dials its peers from, which etcd checks as well.
+            // The second for the source address of connections to peers, which etcd checks too.
             let leaf = pki.leaf(name, &[&at.to_string(), "127.0.0.1"]);
             let ca = pki.ca_file();
             let flag = |flag: &str, file: &PathBuf| format!("--{flag}={}", file.display());
@@ -113,7 +113,7 @@ async fn is_ready(client: &MemberClient, start: Instant) -> Result<()> {
 impl Drop for Running {
     fn drop(&mut self) {
         for child in &mut self.0 {
-            // Fails only if it is gone already, which is what is desired.
+            // Fails only if it has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }

@@ -1,4 +1,4 @@
-//! EtcdClusters through the API, as kubectl uses it, in the namespace that a client looks at.
+//! EtcdClusters through the API, as kubectl uses it, in the default namespace of a client.
 
 use std::path::Path;
 use std::pin::pin;
@@ -22,7 +22,7 @@ pub struct Clusters {
     patience: Duration,
 }
 
-/// What is asked for.
+/// The cluster to create.
 #[derive(Clone, Copy)]
 pub struct Desired<'a> {
     pub size: usize,
@@ -32,13 +32,13 @@ pub struct Desired<'a> {
 
 /// How long it took from apply.
 pub struct Took {
-    /// Until every Pod was Ready, which is every member a started voter.
+    /// Until every Pod was Ready, so every member a started voter.
     pub ready: Duration,
-    /// Until status said so, too.
-    pub told: Duration,
+    /// Until status reported it.
+    pub reported: Duration,
 }
 
-/// What each member is given to store on, here and by hand.
+/// The volume size of each member, here and by hand.
 pub const VOLUME: &str = "1Gi";
 
 impl Clusters {
@@ -67,13 +67,13 @@ impl Clusters {
             pods::ready(&self.client, &label(name), size).await?;
             Ok(start.elapsed())
         };
-        let told = async {
+        let reported = async {
             self.says_so(name, size).await?;
             Ok::<_, anyhow::Error>(start.elapsed())
         };
-        let both = async { tokio::try_join!(ready, told) };
+        let both = async { tokio::try_join!(ready, reported) };
         if let Ok(both) = tokio::time::timeout(self.patience, both).await {
-            return both.map(|(ready, told)| Took { ready, told: told.max(ready) });
+            return both.map(|(ready, reported)| Took { ready, reported: reported.max(ready) });
         }
         let status = self.status(name).await?;
         let pods = pods::described(&self.client, &label(name)).await?;
@@ -118,7 +118,7 @@ impl Clusters {
     }
 }
 
-/// How to reach the API that a kubeconfig names, whatever proxy the environment names: it is on this machine.
+/// The client configuration of a kubeconfig, without a proxy, because the API server is on this machine.
 pub async fn config(kubeconfig: &Path) -> Result<Config> {
     let kubeconfig = Kubeconfig::read_from(kubeconfig).context("there is no Kubernetes")?;
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
@@ -127,7 +127,7 @@ pub async fn config(kubeconfig: &Path) -> Result<Config> {
     Ok(config)
 }
 
-/// So many ready, all voters, and available.
+/// Whether status reports this many ready voters, and Available.
 fn is_told(status: &Value, size: usize) -> bool {
     let list = |key: &str| status[key].as_array().map(Vec::as_slice).unwrap_or_default();
     let voters = list("members").iter().filter(|one| one["role"] == "voter" && one["healthy"] == true);
@@ -145,7 +145,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn told_are_healthy_voters_that_are_ready_and_available() {
+    fn only_ready_voters_of_an_available_cluster_count() {
         let status = |role: &str, ready: usize, available: &str| {
             json!({
                 "members": [{"role": role, "healthy": true}],

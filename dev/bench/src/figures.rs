@@ -1,6 +1,6 @@
-//! What is told of a handful of measurements.
+//! The statistics of a few measurements.
 
-/// Between them half of what was measured lies, and half of it below the one in the middle.
+/// The quartiles and the median.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Quartiles {
     pub first: f64,
@@ -16,7 +16,7 @@ impl Quartiles {
     }
 }
 
-/// The figure that so many quarters lie below; what falls between two figures is weighed.
+/// The quartile of this number, interpolated between two figures.
 fn part(sorted: &[f64], quarters: usize) -> f64 {
     let steps = (sorted.len() - 1) * quarters;
     let (below, rest) = (sorted[steps / 4], steps % 4);

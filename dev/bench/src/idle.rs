@@ -1,4 +1,4 @@
-//! What clusters cost that nobody changes: requests, calls, CPU and memory of the operator.
+//! The cost of idle clusters: requests, calls, CPU and memory of the operator.
 
 use std::time::{Duration, Instant};
 
@@ -8,10 +8,10 @@ use super::metrics::{API_REQUESTS, Counts, ETCD_CALLS};
 use super::playground::Playground;
 use super::process::{cpu_seconds, resident_mib};
 
-/// Until what the creation set going has come to rest.
+/// How long the operator may still be busy after a creation.
 pub const SETTLE: Duration = Duration::from_secs(20);
 
-/// Watches for so long, and prints.
+/// Measures for this long, and prints.
 pub async fn measure(playground: &Playground, clusters: u32, span: Duration) -> Result<()> {
     tokio::time::sleep(SETTLE).await;
     let (pid, address) = (playground.operator()?, playground.metrics()?);

@@ -18,12 +18,12 @@ use super::turns;
 use namespace::Namespace;
 use rig::Rig;
 
-/// Where many are created at once, on a machine that does other things besides, it takes minutes.
+/// On a busy machine, creating many at once takes minutes.
 const PATIENCE: Duration = Duration::from_mins(5);
 
 /// Measures and prints.
 pub async fn run(args: &Create) -> Result<()> {
-    // The one that the nodes have an image of.
+    // The nodes have an image of this version.
     let version = xtask::etcd_version(&etcd(args.etcd))?;
     let rig = Rig::bring_up().await?;
     if args.idle > 0 {
@@ -32,11 +32,11 @@ pub async fn run(args: &Create) -> Result<()> {
     println!("operator: {}", operator::image(&rig).await?);
     println!("create: three members, etcd {version}; seconds to three Ready voters, each in a new namespace");
     println!("by hand: from the first request for Service, volumes and Pods, certificates made before");
-    println!("operator, told: from apply to three Ready Pods, and until status says so, too");
-    turns::measure(args, ["by hand", "operator", "told"], async |tls, _| {
+    println!("operator, status: from apply to three Ready Pods, and until status reports them");
+    turns::measure(args, ["by hand", "operator", "status"], async |tls, _| {
         let base = Box::pin(by_hand(&rig, &version, tls)).await?;
         let took = Box::pin(by_operator(&rig, &version, tls)).await?;
-        Ok([base, took.ready, took.told])
+        Ok([base, took.ready, took.reported])
     })
     .await?;
     if args.idle > 0 {

@@ -1,4 +1,4 @@
-//! The benchmarks: each figure beside its baseline, measured in turns in one run. Started by `cargo xtask bench`, which
+//! The benchmarks: each figure and its baseline, measured in turns in one run. Started by `cargo xtask bench`, which
 //! builds what is measured.
 
 mod by_hand;

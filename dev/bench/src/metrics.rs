@@ -12,12 +12,12 @@ pub const API_REQUESTS: &str = "quorate_api_requests_total";
 /// Calls to members, by method and outcome.
 pub const ETCD_CALLS: &str = "quorate_etcd_calls_total";
 
-/// What the operator shows at one moment, by series.
+/// The operator's metrics at one moment, by series.
 #[derive(Clone, Debug, Default)]
 pub struct Counts(BTreeMap<String, f64>);
 
 impl Counts {
-    /// Asks an operator.
+    /// Reads them from an operator.
     pub async fn scrape(address: &str) -> Result<Self> {
         let stream = TcpStream::connect(address).await;
         let mut stream = stream.with_context(|| format!("no metrics on {address}"))?;
@@ -26,7 +26,7 @@ impl Counts {
         stream.read_to_string(&mut reply).await?;
         ensure!(reply.starts_with("HTTP/1.0 200") || reply.starts_with("HTTP/1.1 200"), "metrics: {reply}");
         let counts = Self::of(&reply);
-        // Whoever runs has listed something. Without this a counter of another name would count nothing.
+        // A running operator has listed something, so this fails if the counter has another name.
         counts.demand(API_REQUESTS)?;
         Ok(counts)
     }
@@ -38,7 +38,7 @@ impl Counts {
         Ok(())
     }
 
-    /// By how much the series of a counter have grown, without those that have not.
+    /// The series of a counter that have grown, and by how much.
     pub fn since(&self, before: &Self, counter: &str) -> BTreeMap<&str, f64> {
         let of = self.0.iter().filter(|(series, _)| series.starts_with(counter));
         of.map(|(series, value)| (series.as_str(), value - before.0.get(series).unwrap_or(&0.0)))
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_grown_is_told_by_series() {
+    fn growth_is_counted_by_series() {
         let before =
             Counts::of("# TYPE a counter\na_total{verb=\"get\",kind=\"pods\"} 2\na_total{verb=\"list\"} 1\n");
         let after = Counts::of(

@@ -26,7 +26,7 @@ impl Playground {
         Ok(Self { dir, client })
     }
 
-    /// Of its API.
+    /// The kubeconfig of its API.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
@@ -45,7 +45,7 @@ impl Playground {
     pub fn metrics(&self) -> Result<String> {
         let log = std::fs::read_to_string(self.dir.path().join("logs/operator.log"))?;
         let line = log.lines().rev().find_map(|line| line.split_once("serving metrics on "));
-        let (_, address) = line.context("the operator's log does not say where metrics are served")?;
+        let (_, address) = line.context("the operator's log has no address of its metrics")?;
         Ok(address.trim().to_owned())
     }
 }

@@ -1,4 +1,4 @@
-//! Pods, waited for.
+//! Waits for Pods.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
@@ -10,7 +10,7 @@ use kube::api::{Api, ListParams};
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Client, ResourceExt};
 
-/// Waits, without end, until so many of the Pods that the labels select are Ready.
+/// Waits, without a limit, until this many of the Pods that the labels select are Ready.
 pub async fn ready(client: &Client, labels: &str, count: usize) -> Result<()> {
     let config = watcher::Config::default().labels(labels);
     let mut pods = pin!(watcher(api(client), config).applied_objects());
@@ -24,7 +24,7 @@ pub async fn ready(client: &Client, labels: &str, count: usize) -> Result<()> {
     bail!("the watch of Pods ended")
 }
 
-/// Those that the labels select, a few words each.
+/// The Pods that the labels select, with a short description of each.
 pub async fn described(client: &Client, labels: &str) -> Result<Vec<String>> {
     let pods = api(client).list(&ListParams::default().labels(labels)).await?;
     Ok(pods.iter().map(describe).collect())

@@ -1,4 +1,4 @@
-//! What a process has used, as Linux tells it.
+//! The CPU time and memory of a process.
 
 use std::fs;
 
@@ -25,12 +25,12 @@ pub fn resident_mib(pid: u32) -> Result<f64> {
     Ok(kib / 1024.0)
 }
 
-/// The processes of a Pod whose program is called so.
+/// The processes of a Pod that run this program.
 pub fn of_pod(uid: &str, program: &str) -> Result<Vec<u32>> {
     let mut pids = Vec::new();
     for entry in fs::read_dir("/proc")?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        // One that ends meanwhile has neither.
+        // A process that ends meanwhile has neither.
         let read = |name: &str| fs::read_to_string(entry.path().join(name)).unwrap_or_default();
         if read("comm").trim() == program && read("cgroup").contains(uid) {
             pids.push(pid);

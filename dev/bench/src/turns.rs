@@ -1,4 +1,4 @@
-//! Several ways to the same end, measured in turns, so that what else the machine does meets all of them.
+//! Measures several methods in turns, so that the machine's other load affects all of them.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::Create;
 use super::figures::Quartiles;
 
-/// What is desired of the ratio.
+/// The largest ratio that is good enough.
 const GOAL: f64 = 1.5;
 
 /// Measures with and without TLS, as asked for: one turn to warm up, then those that count. The ratio is that of the

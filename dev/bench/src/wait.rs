@@ -1,4 +1,4 @@
-//! Waiting for what is asked for again and again.
+//! Polls until a condition is met.
 
 use std::time::{Duration, Instant};
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result, bail};
 
 const PACE: Duration = Duration::from_millis(50);
 
-/// Asks until the answer is that there is nothing left to wait for; fails with what was waited for last.
+/// Polls until nothing is left to wait for; fails with what was left last.
 pub async fn until(
     what: &str,
     patience: Duration,

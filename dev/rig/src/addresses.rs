@@ -8,11 +8,11 @@ pub struct Addresses {
     index: u8,
 }
 
-/// How many nodes have addresses, bounded by how many subnets of Pods a cluster has.
+/// The largest number of nodes. Each needs a subnet for its Pods.
 pub const NODES: u8 = 9;
 
 impl Addresses {
-    /// Those of the machine's cluster of this number, below 16.
+    /// The addresses of the machine's cluster of this number, below 16.
     pub fn new(index: u8) -> Self {
         Self { index }
     }
@@ -37,7 +37,7 @@ impl Addresses {
         Ipv4Addr::new(10, 213, self.index, 10 + node)
     }
 
-    /// How long the prefix of the network of host, control plane and nodes is.
+    /// The prefix length of the network of host, control plane and nodes.
     pub const PREFIX: u8 = 24;
 
     /// The Pods of a node.

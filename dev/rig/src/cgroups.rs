@@ -12,10 +12,10 @@ use crate::rig::Rig;
 
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// How long the kernel may take to let go of an emptied cgroup.
+/// How long the kernel may take to release an emptied cgroup.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a node accounts for and limits, where there is one hierarchy.
+/// The controllers of a node, if there is one hierarchy.
 const CONTROLLERS: &str = "+cpuset +cpu +io +memory +pids";
 
 /// The path of a node's cgroup in every hierarchy.
@@ -29,7 +29,7 @@ pub fn hierarchies() -> Vec<PathBuf> {
         return vec![PathBuf::from(ROOT)];
     }
     let entries = fs::read_dir(ROOT).into_iter().flatten().flatten();
-    // Links are other names of a hierarchy that is seen anyway.
+    // Links are other names of the same hierarchies.
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     folders.map(|entry| entry.path()).filter(|path| path.join("cgroup.procs").exists()).collect()
 }
@@ -40,11 +40,11 @@ pub fn up(rig: &Rig, node: u8) -> Result<()> {
         let cluster = hierarchy.join(rig.name());
         for (above, path) in [(&hierarchy, cluster.clone()), (&cluster, cluster.join(format!("n{node}")))] {
             if is_unified() {
-                // A controller that this machine lacks is one that the kubelet does without, or says so.
+                // The kubelet does without a controller that this machine lacks, or reports it.
                 let _ = fs::write(above.join("cgroup.subtree_control"), CONTROLLERS);
             }
             fs::create_dir_all(&path).with_context(|| format!("cannot create {}", path.display()))?;
-            // No process may enter a cpuset that has nothing.
+            // No process may enter an empty cpuset.
             for file in ["cpuset.cpus", "cpuset.mems"] {
                 fill(above, &path, file)?;
             }

@@ -14,7 +14,7 @@ use kube::{Client, Config, ResourceExt};
 
 const PACE: Duration = Duration::from_millis(50);
 
-/// How long one question may take.
+/// How long one request may take.
 const REPLY: Duration = Duration::from_secs(2);
 
 /// A client by this kubeconfig, whatever proxy the environment names: everything is on this machine.
@@ -26,7 +26,7 @@ pub async fn client(kubeconfig: &Path) -> Result<Client> {
     Ok(Client::try_from(config)?)
 }
 
-/// Asks until it is so. `alive` ends the wait with what went wrong.
+/// Asks until it is true. An error of `alive` ends the wait.
 pub async fn until(
     what: &str,
     limit: Duration,
@@ -44,7 +44,7 @@ pub async fn until(
     }
 }
 
-/// Whether the API server says that it is ready.
+/// Whether the API server reports that it is ready.
 pub async fn is_ready(client: &Client) -> bool {
     let Ok(request) = http::Request::get("/readyz").body(Vec::new()) else { return false };
     let reply = tokio::time::timeout(REPLY, client.request_text(request)).await;

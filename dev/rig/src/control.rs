@@ -8,7 +8,7 @@ use crate::programs::Program;
 use crate::rig::Rig;
 use crate::tools;
 
-/// The namespace whose accounts' requests are written down: where the operator is installed.
+/// The namespace of the operator. The API server logs the requests of its accounts.
 const AUDITED: &str = "quorate-system";
 
 /// Their log.
@@ -74,7 +74,7 @@ pub fn apiserver(rig: &Rig) -> Program {
         file("proxy-client-cert-file", "front-proxy-client.crt"),
         file("proxy-client-key-file", "front-proxy-client.key"),
         "--authorization-mode=Node,RBAC".to_owned(),
-        // Beside those that are on by default, PodSecurity among them.
+        // In addition to the default plugins, such as PodSecurity.
         "--enable-admission-plugins=NodeRestriction".to_owned(),
         "--allow-privileged=true".to_owned(),
         format!("--audit-policy-file={}", rig.text("conf/audit.json")),
@@ -83,7 +83,7 @@ pub fn apiserver(rig: &Rig) -> Program {
     program(rig, "kube-apiserver", tools::binary("kube-apiserver"), args.into())
 }
 
-/// What the API server reads: who is written down in the log of requests, each by its verb, its object and its answer.
+/// The audit policy: requests of the operator's accounts, with verb, object and status code.
 pub fn audit_policy() -> Value {
     json!({
         "apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"],
@@ -121,7 +121,7 @@ pub fn coredns(rig: &Rig) -> Program {
     program(rig, "coredns", tools::binary("coredns"), args.into())
 }
 
-/// What CoreDNS reads. A name that is not the cluster's does not exist: there is nobody to ask.
+/// The configuration of CoreDNS. A name outside of the cluster does not exist, because there is no other DNS server.
 pub fn corefile(rig: &Rig) -> String {
     let host = rig.addresses().control();
     let zones = "cluster.local in-addr.arpa ip6.arpa";
@@ -149,7 +149,7 @@ fn client(rig: &Rig, name: &str, own: impl IntoIterator<Item = String>) -> Progr
         format!("--authentication-kubeconfig={kubeconfig}"),
         format!("--authorization-kubeconfig={kubeconfig}"),
         format!("--bind-address={}", rig.addresses().control()),
-        // There is one, and it shall lead at once after it was killed.
+        // There is only one, and it leads at once after it was killed.
         "--leader-elect=false".to_owned(),
     ];
     program(rig, name, tools::binary(name), common.into_iter().chain(own).collect())

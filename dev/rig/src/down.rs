@@ -1,4 +1,4 @@
-//! `kube down`: ends the programs, then their containers, then what the kernel holds for them; and looks whether it did.
+//! `kube down`: ends the programs, then their containers, then removes mounts, links, namespaces and cgroups, and checks that.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use nix::mount::{MntFlags, umount2};
 use crate::rig::Rig;
 use crate::{cgroups, network, programs};
 
-/// Those that keep data and are asked to end. The others lose nothing.
+/// Programs that keep data, so they get SIGTERM. The others are killed.
 const ASKED: [&str; 2] = ["etcd", "containerd-"];
 
 /// What `up` makes in the folder.
@@ -23,7 +23,7 @@ pub fn run(dir: &Path, wipe: bool) -> Result<()> {
         return Ok(());
     };
     let lock = rig.lock()?;
-    // Then it is down already, and what has its names on this machine is the other's.
+    // Then it is down already, and another cluster uses its names.
     if !rig.was_replaced() {
         clear(&rig)?;
     }
@@ -35,14 +35,14 @@ pub fn run(dir: &Path, wipe: bool) -> Result<()> {
             remove(&rig.path(name))?;
         }
         drop(lock);
-        // It may hold files of somebody else.
+        // The user may have files in it.
         let _ = fs::remove_dir(rig.dir());
     }
     println!("down{}", if wipe { ", and all data removed" } else { "" });
     Ok(())
 }
 
-/// Ends what is left of clusters whose folder is gone: nothing else knows of them any more.
+/// Ends what is left of clusters whose folder was removed.
 pub fn clear_abandoned() -> Result<()> {
     for rig in Rig::abandoned()? {
         eprintln!("ending what is left of the cluster that was in {}", rig.dir().display());
@@ -56,7 +56,7 @@ fn clear(rig: &Rig) -> Result<()> {
     let (asked, killed): (Vec<&str>, Vec<&str>) =
         names.iter().map(String::as_str).partition(|name| ASKED.iter().any(|asked| name.starts_with(asked)));
     programs::kill(rig, &killed)?;
-    // containerd before its shims, which would otherwise have much to tell it.
+    // containerd before its shims, or it would handle the end of each.
     programs::stop(rig, &asked)?;
     programs::kill_leftovers(rig.dir())?;
     cgroups::kill(rig)?;
@@ -80,7 +80,7 @@ fn check(rig: &Rig) -> Result<()> {
 }
 
 fn unmount(rig: &Rig) -> Result<()> {
-    // The last first: it may lie on an earlier one.
+    // The last first: it may be below an earlier one.
     for path in mounts(rig)?.iter().rev() {
         umount2(path, MntFlags::MNT_DETACH | MntFlags::UMOUNT_NOFOLLOW)
             .with_context(|| format!("cannot unmount {}", path.display()))?;
@@ -96,7 +96,7 @@ fn mounts(rig: &Rig) -> Result<Vec<PathBuf>> {
 
 fn mounts_below(table: &str, folders: &[&Path]) -> Vec<PathBuf> {
     let paths = table.lines().filter_map(|line| line.split(' ').nth(4));
-    // A blank and the like is written by its number.
+    // Blanks and the like are written as octal numbers.
     let paths = paths.map(|path| PathBuf::from(path.replace("\\040", " ").replace("\\134", "\\")));
     paths.filter(|path| folders.iter().any(|folder| path.starts_with(folder))).collect()
 }

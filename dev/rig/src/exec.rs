@@ -25,7 +25,7 @@ pub fn run(dir: &Path, words: &[OsString]) -> Result<()> {
     files::write_if_changed(&resolver, &text)?;
     unshare(CloneFlags::CLONE_NEWNS).context("cannot leave the host's mounts: is this root?")?;
     let nothing: Option<&str> = None;
-    // Or the host would see the mount.
+    // So that the host does not see the mount.
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)
         .context("cannot keep mounts to ourselves")?;
     mount(Some(&resolver), RESOLVER, nothing, MsFlags::MS_BIND, nothing)

@@ -1,4 +1,4 @@
-//! Files that are whole or not there, and stay untouched when nothing changes.
+//! Files that are written atomically, and not touched if nothing changes.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -7,7 +7,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-/// Writes the file unless it says this already: some programs end when their configuration is touched. Whether it did.
+/// Writes the file unless it has this text already, because some programs end when their configuration is touched. Whether it
+/// was written.
 pub fn write_if_changed(path: &Path, text: &str) -> Result<bool> {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Whether this machine can hold a cluster: all that is missing is said at once.
+//! Whether this machine can run a cluster. Everything that is missing is reported at once.
 
 use std::fs;
 use std::path::Path;
@@ -8,17 +8,17 @@ use nix::unistd::{AccessFlags, access};
 
 use crate::{cgroups, tools};
 
-/// What a process may do, by bits of its effective capabilities.
+/// The capabilities that are needed, with their bits.
 const CAPABILITIES: [(u32, &str); 4] =
     [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN"), (1, "CAP_DAC_OVERRIDE"), (5, "CAP_KILL")];
 
-/// What is called by its name.
+/// Programs that are started by name.
 const PROGRAMS: [&str; 6] = ["ip", "nft", "runc", "nsenter", "setsid", "mount"];
 
-/// Controllers that limit containers, where each has a hierarchy.
+/// Controllers that limit containers, if each has a hierarchy.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "memory", "pids", "devices"];
 
-/// Where the bridge shows its packets.
+/// Whether packets of a bridge pass nftables.
 const BRIDGE: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
 
 /// Fails with everything that is missing.
@@ -44,10 +44,10 @@ fn judge(missing: &[String]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    bail!("this machine cannot hold a cluster. Missing: {}", missing.join(", "))
+    bail!("this machine cannot run a cluster. Missing: {}", missing.join(", "))
 }
 
-/// What of the machine itself is missing.
+/// What the machine itself lacks.
 fn machine() -> Vec<String> {
     let mut missing = Vec::new();
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();

@@ -1,21 +1,21 @@
-//! Which process is meant: a number alone is not enough, since numbers are used again.
+//! Identifies a process. A pid alone is not enough, because the kernel uses it again.
 
 use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// One process since the machine was started, for ever.
+/// Identifies one process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number, which another may have after it.
+    /// Its pid, which another process may get later.
     pub pid: i32,
     /// When it started, in ticks since the boot.
     started: u64,
-    /// The boot.
+    /// The id of the boot.
     boot: String,
 }
 
-/// What /proc/PID/stat says.
+/// The fields of /proc/PID/stat that are needed.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     state: char,
@@ -23,13 +23,13 @@ struct Stat {
 }
 
 impl Identity {
-    /// Of a process that runs.
+    /// The identity of a running process.
     pub fn of(pid: i32) -> Option<Self> {
         let stat = Stat::of(pid)?;
         stat.runs().then(|| Self { pid, started: stat.started, boot: boot() })
     }
 
-    /// Whether it still runs. One that ended counts as gone although nobody has fetched its status.
+    /// Whether it still runs. A zombie does not count.
     pub fn runs(&self) -> bool {
         self.boot == boot()
             && Stat::of(self.pid).is_some_and(|stat| stat.runs() && stat.started == self.started)
@@ -41,7 +41,7 @@ impl Stat {
         Self::parse(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
     }
 
-    /// The program's name stands in parentheses and may hold some itself.
+    /// The program's name is in parentheses and may contain parentheses.
     fn parse(text: &str) -> Option<Self> {
         let mut fields = text.rsplit_once(')')?.1.split_whitespace();
         let state = fields.next()?.chars().next()?;

@@ -1,4 +1,4 @@
-//! The images of the nodes. No registry is asked: they are made here of the tools, or given as archives.
+//! The images of the nodes. They are made here from the tools or loaded from archives, so no registry is needed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +14,16 @@ use crate::node::Node;
 use crate::rig::Rig;
 use crate::tools::{binary, call};
 
-/// What holds a Pod's namespaces.
+/// The sandbox of each Pod.
 pub const SANDBOX: &str = "registry.k8s.io/pause:3.10";
 
-/// What the official image of etcd is called.
+/// The name of the official image of etcd.
 const ETCD: &str = "gcr.io/etcd-development/etcd";
 
-/// The minor versions there is an image of.
+/// The minor versions of etcd that have an image.
 const MINORS: [&str; 3] = ["3.5", "3.6", "3.7"];
 
-/// Makes those that are missing or older than what is in them.
+/// Makes images that are missing or older than their programs.
 pub fn make(rig: &Rig) -> Result<()> {
     let pause = binary("pause");
     if let Some(archive) = outdated(rig, "pause", &[&pause])? {
@@ -35,7 +35,7 @@ pub fn make(rig: &Rig) -> Result<()> {
         let programs = ["etcd", "etcdctl", "etcdutl"].map(|name| (name, binary(&format!("{name}-{minor}"))));
         let sources: Vec<&Path> = programs.iter().map(|(_, path)| path.as_path()).collect();
         let Some(archive) = outdated(rig, &format!("etcd-{minor}"), &sources)? else { continue };
-        // As the official one: no shell, nothing but the programs and the folders they expect.
+        // Like the official one: only the programs and the folders that they expect.
         let mut layer = Tar::default();
         for folder in ["usr", "usr/local", "usr/local/bin", "var", "var/etcd", "var/lib", "var/lib/etcd"] {
             layer.folder(folder);
@@ -59,7 +59,7 @@ pub fn make(rig: &Rig) -> Result<()> {
     Ok(())
 }
 
-/// Who reads it meanwhile sees the old one or the new one.
+/// By rename, so that a reader gets the old archive or the new one.
 fn write(archive: &Path, reference: &str, config: Value, layer: Tar) -> Result<()> {
     let image = Image { reference, architecture: architecture()?, config, layer: layer.finish() };
     let fresh = archive.with_extension("new");
@@ -71,7 +71,7 @@ fn read(program: &Path) -> Result<Vec<u8>> {
     fs::read(program).with_context(|| format!("cannot read {}", program.display()))
 }
 
-/// Takes an archive in, for the nodes that are there and those that come.
+/// Keeps an archive for present and later nodes.
 pub fn keep(rig: &Rig, archive: &Path) -> Result<()> {
     let name = archive.file_name().and_then(|name| name.to_str()).context("the archive's name is text")?;
     ensure!(archive.is_file(), "there is no file {}", archive.display());
@@ -81,7 +81,7 @@ pub fn keep(rig: &Rig, archive: &Path) -> Result<()> {
     fs::rename(&fresh, kept.with_added_extension("tar")).context("cannot keep the archive")
 }
 
-/// Imports into all of these nodes at the same time. How many that were at each.
+/// Imports into all of these nodes in parallel. The number of imports of each.
 pub fn import_all(rig: &Rig, nodes: &[Node]) -> Result<Vec<usize>> {
     thread::scope(|scope| {
         let imports: Vec<_> = nodes.iter().map(|node| scope.spawn(|| import(rig, node))).collect();
@@ -89,7 +89,7 @@ pub fn import_all(rig: &Rig, nodes: &[Node]) -> Result<Vec<usize>> {
     })
 }
 
-/// Imports what a node does not have, or has from an older archive. How many that were.
+/// Imports the archives that a node does not have or has in an older version. Their number.
 fn import(rig: &Rig, node: &Node) -> Result<usize> {
     let mut count = 0;
     for archive in archives(rig)? {

@@ -1,4 +1,4 @@
-//! A real Kubernetes on this machine: one control plane, nodes in network namespaces. Started by `cargo xtask kube`, which
+//! A real Kubernetes on this machine: one control plane, and nodes in network namespaces. Started by `cargo xtask kube`, which
 //! builds its programs.
 //!
 //! Everything is in one folder, and every step of `up` can be repeated: after a crash, a half-done `up` or a program that
@@ -53,24 +53,24 @@ struct Kube {
 enum Task {
     /// Start what does not run
     Up {
-        /// How many nodes; one that is there stays
+        /// The number of nodes; existing nodes stay
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(addresses::NODES)))]
         nodes: u8,
     },
-    /// Stop all of it and leave nothing on the machine but the folder
+    /// Stop everything; only the folder stays
     Down {
-        /// The folder's content too
+        /// Remove the folder's content too
         #[arg(long)]
         wipe: bool,
     },
-    /// Nodes, programs, and what to export
+    /// Show nodes, programs, and what to export
     Status,
     /// Run a program of the host that resolves the cluster's names, with KUBECONFIG set
     Exec {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true, value_name = "COMMAND")]
         words: Vec<OsString>,
     },
-    /// Whether this machine can hold a cluster; fails with what is missing for good
+    /// Check whether this machine can run a cluster; fails with what is missing and cannot be installed
     Check,
     /// End programs at once, by the names that `status` shows; `up` starts them again
     Kill {

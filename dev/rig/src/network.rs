@@ -1,7 +1,7 @@
-//! The network: a namespace for the control plane with a bridge in it, one for each node, cables to the bridge from each and
-//! from the host, and routes between their Pods.
+//! The network: a namespace with a bridge for the control plane, one namespace for each node, a veth pair to the bridge from
+//! each and from the host, and routes between their Pods.
 //!
-//! The host has one link more and some routes to it, and nothing of its firewall is touched.
+//! The host gets one link and some routes. Its firewall is not touched.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::tools::{call, feed};
 
 const PREFIX: u8 = Addresses::PREFIX;
 
-/// Makes what is missing and connects what was cut.
+/// Creates what is missing and connects nodes that were cut off.
 pub fn up(rig: &Rig) -> Result<()> {
     let (addresses, control) = (rig.addresses(), rig.control_netns());
     ensure_netns(&control)?;
@@ -39,7 +39,7 @@ pub fn up(rig: &Rig) -> Result<()> {
     );
     let cables: String = rig.nodes().map(|node| format!("link set n{node} master bridge up\n")).collect();
     batch += &cables;
-    // The host and the control plane reach Pods by their nodes, and Services by the first, whose proxy answers for all.
+    // The host and the control plane reach Pods through their nodes, and Services through the kube-proxy of the first node.
     let pods = rig.nodes().map(|node| (addresses.pods_of(node), node));
     let routes = pods.chain([(addresses.services(), 1)]);
     let routes: String =
@@ -68,26 +68,26 @@ fn node(rig: &Rig, node: u8) -> Result<()> {
     let others = others.map(|other| (addresses.pods_of(other), addresses.node(other)));
     let routes: String = others.map(|(pods, by)| format!("route replace {pods} via {by}\n")).collect();
     feed(&["ip", "-n", &netns, "-batch", "-"], &(links + &routes))?;
-    // Pods of one bridge reach each other by a Service's address only if the bridge shows its packets to nftables.
+    // Pods of one bridge reach each other by a Service's address only if packets of the bridge pass nftables.
     let switches = ["ipv4/ip_forward", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"];
     let switches = switches.map(|switch| format!("echo 1 >/proc/sys/net/{switch}")).join(" && ");
     call(&["nsenter", &format!("--net=/run/netns/{netns}"), "sh", "-c", &switches])?;
     Ok(())
 }
 
-/// Takes a node's cable out of the bridge.
+/// Disconnects a node from the bridge.
 pub fn cut(rig: &Rig, node: u8) -> Result<()> {
     call(&["ip", "-n", &rig.control_netns(), "link", "set", &format!("n{node}"), "down"]).map(drop)
 }
 
-/// Removes all of it, also what an earlier `up` of more nodes made. What is in a namespace goes with it, and a cable with
+/// Removes everything, also of an earlier `up` with more nodes. Links in a namespace are removed with it, and a veth pair with
 /// either of its ends.
 pub fn down(rig: &Rig) -> Result<()> {
     for netns in left(rig)? {
         remove_netns(&netns)?;
     }
     let cable = rig.name();
-    // The kernel takes its time to end a namespace, and may be faster than we are.
+    // The kernel removes a namespace some time later, or may have removed the link already.
     if is_host_link(&cable) && call(&["ip", "link", "delete", &cable]).is_err() && is_host_link(&cable) {
         call(&["ip", "link", "delete", &cable])?;
     }
@@ -113,7 +113,7 @@ pub fn is_host_link(name: &str) -> bool {
 }
 
 fn ensure_netns(netns: &str) -> Result<()> {
-    // A killed `ip netns add` leaves a file that is no namespace.
+    // An `ip netns add` that was killed leaves a file that is no namespace.
     if call(&["nsenter", &format!("--net=/run/netns/{netns}"), "true"]).is_err() {
         remove_netns(netns)?;
         call(&["ip", "netns", "add", netns])?;

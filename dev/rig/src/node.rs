@@ -1,4 +1,4 @@
-//! A node: containerd, kubelet and kube-proxy in a network namespace, and what they read.
+//! A node: containerd, kubelet and kube-proxy in a network namespace, and their configuration.
 
 use std::fs;
 use std::path::Path;
@@ -13,10 +13,10 @@ use crate::programs::Program;
 use crate::rig::Rig;
 use crate::tools;
 
-/// The zones that nodes are in, in turns.
+/// The zones, assigned to nodes in turn.
 const ZONES: [&str; 3] = ["a", "b", "c"];
 
-/// Where distributions put the plugins of containers' networks.
+/// Where distributions install the CNI plugins.
 const PLUGINS: [&str; 2] = ["/usr/lib/cni", "/opt/cni/bin"];
 
 /// A node of a cluster.
@@ -36,12 +36,13 @@ impl<'a> Node<'a> {
         self.number
     }
 
-    /// What the cluster calls it.
+    /// Its name in the cluster.
     pub fn name(&self) -> String {
         format!("n{}", self.number)
     }
 
-    /// Writes what its programs read. A file that changes nothing is left alone: kube-proxy ends when its is touched.
+    /// Writes the configuration of its programs. A file that does not change is not touched, because kube-proxy ends when its file
+    /// is.
     pub fn configure(&self) -> Result<()> {
         cgroups::up(self.rig, self.number)?;
         fs::create_dir_all(self.rig.node_run(self.number)).context("cannot create the node's folder")?;
@@ -54,12 +55,12 @@ impl<'a> Node<'a> {
         Ok(())
     }
 
-    /// Runs containers.
+    /// containerd.
     pub fn containerd(&self) -> Program {
         self.program("containerd", vec![format!("--config={}", self.conf("containerd.toml"))])
     }
 
-    /// Makes the API's Pods run.
+    /// kubelet.
     pub fn kubelet(&self) -> Program {
         let zone = ZONES[usize::from(self.number - 1) % ZONES.len()];
         let labels = format!("topology.kubernetes.io/region=here,topology.kubernetes.io/zone={zone}");
@@ -75,7 +76,7 @@ impl<'a> Node<'a> {
         self.program("kubelet", args)
     }
 
-    /// Makes Services reach Pods.
+    /// kube-proxy.
     pub fn proxy(&self) -> Program {
         self.program("kube-proxy", vec![format!("--config={}", self.conf("kube-proxy.json"))])
     }
@@ -95,7 +96,7 @@ impl<'a> Node<'a> {
         let (root, state) = (self.data("containerd"), self.run("containerd"));
         let (socket, shims, runc) = (self.socket(), self.run("s"), self.run("runc"));
         let (cni, sandbox) = (self.conf("cni"), images::SANDBOX);
-        // What would look for devices or daemons that are not there.
+        // Plugins for devices or daemons that this machine does not have.
         let disabled = [
             "differ.v1.erofs",
             "image-verifier.v1.bindir",
@@ -201,10 +202,10 @@ impl<'a> Node<'a> {
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
             "bindAddress": address, "healthzBindAddress": format!("{address}:10256"),
             "metricsBindAddress": "127.0.0.1:10249", "hostnameOverride": self.name(), "mode": "nftables",
-            // Whoever is no Pod, the host above all, has its replies come back the way it asked.
+            // Replies to clients outside of the cluster, such as the host, take the way of the request.
             "clusterCIDR": self.rig.addresses().pods(),
             "clientConnection": {"kubeconfig": self.rig.text("conf/kube-proxy.kubeconfig")},
-            // The kernel's limits are the machine's affair.
+            // Does not change the kernel's limits, which the whole machine has.
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
             "nftables": {"syncPeriod": "30s", "minSyncPeriod": "200ms"},
         })

@@ -1,4 +1,4 @@
-//! The objects that a cluster begins with: who may do what, and the default storage class.
+//! The first objects of a cluster: permissions, and the default storage class.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::provisioner::PROVISIONER;
 
-/// Makes them what they shall be.
+/// Applies them.
 pub async fn apply(client: &Client) -> Result<()> {
     let dns = json!([
         {"apiGroups": [""], "resources": ["services", "pods", "namespaces", "nodes"], "verbs": ["list", "watch"]},
@@ -36,7 +36,7 @@ pub async fn apply(client: &Client) -> Result<()> {
     let class = json!({
         "metadata": {"annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
         "provisioner": PROVISIONER, "reclaimPolicy": "Delete",
-        // A volume is a folder of one node, so the scheduler comes first.
+        // A volume is a folder of one node, so the scheduler chooses the node first.
         "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
     });
     apply_one::<StorageClass>(client, "standard", class).await

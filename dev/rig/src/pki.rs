@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::files;
 use crate::rig::Rig;
 
-/// Who is in this group may do everything.
+/// The group with all permissions.
 const MASTERS: &str = "system:masters";
 
 /// The users that are programs: the file's name, the name, the group.
@@ -27,11 +27,11 @@ const USERS: [(&str, &str, Option<&str>); 7] = [
     ("provisioner", "quorate:provisioner", None),
 ];
 
-/// Makes what is missing.
+/// Creates what is missing.
 pub fn make(rig: &Rig) -> Result<()> {
     let folder = rig.path("pki");
     if !folder.exists() {
-        // Whole or not there: certificates of two authorities would not fit together.
+        // All or nothing: certificates of two authorities do not fit together.
         let fresh = rig.path("pki.new");
         if fresh.exists() {
             fs::remove_dir_all(&fresh).context("cannot remove half-made certificates")?;
@@ -74,7 +74,7 @@ fn make_authorities(rig: &Rig, folder: &Path) -> Result<()> {
     leaf(&proxy, folder, &Leaf::client("front-proxy-client", "front-proxy-client", None))?;
     leaf(&etcd, folder, &Leaf::server("etcd", "etcd", None, &[&control]))?;
     leaf(&etcd, folder, &Leaf::client("etcd-client", "kube-apiserver", None))?;
-    // What tokens of service accounts are signed with.
+    // Signs the tokens of service accounts.
     let tokens = KeyPair::generate()?;
     files::write(&folder.join("sa.pub"), &tokens.public_key_pem())?;
     files::write(&folder.join("sa.key"), &tokens.serialize_pem())
@@ -88,8 +88,9 @@ fn make_node(rig: &Rig, folder: &Path, node: u8) -> Result<()> {
     let read = |file: &str| {
         fs::read_to_string(folder.join(file)).with_context(|| format!("cannot read the authority's {file}"))
     };
-    let key = KeyPair::from_pem(&read("ca.key")?).context("the authority's key is none")?;
-    let cluster = Issuer::from_ca_cert_pem(&read("ca.crt")?, key).context("the authority is none")?;
+    let key = KeyPair::from_pem(&read("ca.key")?).context("the authority's key cannot be parsed")?;
+    let cluster = Issuer::from_ca_cert_pem(&read("ca.crt")?, key)
+        .context("the authority's certificate cannot be parsed")?;
     let name = format!("system:node:n{node}");
     let address = rig.addresses().node(node).to_string();
     leaf(&cluster, folder, &Leaf::client(&client, &name, Some("system:nodes")))?;
@@ -111,7 +112,7 @@ impl<'a> Leaf<'a> {
         Self { file, name, group, names: &[], usages: vec![ExtendedKeyUsagePurpose::ClientAuth] }
     }
 
-    /// etcd calls itself with its server's certificate, so it is a client's too.
+    /// etcd connects to itself with its server certificate, so it is a client certificate too.
     fn server(file: &'a str, name: &'a str, group: Option<&'a str>, names: &'a [&'a str]) -> Self {
         let usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         Self { file, name, group, names, usages }
@@ -130,7 +131,7 @@ fn authority(folder: &Path, file: &str, name: &str) -> Result<Issuer<'static, Ke
     Ok(Issuer::new(params, key))
 }
 
-/// The certificate last: where it is, its key is.
+/// Writes the certificate last: if it exists, its key exists.
 fn leaf(issuer: &Issuer<'_, KeyPair>, folder: &Path, leaf: &Leaf) -> Result<()> {
     let mut params = params(leaf.names)?;
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
@@ -147,7 +148,7 @@ fn leaf(issuer: &Issuer<'_, KeyPair>, folder: &Path, leaf: &Leaf) -> Result<()> 
 fn params(names: &[&str]) -> Result<CertificateParams> {
     let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
     let mut params = CertificateParams::new(names)?;
-    // Whatever the machine's clock says.
+    // Valid for any clock of the machine.
     params.not_before = date_time_ymd(2020, 1, 1);
     params.not_after = date_time_ymd(2049, 12, 31);
     Ok(params)

@@ -1,7 +1,7 @@
 //! The cluster's programs: each in a session of its own, with a log and a record of which process it is.
 //!
-//! A program carries marks in its environment. They find what a killed `up` started and did not record, and what a program
-//! left behind, such as containerd's shims.
+//! A program has marks in its environment. By these, `up` and `down` find programs that a killed `up` started and did not record,
+//! and processes that a program left behind, such as containerd's shims.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -26,14 +26,14 @@ const GRACE: Duration = Duration::from_secs(5);
 /// How long the kernel may take to end a process.
 const KILL: Duration = Duration::from_secs(10);
 
-/// How much of a log is shown.
+/// How much of a log an error shows.
 const TAIL: u64 = 2000;
 
-/// A program as it shall run.
+/// A program of the cluster and how it runs.
 pub struct Program {
-    /// What it is called here.
+    /// Its name.
     pub name: String,
-    /// The network namespace, where it is not the host's.
+    /// The network namespace, if it is not the host's.
     pub netns: Option<String>,
     /// The binary, absolute.
     pub binary: PathBuf,
@@ -48,7 +48,7 @@ struct Record {
     what: What,
 }
 
-/// What of a program, when it changes, makes it start anew.
+/// A program is restarted when one of these changes.
 #[derive(PartialEq, Eq, Serialize, Deserialize)]
 struct What {
     command: Vec<String>,
@@ -57,7 +57,7 @@ struct What {
 }
 
 impl Program {
-    /// Starts it unless it runs as it shall. Whether it had to be started.
+    /// Starts it unless it runs like this already. Whether it was started.
     pub fn start(&self, rig: &Rig) -> Result<bool> {
         let what = self.what();
         if let Some(record) = Record::read(rig, &self.name)
@@ -68,12 +68,12 @@ impl Program {
             }
             stop(rig, &[&self.name])?;
         }
-        // What was started and not recorded would hold ports and locks.
+        // One that was started and not recorded has ports and locks.
         end(&self.unrecorded(rig))?;
         let log = self.log(rig)?;
         let mut start = Command::new("setsid");
         start.args(&what.command).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        // Nothing of ours is theirs, least of all a proxy for addresses of this machine.
+        // They inherit no environment, in particular no proxy.
         start.env_clear().env(RIG_MARK, rig.dir()).env("PATH", path(&self.binary)).env("HOME", "/root");
         let child = start.current_dir(rig.dir()).spawn().context("cannot run setsid")?;
         let process = Identity::of(i32::try_from(child.id())?);
@@ -115,7 +115,7 @@ impl Program {
         log.with_context(|| format!("cannot open {}", path.display()))
     }
 
-    /// Processes of this very command that no record tells of.
+    /// Processes of this command without a record.
     fn unrecorded(&self, rig: &Rig) -> Vec<Identity> {
         let words: Vec<&str> = std::iter::once(self.binary.to_str().unwrap_or_default())
             .chain(self.args.iter().map(String::as_str))
@@ -128,7 +128,7 @@ impl Program {
     }
 }
 
-/// The programs that were started and not stopped: whether they run.
+/// The programs that were started and not stopped, and whether they run.
 pub fn all(rig: &Rig) -> Result<BTreeMap<String, Option<i32>>> {
     let mut programs = BTreeMap::new();
     let Ok(entries) = fs::read_dir(rig.path("pids")) else { return Ok(programs) };
@@ -143,7 +143,7 @@ pub fn all(rig: &Rig) -> Result<BTreeMap<String, Option<i32>>> {
     Ok(programs)
 }
 
-/// Ends these programs, all at the same time, and forgets them.
+/// Ends these programs in parallel and removes their records.
 pub fn stop(rig: &Rig, names: &[&str]) -> Result<()> {
     let records = names.iter().filter_map(|name| Record::read(rig, name));
     let processes: Vec<Identity> = records.map(|record| record.process).collect();
@@ -155,14 +155,14 @@ pub fn stop(rig: &Rig, names: &[&str]) -> Result<()> {
     forget(rig, names)
 }
 
-/// Ends these programs without asking them: those that hold nothing on disk.
+/// Kills these programs, which have no data on disk.
 pub fn kill(rig: &Rig, names: &[&str]) -> Result<()> {
     let records = names.iter().filter_map(|name| Record::read(rig, name));
     end(&records.map(|record| record.process).collect::<Vec<_>>())?;
     forget(rig, names)
 }
 
-/// Ends whatever else the cluster's programs started or left.
+/// Ends everything else that the cluster's programs started.
 pub fn kill_leftovers(dir: &Path) -> Result<()> {
     let until = Instant::now() + KILL;
     loop {
@@ -176,7 +176,7 @@ pub fn kill_leftovers(dir: &Path) -> Result<()> {
     }
 }
 
-/// Kills these and waits until they are gone.
+/// Kills these processes and waits until they end.
 pub fn end(processes: &[Identity]) -> Result<()> {
     for process in processes {
         signal(process, Signal::KILL);
@@ -188,7 +188,7 @@ pub fn end(processes: &[Identity]) -> Result<()> {
     Ok(())
 }
 
-/// The living processes that a cluster's programs are or left.
+/// The running processes of a cluster's programs, and those that they started.
 pub fn marked(dir: &Path) -> Vec<Identity> {
     let desired = format!("{RIG_MARK}={}", dir.display());
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
@@ -222,7 +222,7 @@ impl Record {
         rig.path("pids").join(format!("{name}.json"))
     }
 
-    /// One that cannot be read tells nothing; its process is found by its mark.
+    /// Skips a record that cannot be read; its process is found by its mark.
     fn read(rig: &Rig, name: &str) -> Option<Self> {
         serde_json::from_str(&fs::read_to_string(Self::path(rig, name)).ok()?).ok()
     }
@@ -242,7 +242,7 @@ fn log(rig: &Rig, name: &str) -> PathBuf {
     rig.path("logs").join(format!("{name}.log"))
 }
 
-/// The program's own folder first: containerd looks for its shim, and the shim for runc.
+/// Begins with the program's own folder, where containerd finds its shim, and the shim runc.
 fn path(binary: &Path) -> String {
     let own = binary.parent().unwrap_or(Path::new("/")).display();
     format!("{own}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
@@ -256,7 +256,7 @@ fn signal(process: &Identity, signal: Signal) {
         return;
     };
     if process.runs() {
-        // It may have ended since, which is what is desired.
+        // It may have ended meanwhile, which is no error.
         let _ = pidfd_send_signal(handle, signal);
     }
 }

@@ -1,7 +1,7 @@
-//! Volumes: a folder of a node for each claim, offered as a `local` volume, which unlike `hostPath` honours `fsGroup`.
+//! The provisioner of volumes: a folder of a node for each claim, as a `local` volume, which unlike `hostPath` honours `fsGroup`.
 //!
-//! It looks at all claims and volumes a few times a second. That is cheap for a cluster of one machine, and there is no
-//! watch that could be lost when the API server is killed.
+//! It lists all claims and volumes a few times a second. That is cheap for a cluster of one machine, and no watch breaks when the
+//! API server is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::cluster;
 use crate::rig::Rig;
 
-/// Who makes the volumes, in the words of a storage class.
+/// The name of the provisioner in the storage class.
 pub const PROVISIONER: &str = "quorate.local/folder";
 
 const PACE: Duration = Duration::from_millis(300);
@@ -33,14 +33,14 @@ const STORAGE: &str = "storage";
 pub async fn run(rig: &Rig) -> Result<()> {
     let client = cluster::client(&rig.path("conf/provisioner.kubeconfig")).await?;
     let provisioner = Provisioner { client, folder: rig.path("volumes") };
-    let mut said = String::new();
+    let mut reported = String::new();
     loop {
         let fault = provisioner.pass().await.err().map(|error| format!("{error:#}")).unwrap_or_default();
-        // Once, not with every pass of an API server that is down.
-        if fault != said && !fault.is_empty() {
+        // Reported once, not in every pass while the API server is down.
+        if fault != reported && !fault.is_empty() {
             eprintln!("{fault}");
         }
-        said = fault;
+        reported = fault;
         tokio::time::sleep(PACE).await;
     }
 }
@@ -50,12 +50,12 @@ struct Provisioner {
     folder: PathBuf,
 }
 
-/// What a claim asks for.
+/// What a claim needs.
 #[derive(Debug, PartialEq)]
 enum Asks {
     /// A folder on this node.
     Volume { node: String },
-    /// More room than it says it has.
+    /// More capacity than its status has.
     Room { volume: String, size: Quantity },
 }
 
@@ -102,8 +102,8 @@ impl Provisioner {
         Ok(())
     }
 
-    /// There is nothing to do but to say so: a folder has the room of its disk. The volume first, since a claim that says
-    /// it has its room is done.
+    /// Only the objects change, because a folder has no limit. The volume is written first, because a claim whose status has the
+    /// capacity is done.
     async fn expand(&self, claim: &PersistentVolumeClaim, volume: &str, size: &Quantity) -> Result<()> {
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
         let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace(claim));
@@ -116,13 +116,13 @@ impl Provisioner {
         claims
             .patch_status(&claim.name_any(), &PatchParams::default(), &Patch::Merge(&room))
             .await
-            .with_context(|| format!("cannot say that {volume} has grown"))?;
+            .with_context(|| format!("cannot write the capacity of the claim of {volume}"))?;
         println!("expanded {volume} to {}", size.0);
         Ok(())
     }
 
-    /// The folder first: a volume that is gone would be forgotten.
-    #[expect(clippy::disallowed_methods, reason = "a provisioner deletes what its users released")]
+    /// Removes the folder first, because without its volume it would never be removed.
+    #[expect(clippy::disallowed_methods, reason = "a provisioner deletes released volumes")]
     async fn delete(&self, volume: &PersistentVolume) -> Result<()> {
         let name = volume.name_any();
         let local =
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_claim_asks_for_room_until_it_says_that_it_has_it() {
+    fn a_bound_claim_is_expanded_until_its_status_has_the_capacity() {
         let bound = |room: &str| {
             claim(|claim| {
                 claim["spec"]["volumeName"] = json!("pvc-u1");

@@ -1,4 +1,4 @@
-//! Where things of a cluster lie, and what they are called on this machine.
+//! The paths and names of a cluster on this machine.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -22,12 +22,12 @@ pub struct Rig {
     kept: Kept,
 }
 
-/// What is remembered from one call to the next.
+/// What is kept between calls.
 #[derive(Clone, Serialize, Deserialize)]
 struct Kept {
-    /// Which of the machine's clusters it is: names and addresses follow from it.
+    /// The number of the cluster on this machine, which its names and addresses contain.
     index: u8,
-    /// How many nodes it was given.
+    /// The number of its nodes.
     nodes: u8,
 }
 
@@ -83,7 +83,7 @@ impl Rig {
             Ok(text) => {
                 let kept: Kept =
                     serde_json::from_str(&text).with_context(|| format!("cannot read {}", path.display()))?;
-                ensure!(kept.index < RIGS, "{} is not ours", path.display());
+                ensure!(kept.index < RIGS, "{} does not belong to this program", path.display());
                 Ok(Some(kept))
             }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -101,13 +101,13 @@ impl Rig {
         bail!("there are {RIGS} clusters on this machine already; `cargo xtask kube down` ends one")
     }
 
-    /// One that is nowhere, for what is written of it.
+    /// A cluster without a folder, for tests of what is written.
     #[cfg(test)]
     pub fn example() -> Self {
         Self { dir: PathBuf::from("/t/kube"), kept: Kept { index: 3, nodes: 3 } }
     }
 
-    /// Nobody else changes the cluster while this is held.
+    /// Excludes other calls that change the cluster.
     pub fn lock(&self) -> Result<File> {
         let lock = File::create(self.dir.join("lock")).context("cannot create the cluster's lock file")?;
         lock.lock().context("cannot lock the cluster")?;
@@ -124,7 +124,7 @@ impl Rig {
         Addresses::new(self.kept.index)
     }
 
-    /// What the host's cable to it is called; everything else that is the machine's begins with this.
+    /// The name of the host's link to it. Its other names on this machine begin with this one.
     pub fn name(&self) -> String {
         name(self.kept.index)
     }
@@ -139,7 +139,7 @@ impl Rig {
         format!("{}-control", self.name())
     }
 
-    /// All of the cluster, save sockets and other state that ends with its processes.
+    /// The cluster's folder. Sockets and other state of its processes are elsewhere.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -149,12 +149,12 @@ impl Rig {
         self.dir.join(name)
     }
 
-    /// The same as text, for configuration. The folder's name was text to begin with.
+    /// The same as text, for configuration. The folder's name is known to be UTF-8.
     pub fn text(&self, name: &str) -> String {
         self.path(name).display().to_string()
     }
 
-    /// State that ends with the processes; short, for the sake of sockets.
+    /// State that ends with the processes. A short path, because names of sockets are limited.
     pub fn run(&self) -> PathBuf {
         run(self.kept.index)
     }
@@ -164,18 +164,18 @@ impl Rig {
         self.run().join(format!("n{node}"))
     }
 
-    /// Where an administrator's kubeconfig lies.
+    /// The administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.path("kubeconfig")
     }
 
-    /// Whether another cluster has its names and addresses by now, which it gave back when it went down.
+    /// Whether another cluster uses its names and addresses, which `down` released.
     pub fn was_replaced(&self) -> bool {
         let owner = fs::read_to_string(self.run().join("owner")).unwrap_or_default();
         !owner.is_empty() && Path::new(&owner) != self.dir
     }
 
-    /// Gives the names and addresses back.
+    /// Releases the names and addresses.
     pub fn release(&self) -> Result<()> {
         let _machine = lock_machine()?;
         if !self.was_replaced() && self.run().exists() {
@@ -194,7 +194,7 @@ fn run(index: u8) -> PathBuf {
     Path::new("/run").join(name(index))
 }
 
-/// Takes the names and addresses of this number and notes it in the folder, unless another folder's cluster has them.
+/// Takes the names and addresses of this number and records it in the folder, unless another cluster has them.
 fn claim(dir: &Path, kept: &Kept) -> Result<bool> {
     let _machine = lock_machine()?;
     let run = run(kept.index);
@@ -210,7 +210,7 @@ fn claim(dir: &Path, kept: &Kept) -> Result<bool> {
     Ok(free)
 }
 
-/// Not two at once, and no file is left of it.
+/// A lock of the machine that needs no file of its own.
 fn lock_machine() -> Result<File> {
     let machine = File::open("/run").context("cannot open /run")?;
     machine.lock().context("cannot lock /run")?;

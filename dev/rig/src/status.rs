@@ -7,7 +7,7 @@ use anyhow::{Result, ensure};
 use crate::rig::Rig;
 use crate::{cluster, programs, tools};
 
-/// Shows it; fails unless all of it runs.
+/// Prints it; fails unless everything runs.
 pub async fn run(dir: &Path) -> Result<()> {
     let Some(rig) = Rig::open(dir)? else {
         println!("there is no cluster in {}; `cargo xtask kube up` makes one", dir.display());
@@ -42,7 +42,7 @@ pub async fn run(dir: &Path) -> Result<()> {
         }
     }
     println!("\n{}", exports(&rig));
-    ensure!(whole, "not all of it runs; `cargo xtask kube up` starts what does not");
+    ensure!(whole, "not everything runs; `cargo xtask kube up` starts the rest");
     Ok(())
 }
 

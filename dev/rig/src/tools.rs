@@ -1,4 +1,4 @@
-//! Programs that are called and ended, and where those that stay lie.
+//! Calls of short programs, and the paths of the programs that `cargo xtask tools` builds.
 
 use std::env;
 use std::io::Write;
@@ -12,13 +12,13 @@ pub fn binary(name: &str) -> PathBuf {
     env::var_os("QUORATE_TOOLS_BIN_DIR").map(PathBuf::from).unwrap_or_default().join(name)
 }
 
-/// Fails unless this was started by `cargo xtask kube`, which tells where the tools are.
+/// Fails unless this was started by `cargo xtask kube`, which sets the path of the tools.
 pub fn check() -> Result<()> {
     ensure!(env::var_os("QUORATE_TOOLS_BIN_DIR").is_some(), "run this through `cargo xtask kube`");
     Ok(())
 }
 
-/// Runs a program with these words, the first its name; its output, and its stderr in the error.
+/// Runs a command and returns its output; an error has its stderr.
 pub fn call(words: &[&str]) -> Result<String> {
     feed(words, "")
 }
@@ -30,7 +30,7 @@ pub fn feed(words: &[&str], input: &str) -> Result<String> {
     command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().with_context(|| format!("cannot run {program}: is it installed?"))?;
     let mut stdin = child.stdin.take().context("stdin is piped")?;
-    // One that reads nothing of it says so by its status.
+    // A program that does not read all of it reports that by its status.
     let _ = stdin.write_all(input.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().with_context(|| format!("cannot run {program}"))?;

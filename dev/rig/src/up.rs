@@ -1,4 +1,4 @@
-//! `kube up`: each step makes what is missing and waits until it works, so that it can be called at any time.
+//! `kube up`: each step creates what is missing and waits until it works, so `up` can be called at any time.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -36,7 +36,7 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     files::write_if_changed(&rig.path("conf/audit.json"), &control::audit_policy().to_string())?;
     let client = cluster::client(&rig.kubeconfig()).await?;
     steps.start(&control::apiserver(&rig), async || cluster::is_ready(&client).await).await?;
-    // What follows needs the API server only, so all of it starts before any is waited for.
+    // The rest needs only the API server, so everything is started before any wait.
     let controllers = [control::controller_manager(&rig), control::scheduler(&rig)];
     for program in &controllers {
         program.start(&rig)?;
@@ -69,7 +69,7 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     for node in &nodes {
         let address = rig.addresses().node(node.number());
         let health = |port: u16| cluster::answers(SocketAddr::from((address, port)), "/healthz");
-        // The cluster may still say of a node what it said before it was stopped.
+        // The status of a node may still be from before it was stopped.
         let ready = async || {
             if !health(10248) {
                 return false;
@@ -87,7 +87,7 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     Ok(())
 }
 
-/// Pods can be made once the controllers have made the account they run as.
+/// Pods can be created once the controllers have created the default service account.
 async fn usable(client: &Client) -> Result<()> {
     let accounts: Api<ServiceAccount> = Api::default_namespaced(client.clone());
     let so = async || accounts.get_opt("default").await.is_ok_and(|account| account.is_some());
@@ -109,7 +109,7 @@ impl Steps<'_> {
         Ok(())
     }
 
-    /// A line for what took its time.
+    /// Prints a line for a step that took long.
     fn done(&mut self, what: &str) {
         let took = self.last.elapsed().as_secs_f64();
         self.last = Instant::now();

@@ -5,8 +5,8 @@ use anyhow::{Context, Result};
 
 use crate::{cargo, children, repo, tools};
 
-/// Builds what is measured, optimised as in the image, and runs the measurement. On Kubernetes that is the image itself,
-/// and the program finds out what of it is missing.
+/// Builds what is measured, optimised as in the image, and runs the measurement. On Kubernetes the image itself is measured,
+/// and the program builds it if it is missing.
 pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
     if !args.iter().any(|arg| arg == "--kube") {

@@ -1,11 +1,12 @@
 //! The per-user cache of programs that are built here and are not part of this repository: Cargo's helpers, etcd, Kubernetes.
 //! Every clone on the machine uses it, so only the first one builds them.
 //!
-//! It lies in `$QUORATE_CACHE_DIR`, else in `$XDG_CACHE_HOME/quorate`, else in `~/.cache/quorate`. Nothing in it is needed once
-//! more after it was deleted: it is built again.
+//! It is in `$QUORATE_CACHE_DIR`, else in `$XDG_CACHE_HOME/quorate`, else in `~/.cache/quorate`. It can be deleted at any time:
+//! what is needed is built again.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result};
 use sha2::{Digest, Sha256};
@@ -73,6 +74,7 @@ impl Entry {
 
 /// Puts a program of the cache at `place`: as a hard link, or as a copy if the cache is on another file system. A process that
 /// runs the previous file keeps it.
+#[expect(clippy::disallowed_methods, reason = "the time of a file, which nothing decides by")]
 pub fn place(program: &Path, place: &Path) -> Result<()> {
     let mut fresh = place.as_os_str().to_owned();
     fresh.push(".new");
@@ -87,7 +89,11 @@ pub fn place(program: &Path, place: &Path) -> Result<()> {
     if place.exists() {
         fs::remove_file(place).with_context(|| format!("cannot replace {}", place.display()))?;
     }
-    fs::rename(&fresh, place).with_context(|| format!("cannot create {}", place.display()))
+    fs::rename(&fresh, place).with_context(|| format!("cannot create {}", place.display()))?;
+    // What is made of the program, such as an image, is compared with its time.
+    let file =
+        File::options().append(true).open(place).context("cannot open a program that was just placed")?;
+    file.set_modified(SystemTime::now()).context("cannot set the time of a program")
 }
 
 /// The cache's folder. A user without a home directory has it in the target folder.

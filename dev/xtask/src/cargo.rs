@@ -13,16 +13,16 @@ pub fn command() -> Command {
     outside(Command::new(cargo.as_deref().unwrap_or_else(|| OsStr::new("cargo"))))
 }
 
-/// What runs Cargo, in the repository, without what `cargo run` told us of our own package. Build scripts watch such variables (ring's does), and
-/// all that builds on them is built anew when a Cargo that has them and one that has not come in turns.
+/// A command in the repository, without the variables that `cargo run` sets for xtask's own package. Build scripts watch such
+/// variables (ring's does): if one Cargo has them and the next does not, everything that depends on ring is built again.
 pub fn outside(mut command: Command) -> Command {
     for (name, _) in std::env::vars_os() {
-        let told = name.to_str().is_some_and(|name| {
+        let own = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_")
                 || name.starts_with("CARGO_MANIFEST_")
                 || name == "CARGO_CRATE_NAME"
         });
-        if told {
+        if own {
             command.env_remove(name);
         }
     }
@@ -30,8 +30,8 @@ pub fn outside(mut command: Command) -> Command {
     command
 }
 
-/// Builds a program of a package of the workspace, silently. Cargo gives a dependency the features that all named packages
-/// ask for: with these it has those that the tests want, and is built once for all.
+/// Builds a program of a package of the workspace, silently. Cargo builds a dependency with the features that all named packages
+/// ask for. With these packages the features are those of the tests, so nothing is built twice.
 pub fn build(package: &str, program: &str) -> Result<()> {
     let mut build = command();
     build.args(["build", "--quiet", "--package", package, "--package", "quorate", "--package", "rig"]);

@@ -1,7 +1,7 @@
 //! Processes that we start: bounded in time, and none left behind.
 //!
-//! A child carries a mark in its environment, which what it starts inherits. That is how a playground which outlives the
-//! test that started it is found, told and ended.
+//! Each child has a variable in its environment, which its own children inherit. By this variable a playground that outlives its
+//! test is found, reported and ended.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 const MARK: &str = "QUORATE_XTASK_RUN";
 
-/// How long what a child started may take to end after it.
+/// How long the processes that a child started may run after it ended.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// How a watched child ended.
@@ -25,7 +25,7 @@ pub struct End {
     pub status: ExitStatus,
     /// What it wrote to stderr, which was shown as well.
     pub stderr: String,
-    /// What was still running afterwards, and was ended.
+    /// The processes that still ran afterwards, and were ended.
     pub left: Vec<String>,
 }
 
@@ -44,7 +44,7 @@ pub fn output(command: &mut Command) -> Result<String> {
     String::from_utf8(output.stdout).with_context(|| format!("{} writes no text", shown(command)))
 }
 
-/// Runs it until it ends or its time is up, and looks for what it left running.
+/// Runs it until it ends or its time is up, and ends the processes that it left running.
 pub fn watch(command: &mut Command, until: Instant) -> Result<End> {
     static RUNS: AtomicU32 = AtomicU32::new(0);
     let mark = format!("{}-{}", std::process::id(), RUNS.fetch_add(1, Ordering::Relaxed));
@@ -61,7 +61,7 @@ pub fn watch(command: &mut Command, until: Instant) -> Result<End> {
                 stderr += &line;
                 stderr.push('\n');
             }
-            // Who holds the pipe open may live longer than the child; the child's end counts.
+            // Another process may hold the pipe open for longer. The child's end counts.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
                 if let Some(status) = child.try_wait()? {
                     break status;
@@ -77,7 +77,7 @@ pub fn watch(command: &mut Command, until: Instant) -> Result<End> {
     Ok(End { status, stderr, left: end_leftovers(&mark) })
 }
 
-/// Ends what still runs; its command lines.
+/// Ends the processes that still run. Their command lines.
 fn end_leftovers(mark: &str) -> Vec<String> {
     let end = Instant::now() + GRACE;
     loop {
@@ -94,7 +94,7 @@ fn end_leftovers(mark: &str) -> Vec<String> {
     }
 }
 
-/// The living processes that carry the mark.
+/// The running processes with this mark.
 fn marked(mark: &str) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     let desired = format!("{MARK}={mark}");
@@ -106,7 +106,8 @@ fn marked(mark: &str) -> Vec<u32> {
     pids.filter(carries).collect()
 }
 
-/// Ends all that carry the mark, also those that are started meanwhile. One whose end the kernel holds up is given up on.
+/// Ends all processes with this mark, also those that are started meanwhile. Does not wait longer for one that the kernel does not
+/// end.
 fn stop(mark: &str) {
     let end = Instant::now() + GRACE;
     loop {
@@ -114,7 +115,7 @@ fn stop(mark: &str) {
         if pids.is_empty() || Instant::now() > end {
             return;
         }
-        // Fails for one that ended meanwhile, which is what is desired.
+        // Fails for one that ended meanwhile, which is no error.
         let _ = Command::new("kill")
             .arg("-KILL")
             .args(pids.iter().map(u32::to_string))
@@ -148,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_child_leaves_running_is_told_and_ended() {
+    fn what_a_child_leaves_running_is_reported_and_ended() {
         let end = watch(
             &mut sh("sleep 731 >/dev/null 2>&1 & echo $! >&2"),
             Instant::now() + Duration::from_secs(30),

@@ -1,4 +1,4 @@
-//! `cargo xtask crds`: the CRDs as files, a kind each, as `quorate crds` prints them.
+//! `cargo xtask crds`: the CRDs as files, one file for each kind, as `quorate crds` prints them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,7 +12,7 @@ use crate::{cargo, children, repo};
 /// Where the files are.
 const FOLDER: &str = "config/crd";
 
-/// Writes the files, and removes those of kinds that are no more.
+/// Writes the files, and removes those of kinds that no longer exist.
 pub fn write() -> Result<()> {
     let folder = repo::root().join(FOLDER);
     fs::create_dir_all(&folder)?;
@@ -36,7 +36,7 @@ pub fn drift() -> Result<Vec<String>> {
     let mut faults = Vec::new();
     for (file, text) in &desired {
         if present.get(file) != Some(text) {
-            faults.push(format!("{}: not what the code says; run `cargo xtask crds`", file.display()));
+            faults.push(format!("{}: differs from the code; run `cargo xtask crds`", file.display()));
         }
     }
     for file in present.keys().filter(|file| !desired.contains_key(*file)) {

@@ -1,4 +1,4 @@
-//! Whether Go can build the tools, said in words when it cannot.
+//! Whether Go can build the tools, and what to do when it cannot.
 
 use std::fs;
 use std::path::Path;
@@ -12,12 +12,12 @@ pub fn check(modules: &[&Path]) -> Result<()> {
     for module in modules {
         let file = fs::read_to_string(module.join("go.mod"))?;
         let line = file.lines().find_map(|line| line.strip_prefix("go ")).context("go.mod has no go line")?;
-        needed = needed.max(version(line).with_context(|| format!("go.mod says go {line}"))?);
+        needed = needed.max(version(line).with_context(|| format!("go.mod has the line: go {line}"))?);
     }
     let (major, minor) = needed;
     let desired =
         format!("Go {major}.{minor} or newer (https://go.dev/dl), which builds the tools from source");
-    // Outside of any module: there, Go speaks of itself and not of the toolchain the module asks for.
+    // Outside of any module, Go reports its own version and not that of the toolchain that the module asks for.
     let env = Command::new("go")
         .args(["env", "GOVERSION", "GOTOOLCHAIN"])
         .env("GOTOOLCHAIN", "local")
@@ -31,7 +31,7 @@ pub fn check(modules: &[&Path]) -> Result<()> {
     let installed = output.lines().next().unwrap_or_default();
     match version(installed.trim_start_matches("go")) {
         Some(version) if version >= needed => Ok(()),
-        // From 1.21 on, Go fetches the newer toolchain by itself unless told not to.
+        // From 1.21 on, Go fetches the newer toolchain by itself unless GOTOOLCHAIN forbids it.
         Some(version) if version >= (1, 21) && fetches_toolchains() => Ok(()),
         _ => bail!("{installed} is too old. Needed: {desired}"),
     }
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_network_is_told_so() {
+    fn a_build_without_network_is_explained() {
         let stderr =
             "go: downloading x\ngo: x@v1: Get \"https://proxy/x\": dial tcp: lookup proxy: no such host\n";
         let text = explain("etcd 3.6", stderr);

@@ -1,5 +1,5 @@
-//! `cargo xtask image`: the container image as an OCI archive. One static program, no shell, nothing else that could run,
-//! and nobody in it is root. `Dockerfile` builds the same for who has Docker.
+//! `cargo xtask image`: the container image as an OCI archive. It has one static program, no shell and no other program, and
+//! does not run as root. `Dockerfile` builds the same image with Docker.
 
 mod previous;
 mod program;
@@ -17,14 +17,13 @@ use crate::repo;
 pub use previous::Previous;
 use program::Profile;
 
-/// The image's name and tag. What the operator takes for its agents' image unless told; `cargo xtask manifests --check`
-/// compares them.
+/// The image's name and tag. It is the operator's default for `--agent-image`; `cargo xtask manifests --check` compares them.
 pub const REFERENCE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
-/// Who the program runs as: by number, so that the kubelet can tell that it is not root.
+/// The user and group of the program. By number, so that the kubelet can check that it is not root.
 const USER: &str = "65532:65532";
 
-/// Programs ask it for a name and a home of theirs.
+/// Where programs look up the name and the home directory of their user.
 const PASSWD: &str = "quorate:x:65532:65532:quorate:/:/sbin/nologin\n";
 const GROUP: &str = "quorate:x:65532:\n";
 
@@ -39,7 +38,7 @@ pub fn run() -> Result<()> {
     write(REFERENCE, &program, &repo::target().join("image/quorate.tar"))
 }
 
-/// As [`run`] for tests: built in less time, and larger.
+/// As [`run`], for tests: it takes less time to build, and is larger.
 pub fn run_for_tests() -> Result<PathBuf> {
     let program = program::build(repo::root(), Profile::Test)?;
     let file = repo::target().join("image/quorate-test.tar");

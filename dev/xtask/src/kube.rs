@@ -22,11 +22,11 @@ pub fn call(args: &[&str]) -> Result<()> {
 /// Why this machine cannot hold a cluster, if it cannot.
 pub fn obstacle() -> Result<Option<String>> {
     let output = command(false)?.arg("check").output().context("cannot run the program kube")?;
-    let told = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("error: ").to_owned();
-    Ok((!output.status.success()).then_some(told))
+    let reason = String::from_utf8_lossy(&output.stderr).trim().trim_start_matches("error: ").to_owned();
+    Ok((!output.status.success()).then_some(reason))
 }
 
-/// What the cluster in the usual folder is reached by.
+/// The kubeconfig of the cluster in the default folder.
 pub fn kubeconfig() -> PathBuf {
     repo::target().join("kube/kubeconfig")
 }
@@ -41,7 +41,7 @@ pub fn program() -> PathBuf {
     repo::target().join("debug/rig")
 }
 
-/// The program, built, and for `up` all that it starts.
+/// The program, built; for `up` also everything that it starts.
 fn command(up: bool) -> Result<Command> {
     if up {
         tools::build(tools::Set::Etcd)?;

@@ -1,4 +1,4 @@
-//! What more than one program of this repository's commands needs.
+//! What xtask, rig and bench share.
 
 pub mod oci;
 
@@ -7,12 +7,12 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-/// The version that an etcd binary says it is, without a `v`.
+/// The version that an etcd binary reports, without a `v`.
 pub fn etcd_version(etcd: &Path) -> Result<String> {
     let output = Command::new(etcd).arg("--version").output();
     let output = output.with_context(|| format!("cannot run {}", etcd.display()))?;
     ensure!(output.status.success(), "{} --version: {}", etcd.display(), output.status);
     let text = String::from_utf8(output.stdout).context("etcd writes no text")?;
     let version = text.lines().find_map(|line| line.strip_prefix("etcd Version: "));
-    Ok(version.context("etcd does not tell its version")?.to_owned())
+    Ok(version.context("etcd does not print its version")?.to_owned())
 }

@@ -47,13 +47,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<String>,
     },
-    /// Run histories by lot for hours: everything goes wrong, and nothing may be lost
+    /// Run random histories of the simulation for hours, with faults of every kind
     Soak {
         /// For how long; 0.5 is half an hour
         #[arg(long, default_value = "1")]
         hours: String,
-        /// The seed to begin with; CI runs those below 1200
-        #[arg(long, default_value = "1200")]
+        /// The first seed; `cargo xtask test --full` runs those below 20000
+        #[arg(long, default_value = "20000")]
         from: String,
     },
     /// Build programs of others: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, those of Kubernetes, or Cargo's helpers
@@ -71,7 +71,7 @@ enum Task {
     Crds,
     /// Build the container image: an OCI archive with one static program
     Image,
-    /// Write config/install and the chart's CRDs, which are rendered and copied; needs Helm
+    /// Render config/install from the chart and copy the CRDs into it; needs Helm
     Manifests {
         /// Write nothing, and fail if something is out of date or breaks a rule
         #[arg(long)]

@@ -1,6 +1,6 @@
-//! `cargo xtask manifests`: what installs the operator without Helm, rendered from the chart, so that there is one source.
+//! `cargo xtask manifests`: the plain manifests, rendered from the chart, so that there is one source.
 //!
-//! The chart carries a copy of the CRDs, since Helm reads nothing outside of a chart.
+//! The chart has a copy of the CRDs, because Helm reads nothing outside of a chart.
 
 mod judge;
 
@@ -29,10 +29,10 @@ pub const PLAIN: &str = "config/install/quorate.yaml";
 /// Where the plain manifests install.
 const NAMESPACE: &str = "quorate-system";
 
-/// The Kubernetes that is rendered for. Nothing in the chart depends on it, beyond the least that Chart.yaml asks for.
+/// The version of Kubernetes to render for. The chart depends on it only by the minimum version in Chart.yaml.
 const KUBERNETES: &str = "1.33.0";
 
-/// What a chart leaves to `helm install --create-namespace`.
+/// The namespace, which a chart leaves to `helm install --create-namespace`.
 const HEAD: &str = "\
 # Installs Quorate, the etcd operator, with two replicas that work in all namespaces. docs/install.md has the rest.
 # Generated from charts/quorate by `cargo xtask manifests`.
@@ -45,7 +45,7 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
 ";
 
-/// Settings under which the chart is judged, beside its defaults.
+/// Values with which the chart is checked, besides its defaults.
 const VARIANTS: [&[&str]; 3] = [
     &["namespaces={one,two}"],
     &["networkPolicy.enabled=true", "metrics.serviceMonitor.enabled=true", "imageRegistry=example/etcd"],
@@ -78,7 +78,7 @@ pub fn check() -> Result<()> {
     Ok(())
 }
 
-/// What is not as the chart and the code say, and what no installation may do, a line each.
+/// Files that differ from the chart and the code, and broken rules, a line each.
 pub fn drift() -> Result<Vec<String>> {
     let helm = helm()?;
     let desired = desired(&helm)?;
@@ -174,7 +174,7 @@ fn render(helm: &Path, values: &[&str]) -> Result<String> {
     children::output(&mut template)
 }
 
-/// What only means something to Helm is left out.
+/// Leaves out labels and annotations that are for Helm only.
 fn plain(rendered: &str) -> String {
     const HELMS: [&str; 3] = ["# Source: ", "helm.sh/chart: ", "app.kubernetes.io/managed-by: Helm"];
     let mut text = HEAD.to_owned();
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_manifests_say_nothing_of_helm() {
+    fn plain_manifests_have_nothing_for_helm() {
         let rendered = "---\n# Source: a\n\n---\nkind: A\nmetadata:\n  labels:\n    helm.sh/chart: x\n    a: |\n      b\n\n\
                         \x20     c\n\n---\nkind: B\n";
         let text = plain(rendered);
@@ -224,7 +224,7 @@ mod tests {
         );
     }
 
-    /// Whether they are what the chart says is checked by rendering it, which takes Helm.
+    /// That they agree with the chart is checked by rendering it, which needs Helm.
     #[test]
     fn the_plain_manifests_keep_the_rules() {
         let plain = judge::documents(&repo::read(Path::new(PLAIN)).unwrap()).unwrap();
@@ -260,8 +260,8 @@ mod tests {
         let docs = repo::read(Path::new("docs/install.md")).unwrap();
         let values = judge::documents(&repo::read(&Path::new(CHART).join("values.yaml")).unwrap()).unwrap();
         for name in values[0].as_object().unwrap().keys() {
-            let told = [format!("`{name}`"), format!("`{name}.")];
-            assert!(told.iter().any(|told| docs.contains(told)), "docs/install.md has no line for {name}");
+            let names = [format!("`{name}`"), format!("`{name}.")];
+            assert!(names.iter().any(|name| docs.contains(name)), "docs/install.md has no line for {name}");
         }
     }
 }

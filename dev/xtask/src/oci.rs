@@ -21,7 +21,7 @@ const LAYER: &str = "application/vnd.oci.image.layer.v1.tar";
 
 /// An image.
 pub struct Image<'a> {
-    /// As people write it: `name:tag`, with the registry where it is not the usual one.
+    /// Its short form, `name:tag`; with the registry if it is not the default one.
     pub reference: &'a str,
     /// `amd64`, `arm64`.
     pub architecture: &'a str,
@@ -31,15 +31,15 @@ pub struct Image<'a> {
     pub layer: Vec<u8>,
 }
 
-/// What an image became.
+/// A written image.
 pub struct Archive {
     /// The file.
     pub bytes: Vec<u8>,
-    /// What the image is known by, wherever it is: the digest of its manifest.
+    /// The digest of its manifest, which identifies the image everywhere.
     pub digest: String,
 }
 
-/// What this machine is called in images.
+/// The name of this machine's architecture in images.
 pub fn architecture() -> Result<&'static str> {
     match std::env::consts::ARCH {
         "x86_64" => Ok("amd64"),
@@ -99,11 +99,11 @@ impl Image<'_> {
     }
 }
 
-/// The contents that are found by their digest.
+/// Contents, by their digest.
 #[derive(Default)]
 struct Blobs(Vec<(Blob, Vec<u8>)>);
 
-/// What is known of a content.
+/// Describes a content.
 #[derive(Clone)]
 struct Blob {
     media_type: &'static str,
@@ -190,7 +190,7 @@ mod tests {
         serde_json::from_slice(&fs::read(folder.join(file)).unwrap()).unwrap()
     }
 
-    /// The content that a descriptor names, checked against what the descriptor says of it.
+    /// The content that a descriptor names, checked against the descriptor.
     fn blob(folder: &Path, descriptor: &Value) -> Vec<u8> {
         let hash = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
         let content = fs::read(folder.join("blobs/sha256").join(hash)).unwrap();

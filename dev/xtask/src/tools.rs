@@ -1,5 +1,4 @@
-//! `cargo xtask tools`: the programs that tests and clusters on this machine are made of, built as Go tools into the
-//! target folder.
+//! `cargo xtask tools`: the programs of others that tests and clusters on this machine run, in the target folder.
 //!
 //! Each folder of `tools/` is a Go module that pins one version by its `tool` lines. A file beside each binary records what it
 //! was built from, so that a second call has nothing to do. A second clone takes the binaries from the per-user cache.
@@ -16,7 +15,7 @@ use clap::ValueEnum;
 use crate::{go, repo};
 use module::{Module, Program};
 
-/// The minor versions there is a module of.
+/// The minor versions of etcd that have a module.
 const MINORS: [&str; 3] = ["3.6", "3.7", "3.5"];
 
 /// What can be asked for.
@@ -42,17 +41,17 @@ pub fn run(set: Set) -> Result<()> {
     Ok(())
 }
 
-/// Installs what nodes need of the distribution, silent when there is nothing to do.
+/// Installs the packages of the distribution that nodes need. Silent if there is nothing to do.
 pub fn install_packages() -> Result<()> {
     debian::install_missing()
 }
 
-/// etcd for the tests, silent when there is nothing to do. The number of programs built.
+/// etcd for the tests. Silent if there is nothing to do. The number of programs built.
 pub fn build_missing() -> Result<usize> {
     build(Set::Etcd)
 }
 
-/// As [`run`], silent when there is nothing to do. The number of programs built.
+/// As [`run`], but silent if there is nothing to do. The number of programs built.
 pub fn build(set: Set) -> Result<usize> {
     match set {
         Set::Etcd => {
@@ -102,7 +101,7 @@ fn etcd(minor: &str) -> Result<Module> {
     Module::read(&format!("etcd-{minor}"), programs)
 }
 
-/// With what is built on the same of its parts, which are built once.
+/// Kubernetes, and CoreDNS and Helm, which use the same packages: these are compiled once.
 fn kubernetes() -> Result<Module> {
     const HELM: &str = "helm.sh/helm/v3";
     let names =
@@ -130,7 +129,7 @@ fn containerd() -> Result<Module> {
     let mut module = Module::read("containerd", programs.into())?;
     let version = module.version(PATH)?.to_owned();
     module.link(&format!("{PATH}/version.Version"), &version);
-    // Snapshotters that need libraries or devices of their own; overlayfs is what the nodes use.
+    // Without snapshotters that need libraries or devices. The nodes use overlayfs.
     module.tags("no_btrfs no_zfs no_devmapper no_aufs");
     Ok(module)
 }

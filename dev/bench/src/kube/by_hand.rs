@@ -1,6 +1,6 @@
-//! The baseline: three Pods, their volumes and a headless Service with a static bootstrap, as a person would write them who
-//! knows etcd. Image, volumes, placement and security are those of the operator's Pods; guard and probe are not there, and
-//! the kubelet asks etcd itself whether it is ready.
+//! The baseline: three Pods, their volumes and a headless Service with a static bootstrap, as a person who knows etcd writes
+//! them. Image, volumes, placement and security context are those of the operator's Pods. There is no guard and no probe, and
+//! the kubelet reads etcd's own readiness.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ use super::super::pods;
 use super::PATIENCE;
 use super::namespace::Namespace;
 
-/// What the Service is called, and what selects the Pods.
+/// The name of the Service, and the label of the Pods.
 const NAME: &str = "etcd";
 const LABELS: &str = "app=etcd";
 
@@ -33,7 +33,7 @@ pub async fn create(namespace: &Namespace<'_>, version: &str, tls: bool) -> Resu
     }
     let image = format!("{DEFAULT_IMAGE_REGISTRY}:v{version}");
     let start = Instant::now();
-    // One after the other, as kubectl does it.
+    // One after the other, like kubectl.
     create_one::<Service>(namespace, service()).await?;
     for n in 0..3 {
         create_one::<PersistentVolumeClaim>(namespace, volume(n)).await?;

@@ -1,5 +1,5 @@
-//! What the operator needs while one and while many clusters are created, and while nobody changes them: requests, CPU and
-//! memory, of the replica that leads and of the one that stands by.
+//! The operator's cost while one or many clusters are created, and while they are idle: requests, CPU and memory, of the leader
+//! and of the standby replica.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,20 +21,20 @@ use super::namespace::Namespace;
 use super::operator::{Replica, Role, Used, replicas};
 use super::rig::Rig;
 
-/// How many are created at a time. Where all are, a small machine has so much to do that the API server does not answer the
-/// operator in time, and what is measured is how it restarts.
+/// How many are created at a time. If all were, the API server of a small machine would not answer in time, and the operator
+/// would restart.
 const AT_A_TIME: usize = 3;
 
-/// What was needed over some time, by the leader and by each that stands by.
+/// The cost over some time, of the leader and of each standby.
 struct Span {
     title: String,
     seconds: f64,
     needs: Vec<(Role, Needs)>,
 }
 
-/// What one replica needed.
+/// The cost of one replica.
 struct Needs {
-    /// By verb, those for the lease apart.
+    /// By verb; those for the lease are separate.
     requests: BTreeMap<String, f64>,
     lease: f64,
     etcd_calls: f64,
@@ -79,7 +79,7 @@ pub async fn measure(rig: &Rig, args: &Create, version: &str) -> Result<()> {
     Ok(())
 }
 
-/// While so many are created, and while they are idle.
+/// While this many are created, and while they are idle.
 async fn watched(rig: &Rig, count: u32, desired: Desired<'_>, idle: Duration) -> Result<[Span; 2]> {
     let namespace = Namespace::create(rig).await?;
     let clusters = Clusters::new(namespace.client(), PATIENCE);
@@ -101,7 +101,7 @@ async fn watched(rig: &Rig, count: u32, desired: Desired<'_>, idle: Duration) ->
     ])
 }
 
-/// Of the same processes in the same roles as before: another one's counters begin at nothing.
+/// Fails unless the processes and their roles are the same as before, because the counters of a new process begin at zero.
 async fn used(rig: &Rig, replicas: &[Replica]) -> Result<Vec<Used>> {
     let still = self::replicas(rig).await?;
     let same = replicas.len() == still.len() && replicas.iter().zip(&still).all(|(one, now)| one.is(now));
@@ -118,7 +118,7 @@ impl Span {
         let mut needs = Vec::new();
         for ((replica, before), after) in replicas.iter().zip(before).zip(after) {
             match replica.role {
-                // Whoever leads has asked members. Without this a counter of another name would count nothing.
+                // A leader has called members, so this fails if the counter has another name.
                 Role::Leader => after.counts.demand(ETCD_CALLS)?,
                 Role::Standby => {}
             }
@@ -177,7 +177,7 @@ fn print(spans: &[Span]) {
     }
 }
 
-/// All that were counted at any time.
+/// The sum of all series.
 fn verbs(spans: &[Span], role: Role) -> Vec<String> {
     let needs = spans.iter().flat_map(|span| &span.needs).filter(|(one, _)| *one == role);
     let mut verbs: Vec<String> = needs.flat_map(|(_, needs)| needs.requests.keys().cloned()).collect();

@@ -1,4 +1,4 @@
-//! A namespace for one measurement, so that nothing of the one before is in its way.
+//! A namespace for one measurement, so that the one before has no effect on it.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -14,10 +14,10 @@ use super::super::wait::until;
 use super::PATIENCE;
 use super::rig::Rig;
 
-/// Until it has what Kubernetes puts into each one.
+/// How long Kubernetes may take to fill a new namespace.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Deleted by [`Self::clear`], or, where that was not reached, told to go when it is dropped.
+/// Deleted by [`Self::clear`], or else, without a wait, when it is dropped.
 pub struct Namespace<'a> {
     name: String,
     client: Client,
@@ -26,7 +26,7 @@ pub struct Namespace<'a> {
 }
 
 impl<'a> Namespace<'a> {
-    /// A new one, held to the standard of Pod Security that the operator's Pods meet.
+    /// A new one with the Pod Security standard that the operator's Pods meet.
     pub async fn create(rig: &'a Rig) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("bench-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -45,12 +45,12 @@ impl<'a> Namespace<'a> {
         Ok(namespace)
     }
 
-    /// Looks at it.
+    /// A client with this default namespace.
     pub fn client(&self) -> Client {
         self.client.clone()
     }
 
-    /// What it is called.
+    /// Its name.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -61,7 +61,7 @@ impl<'a> Namespace<'a> {
         let clusters = Clusters::new(self.client(), PATIENCE);
         let names = clusters.names().await?;
         futures::future::try_join_all(names.iter().map(|name| clusters.delete(name))).await?;
-        // A namespace that goes while Pods are in it looks again after their time of grace only, which is half a minute.
+        // The deletion of a namespace with Pods is tried again only after their grace period, half a minute.
         let pods: Api<Pod> = Api::default_namespaced(self.client());
         pods.delete_collection(&DeleteParams::default(), &ListParams::default()).await?;
         until(&format!("no Pods are in {}", self.name), PATIENCE, async || {
@@ -86,7 +86,7 @@ impl Drop for Namespace<'_> {
         if self.cleared {
             return;
         }
-        // A program, because nothing can be awaited here.
+        // By kubectl, because drop cannot await.
         if let Err(error) = self.rig.kubectl(&["delete", "namespace", "--wait=false", &self.name]) {
             eprintln!("deleting the namespace: {error:#}");
         }

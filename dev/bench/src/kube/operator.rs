@@ -1,4 +1,4 @@
-//! The operator's replicas: who leads, which processes they are, and what they have used.
+//! The operator's replicas: which one leads, their processes, and what these have used.
 
 use std::time::{Duration, Instant};
 
@@ -16,10 +16,10 @@ use super::rig::{OPERATOR, Rig};
 const LABELS: &str = "app.kubernetes.io/name=quorate,app.kubernetes.io/component=operator";
 const LEASE: &str = "quorate.operator.etcd.io";
 
-/// A lease that nobody holds any more is taken within a quarter of a minute.
+/// An expired lease is taken within 15 s.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What a replica does.
+/// The role of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Leader,
@@ -34,7 +34,7 @@ pub struct Replica {
     address: String,
 }
 
-/// What a replica had used at one moment.
+/// What a replica has used up to one moment.
 pub struct Used {
     pub at: Instant,
     pub counts: Counts,
@@ -42,7 +42,7 @@ pub struct Used {
     pub resident_mib: f64,
 }
 
-/// What it was made of: the reference, and what that stands for here.
+/// The operator's image: the reference and its id.
 pub async fn image(rig: &Rig) -> Result<String> {
     let pods = pods(rig).await?;
     let status = pods.first().and_then(|pod| pod.status.as_ref()?.container_statuses.as_ref()?.first());

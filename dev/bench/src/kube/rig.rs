@@ -1,4 +1,4 @@
-//! The Kubernetes of `cargo xtask kube` and the operator in it. What is missing is brought up, and that is said.
+//! The Kubernetes of `cargo xtask kube` and the operator in it. What is missing is started, and that is printed.
 
 use std::env;
 use std::path::PathBuf;
@@ -13,30 +13,30 @@ use kube::api::{Api, ListParams};
 
 use super::super::clusters;
 
-/// Where the operator is installed, and as what.
+/// The namespace and the name of the operator's installation.
 pub const OPERATOR: (&str, &str) = ("quorate-system", "quorate");
 
-/// As docs/install.md has it.
+/// The manifests of docs/install.md.
 const MANIFESTS: &str = "config/install/quorate.yaml";
 
 /// How long the API server may take to answer.
 const REPLY: Duration = Duration::from_secs(5);
 
-/// Goes down when it is dropped, if it was down before.
+/// Stopped when it is dropped, if it was down before.
 pub struct Rig {
     target: PathBuf,
     was_down: bool,
 }
 
 impl Rig {
-    /// Brings up what does not run, and the operator.
+    /// Starts what does not run, and the operator.
     pub async fn bring_up() -> Result<Self> {
         let target = env::var_os("QUORATE_TARGET_DIR").context("run this through `cargo xtask bench`")?;
         let mut rig = Self { target: target.into(), was_down: false };
         match rig.nodes().await {
             Ok(nodes) if nodes.iter().all(is_ready) => {}
             running => {
-                // Before the call: what it had begun when it failed goes down as well.
+                // Before the call, so that a failed start is cleaned up too.
                 rig.was_down = running.is_err();
                 let what = if rig.was_down { "Kubernetes is not up" } else { "Not every node is ready" };
                 println!("{what}: cargo xtask kube up");
@@ -53,7 +53,7 @@ impl Rig {
         Ok(rig)
     }
 
-    /// A client that looks at one namespace.
+    /// A client with this default namespace.
     pub async fn client(&self, namespace: &str) -> Result<Client> {
         let mut config = clusters::config(&self.kubeconfig()).await?;
         namespace.clone_into(&mut config.default_namespace);
@@ -71,11 +71,11 @@ impl Rig {
     /// Runs kubectl from the root of the repository.
     pub fn kubectl(&self, args: &[&str]) -> Result<()> {
         let mut kubectl = Command::new(self.target.join("tools/bin/kubectl"));
-        // What it has to say stands between the lines of a table otherwise.
+        // Its output would otherwise be between the lines of a table.
         let output = kubectl.args(args).env("KUBECONFIG", self.kubeconfig()).output();
         let output = output.context("cannot run kubectl")?;
-        let told = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "kubectl {}: {}\n{told}", args.join(" "), output.status);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "kubectl {}: {}\n{stderr}", args.join(" "), output.status);
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! The image of the commit before this one, and what installs it: what an operator is upgraded from.
+//! The image and the manifests of the commit before this one, from which the tests upgrade the operator.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const REFERENCE: &str = "quorate:previous";
 /// Names another commit to upgrade from.
 const FROM: &str = "QUORATE_TEST_UPGRADE_FROM";
 
-/// What is made of it.
+/// The results of its build.
 pub struct Previous {
     /// The image, as an archive.
     pub image: PathBuf,
@@ -24,7 +24,7 @@ pub struct Previous {
 }
 
 impl Previous {
-    /// As it was built last, if it was.
+    /// The results of the last build, if there are any.
     pub fn built() -> Option<Self> {
         Some(Self::in_its_place()).filter(|this| this.image.exists() && this.manifests.exists())
     }
@@ -45,7 +45,7 @@ impl Previous {
         Ok(!diff.status().context("cannot run git")?.success())
     }
 
-    /// Built for tests. Nothing where the repository does not reach back that far.
+    /// Builds it for tests. `None` if the repository has no commit before.
     pub fn build() -> Result<Option<Self>> {
         let commit = match std::env::var(FROM) {
             Ok(asked) => commit(&asked).with_context(|| format!("{FROM} names no commit"))?,
@@ -76,12 +76,12 @@ fn folder() -> PathBuf {
     repo::target().join("previous")
 }
 
-/// The commit that is called so.
+/// The commit of this name.
 fn commit(called: &str) -> Result<String> {
     children::output(git().args(["rev-parse", "--verify", "--quiet", called]))
 }
 
-/// Writes a commit's files. As if they were new, since Cargo goes by their times and the folder is used again.
+/// Writes a commit's files with the present time, because Cargo compares times and the folder is used again.
 fn check_out(commit: &str, folder: &Path, sources: &Path) -> Result<()> {
     if sources.exists() {
         fs::remove_dir_all(sources).context("cannot clear the folder of the previous commit")?;

@@ -1,7 +1,7 @@
 //! The program of the image: `quorate` without the playground, linked statically against musl.
 //!
-//! Musl rather than a static glibc: Rust brings it along, so the program does not hold whatever libc the machine has, and
-//! names are resolved without plug-ins that an image from scratch does not have.
+//! Musl and not a static glibc: it comes with Rust, so the program does not depend on the machine's libc, and it resolves names
+//! without plug-ins, which an image from scratch does not have.
 
 use std::fs;
 use std::path::Path;
@@ -14,16 +14,16 @@ use crate::{cargo, children, repo};
 /// How it is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Profile {
-    /// As it is given to people.
+    /// For users.
     Release,
-    /// Without the minutes that optimising takes, which no test is about.
+    /// For tests: unoptimised, which saves minutes.
     Test,
 }
 
-/// What Cargo.toml has optimised for the proof, which is no part of the image, and is built for both of its tests' images.
+/// Crates that Cargo.toml optimises for the simulation. The images for tests do without.
 const PLAIN: [&str; 4] = ["quorate-api", "quorate-manifests", "quorate-model", "quorate-planner"];
 
-/// Builds that of the sources in a folder, and gives its bytes.
+/// Builds the program from the sources in a folder. Its bytes.
 pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
     let target = target();
     install(&target)?;
@@ -40,17 +40,17 @@ pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
     let program = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
     ensure!(
         is_static(&program),
-        "{} wants a dynamic linker, which an image from scratch does not have: does a Cargo \
+        "{} needs a dynamic linker, which an image from scratch does not have: does a Cargo \
          configuration change how {target} is linked?",
         file.display()
     );
     let version = children::output(Command::new(&file).arg("--version"))?;
-    ensure!(version.starts_with("quorate "), "{} says it is {}", file.display(), version.trim());
+    ensure!(version.starts_with("quorate "), "{} reports the version {}", file.display(), version.trim());
     Ok(program)
 }
 
-/// Forgets what was built of the workspace. Cargo tells the crates of two workspaces apart by where they lie in them, so it
-/// would take what was built of one for the other's, and rebuild nothing.
+/// Deletes what was built of the workspace. Cargo identifies a crate by its path within the workspace, so it would reuse what it
+/// built of the other workspace.
 pub fn forget(profile: Profile) -> Result<()> {
     children::run(of_profile("clean", repo::root(), profile).args(["--workspace", "--quiet"]))
 }
@@ -63,7 +63,7 @@ impl Profile {
         }
     }
 
-    /// What it is beside what Cargo.toml says. Given here, so that sources which do not know it are built by it too.
+    /// Its settings, in addition to those of Cargo.toml. Here, so that older sources without this profile are built with it too.
     fn settings(self) -> Vec<String> {
         match self {
             Self::Release => Vec::new(),
@@ -76,12 +76,12 @@ impl Profile {
     }
 }
 
-/// What is built for.
+/// The target triple of the image.
 pub fn target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// A command of Cargo about this profile.
+/// A Cargo command with this profile.
 fn of_profile(command: &str, sources: &Path, profile: Profile) -> Command {
     let mut cargo = cargo::command();
     cargo.current_dir(sources).env("CARGO_TARGET_DIR", repo::target());
@@ -92,7 +92,7 @@ fn of_profile(command: &str, sources: &Path, profile: Profile) -> Command {
     cargo
 }
 
-/// Sees to it that there is a standard library for this target.
+/// Installs the standard library for this target if it is missing.
 pub fn install(target: &str) -> Result<()> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let sysroot =
@@ -117,16 +117,16 @@ pub fn install(target: &str) -> Result<()> {
     }
 }
 
-/// Flags for rustc, as Cargo takes them from its environment. They replace those that the machine sets, and keep out of the
-/// program where things lay, so that another machine builds the same one. Static is what the target is by default on most
-/// machines; for the others it is said.
+/// Flags for rustc, as Cargo reads them from its environment. They replace the flags that the machine sets and remove the
+/// machine's paths from the program, so that another machine builds the same one. Most machines link this target statically by
+/// default; the flag is for the others.
 fn flags() -> Result<String> {
     let mut flags = vec!["-Ctarget-feature=+crt-static".to_owned()];
     flags.extend(private_folders()?.into_iter().map(|(from, to)| format!("--remap-path-prefix={from}={to}")));
     Ok(flags.join("\x1f"))
 }
 
-/// The folders that names of source files begin with, and what is written in their stead.
+/// The folders of source files, and what the program has instead.
 fn private_folders() -> Result<Vec<(String, &'static str)>> {
     let text = |path: &Path| {
         path.to_str().map(str::to_owned).with_context(|| format!("{} is not UTF-8", path.display()))
@@ -140,9 +140,8 @@ fn private_folders() -> Result<Vec<(String, &'static str)>> {
     Ok(folders)
 }
 
-/// How the C parts are compiled: by `musl-gcc` where there is one, which is found by itself, else by the machine's own
-/// compiler. They use nothing of its libc but declarations that are the same in musl, once the variants that check sizes
-/// (fortify) are off.
+/// How the C parts are compiled: by `musl-gcc` if there is one, which the `cc` crate finds, else by the machine's own compiler.
+/// They use only declarations of libc that are the same in musl, without the variants that check sizes (fortify).
 fn c_compiler(target: &str) -> Result<Vec<(String, String)>> {
     let suffix = target.replace('-', "_");
     let mut set = Vec::new();
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dynamic_program_is_told_from_a_static_one() {
+    fn a_dynamic_program_is_recognised() {
         let own = fs::read(std::env::current_exe().unwrap()).unwrap();
         // Tests are linked as the machine links, so with an interpreter unless the machine itself is of musl.
         assert_eq!(is_static(&own), cfg!(target_feature = "crt-static"));
@@ -210,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_this_machine_is_named_in_the_program() {
+    fn the_program_has_no_path_of_this_machine() {
         let folders = private_folders().unwrap();
         assert!(folders.iter().any(|(from, to)| Path::new(from) == repo::root() && *to == "/quorate"));
         let flags = flags().unwrap();

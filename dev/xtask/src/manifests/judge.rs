@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// With these, who has them gives themselves the rest.
+/// An account with one of these verbs can give itself every other permission.
 const ESCALATING: [&str; 3] = ["bind", "escalate", "impersonate"];
 
 /// The documents of a YAML stream. Empty ones are left out.
@@ -104,7 +104,7 @@ fn scope_faults(document: &Value, all: &[Value]) -> Vec<String> {
     if narrowed && wide { vec!["is there although namespaces are given".to_owned()] } else { Vec::new() }
 }
 
-/// What Helm is told by an annotation is no part of the kind.
+/// Annotations for Helm are no part of the CRD.
 fn crd_faults(documents: &[Value], crds: &[Value]) -> Vec<String> {
     let mut shown: Vec<Value> =
         documents.iter().filter(|document| document["kind"] == "CustomResourceDefinition").cloned().collect();
@@ -183,7 +183,7 @@ rules: [{apiGroups: [''], resources: [pods], verbs: [get]}]
     }
 
     #[test]
-    fn crds_are_compared_without_what_is_said_to_helm() {
+    fn crds_are_compared_without_annotations_for_helm() {
         let crd = "{kind: CustomResourceDefinition, metadata: {name: a, annotations: {b: c}}, spec: 1}";
         let without = documents("{kind: CustomResourceDefinition, metadata: {name: a}, spec: 1}").unwrap();
         let with = documents(crd).unwrap();

@@ -132,7 +132,7 @@ impl Drop for Up {
     }
 }
 
-/// As docs/install.md says.
+/// Installs the operator as docs/install.md describes.
 fn install() -> Result<()> {
     let kubectl = |args: &[&str]| {
         let mut kubectl = Command::new(repo::tools_bin().join("kubectl"));

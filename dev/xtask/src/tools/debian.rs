@@ -1,11 +1,11 @@
-//! What nodes need beside our own builds, from the distribution: installed where that can be done, named where not.
+//! Packages of the distribution that nodes need: installed by apt-get, else named in the error.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail};
 
-/// A file that shows the package is there, at one of its usual places, and the package.
+/// Places of a file of the package, one of which exists if it is installed, and the package.
 const NEEDED: [(&[&str], &str); 8] = [
     (&["/usr/sbin/runc", "/usr/bin/runc", "/usr/local/sbin/runc"], "runc"),
     (&["/usr/lib/cni/bridge", "/opt/cni/bin/bridge"], "containernetworking-plugins"),
@@ -17,7 +17,7 @@ const NEEDED: [(&[&str], &str); 8] = [
     (&["/usr/sbin/modprobe", "/sbin/modprobe"], "kmod"),
 ];
 
-/// Installs the packages that are missing, and says which.
+/// Installs the packages that are missing, and prints which.
 pub fn install_missing() -> Result<()> {
     let missing = missing(|path| Path::new(path).exists());
     if missing.is_empty() {

@@ -16,15 +16,15 @@ struct Program {
     features: &'static [&'static str],
 }
 
-/// Runs tests: a process each, a time limit each.
+/// Runs tests: each in a process of its own, with a time limit.
 const NEXTEST: Program = Program {
     name: "cargo-nextest",
     version: "0.9.151",
-    // Without its own updates and its probes for tracers, which are a good part of the build.
+    // Without self-updates and probes for tracers, which are a good part of the build.
     features: &["--no-default-features"],
 };
 
-/// Judges dependencies: licences, sources, bans.
+/// Checks dependencies: licences, sources, bans.
 const DENY: Program = Program { name: "cargo-deny", version: "0.20.2", features: &[] };
 
 /// Finds unused dependencies.

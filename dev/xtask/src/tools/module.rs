@@ -1,4 +1,4 @@
-//! A Go module of `tools/`: what is built of it, how, and whether that was done.
+//! A Go module of `tools/`: what is built from it, how, and whether the results are current.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ const FLAGS: [&str; 2] = ["-trimpath", "-buildvcs=false"];
 
 /// A binary of a module.
 pub struct Program {
-    /// What it is called in the folder of binaries.
+    /// Its name in the folder of binaries.
     pub name: String,
     /// The main package; one of the module's own begins with a dot, and is one file.
     pub package: String,
@@ -44,7 +44,7 @@ impl Program {
 }
 
 impl Module {
-    /// The module of this name, with nothing special about how it is built.
+    /// The module of this name, without special flags.
     pub fn read(name: &str, programs: Vec<Program>) -> Result<Self> {
         let folder = repo::root().join("tools").join(name);
         let mut files = vec![folder.join("go.mod")];
@@ -62,7 +62,7 @@ impl Module {
         Ok(Self { name: name.to_owned(), folder, programs, source, tags: "", linker })
     }
 
-    /// Where the module lies.
+    /// The module's folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -85,7 +85,7 @@ impl Module {
         version.with_context(|| format!("tools/{}/go.mod pins no version of {module}", self.name))
     }
 
-    /// Whether every program is there, built from what is there now.
+    /// Whether every program exists and was built by the present recipe.
     pub fn is_built(&self) -> bool {
         self.programs.iter().all(|program| {
             let same = fs::read_to_string(Self::stamp(program)).is_ok_and(|built| built == self.recipe());
@@ -151,7 +151,7 @@ impl Module {
         repo::tools().join(format!("built-{}", program.name))
     }
 
-    /// A program of somebody else's module has a `tool` line.
+    /// A program of another module has a `tool` line.
     #[cfg(test)]
     pub fn check_pins(&self) -> Result<()> {
         for program in self.programs.iter().filter(|program| !program.is_own()) {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_shapes_a_binary_makes_it_out_of_date() {
+    fn a_change_of_flags_or_sources_makes_a_binary_out_of_date() {
         let recipe = module().recipe();
         assert_eq!(recipe, module().recipe());
         let mut changed = module();

@@ -1,4 +1,4 @@
-//! The commands that the README tells people to type: they exist, with these flags.
+//! The commands in the README: they exist and have these flags.
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +18,7 @@ pub fn check() -> Result<Vec<String>> {
         .iter()
         .flat_map(|(number, line)| commands_in(line).into_iter().map(move |words| (*number, words)))
         .collect();
-    ensure!(!commands.is_empty(), "{FILE} tells no command of ours");
+    ensure!(!commands.is_empty(), "{FILE} has no command of this repository");
     cargo::build("quorate", "quorate")?;
     let mut faults = Vec::new();
     for (number, words) in commands {

@@ -29,7 +29,7 @@ fn faults(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
         let Some(hazard) = cells.get(1).and_then(|cell| cell.parse::<u32>().ok()) else { continue };
         let shown_by = cells.get(4).copied().unwrap_or_default();
         let words: Vec<String> = shown_by.split('`').skip(1).step_by(2).map(str::to_owned).collect();
-        // A hazard that cannot be tested says why.
+        // The row of a hazard that cannot be tested has the reason.
         if words.is_empty() && !shown_by.starts_with("no test:") {
             faults.push(format!("{at}: hazard {hazard} has neither a test nor \"no test: <reason>\""));
         }
@@ -48,8 +48,8 @@ fn faults(table: &str, tests: &BTreeSet<String>) -> Vec<String> {
     faults
 }
 
-/// The functions `hNN_...` that are tests: an attribute `test` stands above them, or they stand in the list of stories
-/// that a world runs, each on a line of its own.
+/// The functions `hNN_...` that are tests: they have an attribute `test`, or are in the list of behaviours that a world runs,
+/// each on a line of its own.
 fn tests_in(text: &str) -> Vec<String> {
     let mut tests = Vec::new();
     let mut is_test = false;

@@ -7,7 +7,7 @@ use anyhow::Result;
 use super::markdown;
 use crate::repo;
 
-/// A line for each link that leads nowhere. Links to other sites are not followed: that would test the network.
+/// A line for each broken link. Links to other sites are not followed: that would be a test of the network.
 pub fn check() -> Result<Vec<String>> {
     let mut faults = Vec::new();
     for file in repo::files_with("md")? {
@@ -32,7 +32,7 @@ fn fault(from: &Path, target: &str) -> Result<Option<String>> {
         "" => from.to_owned(),
         path => match joined(from, path) {
             Some(file) => file,
-            None => return Ok(Some("leads out of the repository".to_owned())),
+            None => return Ok(Some("is outside of the repository".to_owned())),
         },
     };
     if !repo::root().join(&file).exists() {
@@ -46,7 +46,7 @@ fn fault(from: &Path, target: &str) -> Result<Option<String>> {
         .then(|| format!("no such heading among {}", anchors.join(", "))))
 }
 
-/// The path from the root; `None` when it leads out of it.
+/// The path from the root; `None` if it is outside.
 fn joined(from: &Path, path: &str) -> Option<PathBuf> {
     let mut file = from.parent().unwrap_or(Path::new("")).to_owned();
     for part in Path::new(path).components() {
@@ -69,13 +69,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_to_nowhere_is_a_fault() {
+    fn a_broken_link_is_a_fault() {
         let from = Path::new("docs/hazards.md");
         assert_eq!(fault(from, "../Cargo.toml").unwrap(), None);
         assert_eq!(fault(from, "#hazards").unwrap(), None);
         assert_eq!(fault(from, "protocols").unwrap(), None);
         assert_eq!(fault(from, "../no.md").unwrap().as_deref(), Some("no such file"));
-        assert_eq!(fault(from, "../../x").unwrap().as_deref(), Some("leads out of the repository"));
+        assert_eq!(fault(from, "../../x").unwrap().as_deref(), Some("is outside of the repository"));
         assert!(fault(from, "#no-such").unwrap().unwrap().contains("no such heading"));
     }
 }

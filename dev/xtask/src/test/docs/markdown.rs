@@ -1,6 +1,6 @@
-//! As much of Markdown as the checks need: prose and code apart, links, anchors.
+//! The parts of Markdown that the checks need: code apart from prose, links, anchors.
 
-/// What lies outside of code fences, with line numbers, and with inline code blanked out.
+/// The lines outside of code fences, with their numbers, and with inline code replaced by blanks.
 pub fn prose(text: &str) -> Vec<(usize, String)> {
     let mut lines = Vec::new();
     let mut fence: Option<&str> = None;
@@ -30,7 +30,7 @@ pub fn links(line: &str) -> Vec<&str> {
     starts.filter_map(target).filter(|target| !target.is_empty()).collect()
 }
 
-/// The anchors that the headings make, as GitHub makes them.
+/// The anchors of the headings, as GitHub makes them.
 pub fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for line in prose_with_code(text) {
@@ -57,7 +57,7 @@ fn is_twin(other: &str, slug: &str) -> bool {
 }
 
 fn slug(title: &str) -> String {
-    // A link in a heading counts with its text only.
+    // Of a link in a heading, only the text counts.
     let mut text = String::new();
     let mut rest = title;
     while let Some((before, after)) = rest.split_once("](") {
@@ -73,7 +73,7 @@ fn without_code(line: &str) -> String {
     let parts: Vec<&str> = line.split('`').collect();
     let closed = parts.len() - usize::from(parts.len().is_multiple_of(2));
     let keep = |(n, part): (usize, &&str)| {
-        // A back-tick that is never closed opens no code.
+        // A back-tick without a second one begins no code.
         if n % 2 == 1 && n < closed { " ".repeat(part.len()) } else { (*part).to_owned() }
     };
     parts.iter().enumerate().map(keep).collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! The numbered steps of the protocols: in the code as in the documents.
+//! The numbered steps of the protocols: the code and the pages have the same.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,22 +9,23 @@ use crate::repo;
 
 /// Where the steps are declared.
 const CODE: &str = "crates/model/src/effect/step.rs";
-/// Where they are told.
+/// Where they are described.
 const DOCS: &str = "docs/protocols";
 
 /// A line for each step that a table of the documents has and the code does not, or the other way round.
 pub fn check() -> Result<Vec<String>> {
     let declared = declared(&repo::read(Path::new(CODE))?).context("the enum Step is declared")?;
-    let mut told = BTreeSet::new();
+    let mut described = BTreeSet::new();
     for file in repo::files_with("md")?.iter().filter(|file| file.starts_with(DOCS)) {
-        told.extend(told_in(&repo::read(file)?));
+        described.extend(described_in(&repo::read(file)?));
     }
-    ensure!(!told.is_empty(), "no table of steps in {DOCS}");
-    let untold =
-        declared.difference(&told).map(|step| format!("{step} is a Step in {CODE} and not in {DOCS}"));
-    let unknown =
-        told.difference(&declared).map(|step| format!("{step} is a step in {DOCS} and no Step in {CODE}"));
-    Ok(untold.chain(unknown).collect())
+    ensure!(!described.is_empty(), "no table of steps in {DOCS}");
+    let missing =
+        declared.difference(&described).map(|step| format!("{step} is a Step in {CODE} and not in {DOCS}"));
+    let unknown = described
+        .difference(&declared)
+        .map(|step| format!("{step} is a step in {DOCS} and no Step in {CODE}"));
+    Ok(missing.chain(unknown).collect())
 }
 
 /// The variants of `enum Step`.
@@ -36,7 +37,7 @@ fn declared(code: &str) -> Option<BTreeSet<String>> {
 }
 
 /// The steps of tables (`| B4 | ...`) and of headings (`## BA: ...`).
-fn told_in(text: &str) -> BTreeSet<String> {
+fn described_in(text: &str) -> BTreeSet<String> {
     let first = |line: &str| {
         let line = line.strip_prefix('|').or_else(|| line.strip_prefix("##"))?;
         let words = line.split(['|', ':']).next()?;
@@ -68,7 +69,7 @@ mod tests {
         let code = "pub enum Step {\n    B1,\n    /// Why.\n    BA,\n}\nenum Other { X1, }";
         let all = BTreeSet::from(["B1".to_owned(), "BA".to_owned()]);
         assert_eq!(declared(code), Some(all.clone()));
-        assert_eq!(told_in("| step | what |\n| B1 | x |\n## BA: giving up\n## How B2 goes\n"), all);
-        assert_eq!(told_in("| U4, U5 | x |").len(), 2);
+        assert_eq!(described_in("| step | what |\n| B1 | x |\n## BA: giving up\n## How B2 goes\n"), all);
+        assert_eq!(described_in("| U4, U5 | x |").len(), 2);
     }
 }

@@ -1,5 +1,4 @@
-//! Whether the operator's permissions are what it needs: none is missing and none is never used, by the API server's own
-//! log of its requests.
+//! Compares the operator's permissions with the API server's audit log of its requests: none is missing, and each is used.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -14,19 +13,19 @@ use crate::{kube, manifests, repo};
 /// The operator's account, as requests name it.
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
-/// Allowed, and not to be seen in every run.
+/// Permissions that are not used in every run.
 const NOT_ALWAYS_SEEN: [(&str, &str); 2] = [
-    // Never a request of its own: the API server looks whether it is allowed when an owner reference that holds up deletion
-    // is written, where it is configured to.
+    // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
+    // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
-    // Read again when a write of it was refused because somebody else, the disruption controller, was faster.
+    // Read again after a conflict with the disruption controller.
     ("poddisruptionbudgets.policy", "get"),
 ];
 
 /// A resource (`pods`, `etcdclusters.operator.etcd.io/status`) and a verb.
 type Permission = (String, String);
 
-/// What the log says from a moment on.
+/// The audit log from a moment on.
 pub struct Watch {
     from: u64,
 }
@@ -34,10 +33,12 @@ pub struct Watch {
 impl Watch {
     /// From now on.
     pub fn start() -> Result<Self> {
-        Ok(Self { from: fs::metadata(kube::audit_log()).context("the API server writes no log")?.len() })
+        Ok(Self {
+            from: fs::metadata(kube::audit_log()).context("the API server writes no audit log")?.len(),
+        })
     }
 
-    /// What was refused, and what is allowed and was not asked for, a line each.
+    /// Requests that RBAC refused, and permissions that were not used, a line each.
     pub fn faults(&self) -> Result<Vec<String>> {
         let mut log = File::open(kube::audit_log())?;
         log.seek(SeekFrom::Start(self.from))?;
@@ -52,7 +53,7 @@ fn judge(manifests: &[Value], log: &str) -> Result<Vec<String>> {
     let mut used = BTreeSet::new();
     let mut faults = BTreeSet::new();
     for line in log.lines() {
-        // The last may be half written.
+        // The last line may be incomplete.
         let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
         if event["user"]["username"] != ACCOUNT || event["objectRef"].is_null() {
             continue;
@@ -73,7 +74,7 @@ fn judge(manifests: &[Value], log: &str) -> Result<Vec<String>> {
     Ok(faults.into_iter().collect())
 }
 
-/// A quota or an admission policy refuses with the same code. What RBAC refuses says who may not.
+/// A quota or an admission policy refuses with the same code. The message of RBAC names the user.
 fn is_policy(event: &Value) -> bool {
     !text(&event["responseStatus"]["message"]).contains("cannot ")
 }
@@ -84,7 +85,7 @@ fn asked(event: &Value) -> Permission {
     (resource, text(&event["verb"]).to_owned())
 }
 
-/// All that the roles allow.
+/// Every permission of the roles.
 fn granted(manifests: &[Value]) -> BTreeSet<Permission> {
     let mut granted = BTreeSet::new();
     let own = |role: &&Value| {
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_and_never_asked_for_is_a_fault() {
+    fn a_permission_that_is_never_used_is_a_fault() {
         let faults = judge(&[role(&["list", "deletecollection"])], &event("list", "pods", 200, "")).unwrap();
         assert_eq!(faults, ["never used: deletecollection pods"]);
     }

@@ -1,4 +1,4 @@
-//! Which crate may depend on which, and what the container image must not hold.
+//! Which crate may depend on which, and which crates the container image must not contain.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::{cargo, children};
 
-/// The map of ARCHITECTURE.md. A crate that is not named here is a fault: its place has to be decided.
+/// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
 const ARROWS: [(&str, &[&str]); 16] = [
     ("quorate-model", &[]),
     ("quorate-planner", &["quorate-model"]),
@@ -36,7 +36,7 @@ const ARROWS: [(&str, &[&str]); 16] = [
         "quorate-sim",
         &["quorate-model", "quorate-planner", "quorate-manifests", "quorate-api", "quorate-apistore"],
     ),
-    // Its tests also hold the model of etcd in quorate-sim beside real etcd.
+    // Its tests also compare the model of etcd in quorate-sim with real etcd.
     ("quorate-scenarios", &["quorate-api", "quorate-etcd", "quorate-sim"]),
     ("quorate", &["quorate-operator", "quorate-agent", "quorate-api", "quorate-playground"]),
     ("xtask", &[]),
@@ -44,10 +44,10 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ("bench", &["quorate-api", "quorate-etcd", "quorate-model", "xtask"]),
 ];
 
-/// What stays pure: the standard library and the crates above, so nothing that talks, waits or rolls dice.
+/// The pure crates: they use the standard library and the crates above only, so no network, clock or randomness.
 const PURE: [&str; 2] = ["quorate-model", "quorate-planner"];
 
-/// What only runs on a laptop.
+/// Crates that only run on a developer's machine.
 const LAPTOP: [&str; 5] =
     ["quorate-playground", "quorate-localkube", "quorate-apistore", "quorate-sim", "quorate-scenarios"];
 
@@ -77,7 +77,7 @@ pub fn check() -> Result<Vec<String>> {
     Ok(metadata.packages.iter().flat_map(faults_of).collect())
 }
 
-/// The container image's program builds, and holds nothing of the laptop.
+/// The program of the container image compiles, and contains none of [`LAPTOP`].
 pub fn image() -> Result<Vec<String>> {
     let features = ["--package", "quorate", "--no-default-features"];
     children::run(cargo::command().args(["check", "--quiet"]).args(features))?;
@@ -98,7 +98,7 @@ fn faults_of(package: &Package) -> Vec<String> {
         )];
     };
     let mut faults = Vec::new();
-    // What tests use is their affair.
+    // Dependencies of tests are free.
     for dependency in package.dependencies.iter().filter(|one| one.kind.as_deref() != Some("dev")) {
         let used = dependency.name.as_str();
         if dependency.path.is_some() && !allowed.contains(&used) {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pure_crates_use_nobody_elses_code_save_in_tests() {
+    fn the_pure_crates_use_no_code_of_others_except_in_tests() {
         assert_eq!(faults_of(&package("quorate-model", "tokio", None, false)).len(), 1);
         assert!(faults_of(&package("quorate-planner", "insta", Some("dev"), false)).is_empty());
         assert!(faults_of(&package("quorate-operator", "tokio", None, false)).is_empty());

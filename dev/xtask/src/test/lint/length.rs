@@ -1,4 +1,4 @@
-//! One idea a file: more than 400 lines is a smell, more than 800 needs a reason.
+//! The length of files: more than 400 lines is a note, more than 800 needs a reason.
 
 use anyhow::Result;
 

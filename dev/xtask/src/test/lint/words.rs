@@ -1,4 +1,4 @@
-//! Words that have no place in a committed file: work put off, and places that exist on one machine only.
+//! Words that no committed file may have: notes of work to do later, and paths of one machine.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use crate::repo;
 
-/// In pieces, so that this file can be judged as well.
+/// In pieces, so that this file passes too.
 const WORDS: [(&[&str], &str); 8] = [
     (&["TO", "DO"], "do it, or write an issue"),
     (&["FIX", "ME"], "do it, or write an issue"),
@@ -14,7 +14,7 @@ const WORDS: [(&[&str], &str); 8] = [
     (&["to", "do!("], "no stub in the tree"),
     (&["unimple", "mented!("], "no stub in the tree"),
     (&["db", "g!("], "left from debugging"),
-    (&["#[", "ignore"], "a test runs, or is not there"),
+    (&["#[", "ignore"], "a test is run or deleted"),
     (&["/wo", "rk/"], "a path of one machine"),
 ];
 
@@ -23,7 +23,7 @@ pub fn check() -> Result<Vec<String>> {
     let mut faults = Vec::new();
     for file in repo::files()? {
         let generated = file.ends_with("Cargo.lock") || file.ends_with("go.sum");
-        // What is no text has no words.
+        // Skips files that are not text.
         if let (false, Ok(text)) = (generated, repo::read(&file)) {
             faults.extend(faults_in(&file, &text));
         }
@@ -44,7 +44,7 @@ fn faults_in(file: &Path, text: &str) -> Vec<String> {
     faults
 }
 
-/// Whether it stands there by itself, not as a part of a longer word.
+/// Whether the line has the word by itself, not as a part of a longer word.
 fn has(line: &str, word: &str) -> bool {
     let letter = |neighbour: Option<char>| neighbour.is_some_and(char::is_alphanumeric);
     let inner = |edge: char, neighbour| edge.is_alphanumeric() && letter(neighbour);
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_word_is_found_where_it_stands_by_itself() {
+    fn a_word_counts_only_by_itself() {
         let word = WORDS[2].0.concat();
         assert!(has(&format!("// {word}: later"), &word));
         assert!(!has(&format!("mktemp a.{word}{word}"), &word));
