@@ -1,4 +1,7 @@
-//! What exploration found once, as the shortest history that shows it, at all the times at which it may be.
+//! What exploration and random histories found once: the shortest history that shows it, around the crash points at which it
+//! can happen. How to read a moment such as `after:B4#2+1`: `src/history/moment.rs`.
+
+use std::ops::Range;
 
 use quorate_sim::history::{History, plain};
 use serde_json::{Value, json};
@@ -9,7 +12,7 @@ fn ends_well(history: &Value) {
     all_end_well([history.clone()]);
 }
 
-/// All of them end as they must, and in one at least everything came about that was to go wrong.
+/// All of them end as they must, and in at least one everything came about that was to go wrong.
 #[track_caller]
 fn all_end_well(histories: impl IntoIterator<Item = Value>) {
     let mut came_about = false;
@@ -19,7 +22,23 @@ fn all_end_well(histories: impl IntoIterator<Item = Value>) {
         assert_eq!(story.violation(), None, "{story}");
         came_about |= story.all_came_about();
     }
-    assert!(came_about, "what was to go wrong met nothing");
+    assert!(came_about, "in no history everything came about that was to go wrong");
+}
+
+/// So many steps of the history after a crash point, one moment a step.
+fn after(point: &str, steps: Range<usize>) -> Vec<String> {
+    steps.map(|later| format!("after:{point}+{later}")).collect()
+}
+
+/// These crash points, then so many steps after the last of them.
+fn from<const N: usize>(points: [&str; N], last: &str, steps: Range<usize>) -> Vec<String> {
+    points.into_iter().map(str::to_owned).chain(after(last, steps)).collect()
+}
+
+/// Each of these moments with each of these numbers of steps after it.
+fn with_later(moments: Vec<String>, later: Range<usize>) -> impl Iterator<Item = (String, String)> {
+    let pairs = move |at: String| later.clone().map(move |later| (at.clone(), format!("+{later}")));
+    moments.into_iter().flat_map(pairs)
 }
 
 fn memory(size: u32) -> Value {
@@ -28,234 +47,240 @@ fn memory(size: u32) -> Value {
     })
 }
 
+fn fault(at: &str, fault: &Value) -> Value {
+    json!({ "at": at, "what": { "fault": fault } })
+}
+
+fn edit(at: &str, spec: &Value) -> Value {
+    json!({ "at": at, "what": { "edit": spec } })
+}
+
 #[test]
-fn h10_a_promotion_that_was_done_and_not_seen_leaves_no_cluster_without_its_quorum() {
-    for fault in ["kill-pod", "kill-process"] {
-        all_end_well((9..14).map(|after| {
+fn h10_a_promotion_that_was_done_but_not_observed_leaves_the_cluster_with_quorum() {
+    for kind in ["kill-pod", "kill-process"] {
+        all_end_well(from(["before:G6"], "G6", 0..4).into_iter().map(|at| {
             json!({
                 "before": [plain(1)], "spec": plain(2),
-                "departures": [{ "at": after, "what": { "fault": { fault: "demo-1" } } }],
+                "departures": [fault(&at, &json!({ kind: "demo-1" }))],
             })
         }));
     }
 }
 
 #[test]
-fn h01_a_member_in_memory_that_forgot_everything_before_it_was_marked_is_replaced() {
-    all_end_well((8..24).map(|after| {
-        json!({
-            "spec": memory(5),
-            "departures": [{ "at": after, "what": { "fault": { "wipe": "demo-1" } } }],
-        })
-    }));
+fn h01_a_member_in_memory_that_lost_its_data_before_it_was_labelled_joined_is_replaced() {
+    all_end_well(
+        from(["before:BR", "after:BR#2", "before:B6"], "B6", 0..12)
+            .into_iter()
+            .map(|at| json!({ "spec": memory(5), "departures": [fault(&at, &json!({ "wipe": "demo-1" }))] })),
+    );
 }
 
 #[test]
-fn h01_a_founder_that_is_not_marked_yet_goes_to_sleep_while_others_still_know_it() {
-    let times = (22..34).flat_map(|edited| (edited + 1..edited + 12).map(move |wiped| (edited, wiped)));
-    all_end_well(times.map(|(edited, wiped)| {
+fn h01_a_bootstrap_member_that_is_not_labelled_joined_stops_first_when_the_cluster_hibernates() {
+    all_end_well(with_later(after("B7", 0..9), 1..12).map(|(edited, wiped)| {
         json!({
             "spec": plain(3),
             "departures": [
-                { "at": 11, "what": { "fault": { "slow": "demo-0" } } },
-                { "at": edited, "what": { "edit": plain(0) } },
-                { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
+                fault("before:BR", &json!({ "slow": "demo-0" })),
+                edit(&edited, &plain(0)),
+                fault(&wiped, &json!({ "wipe": "demo-0" })),
             ],
         })
     }));
 }
 
 #[test]
-fn h01_what_an_old_leader_makes_to_found_a_cluster_that_sleeps_by_now_never_runs() {
-    let late = |paused: bool| if paused { json!("paused") } else { json!({ "request": "late" }) };
-    for (size, times) in [(1, 4..8), (3, 6..14)] {
-        let times = times.flat_map(|after| (30..50).map(move |wiped| (after, wiped)));
-        let times = times.flat_map(|(after, wiped)| [true, false].map(|paused| (paused, after, wiped)));
-        all_end_well(times.map(|(paused, after, wiped)| {
-            json!({
-                "spec": plain(size),
-                "departures": [
-                    { "at": after, "what": { "fault": late(paused) } },
-                    { "at": 24, "what": { "edit": plain(0) } },
-                    { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
-                ],
-            })
-        }));
+fn h01_a_bootstrap_pod_that_a_former_leader_creates_while_the_cluster_hibernates_never_runs() {
+    for (size, hibernates) in [(1, "after:B7+3"), (3, "after:B6+8")] {
+        for late in [json!("paused"), json!({ "request": "late" })] {
+            let moments = ["after:B3", "after:B3#2", "before:B4", "after:B4", "before:BR"];
+            let moments =
+                moments.into_iter().flat_map(|at| (6..24).map(move |wiped| (at, format!("+{wiped}"))));
+            all_end_well(moments.map(|(at, wiped)| {
+                json!({
+                    "spec": plain(size),
+                    "departures": [
+                        fault(at, &late),
+                        edit(hibernates, &plain(0)),
+                        fault(&wiped, &json!({ "wipe": "demo-0" })),
+                    ],
+                })
+            }));
+        }
     }
 }
 
 #[test]
-fn h45_the_late_pod_of_a_founding_that_was_called_off_is_cleared_away() {
-    all_end_well((7..16).map(|after| {
+fn h45_the_late_pod_of_an_abandoned_bootstrap_is_deleted() {
+    let moments = ["before:B4", "after:B4", "after:B4#2", "after:B4#3", "before:BR", "after:BR", "before:B6"];
+    all_end_well(moments.map(|at| {
         json!({
             "spec": plain(3),
             "departures": [
-                { "at": after, "what": { "edit": plain(0) } },
-                { "at": after, "what": { "fault": { "lose-volume": "demo-1" } } },
-                { "at": after, "what": { "fault": { "request": "late" } } },
+                edit(at, &plain(0)),
+                fault("+0", &json!({ "lose-volume": "demo-1" })),
+                fault("+0", &json!({ "request": "late" })),
             ],
         })
     }));
 }
 
 #[test]
-fn h45_a_volume_that_a_late_call_makes_for_a_member_given_up_is_cleared_away() {
+fn h45_a_volume_that_a_late_request_creates_for_a_removed_member_is_deleted() {
     ends_well(&json!({
         "spec": plain(1),
         "departures": [
-            { "at": 3, "what": { "fault": { "request": "late" } } },
-            { "at": 6, "what": { "edit": { "size": 2 } } },
+            fault("before:B3", &json!({ "request": "late" })),
+            edit("after:B3#2", &json!({ "size": 2 })),
         ],
     }));
 }
 
 #[test]
-fn h14_one_plan_never_takes_two_healthy_voters_away() {
-    all_end_well((27..40).map(|after| {
+fn h14_one_plan_never_disrupts_two_healthy_voters() {
+    let label = json!({ "podTemplate": { "metadata": { "labels": { "a": "b" } } } });
+    all_end_well(from(["rest"], "B7", 1..9).into_iter().map(|at| {
         json!({
             "spec": plain(3),
-            "departures": [
-                { "at": after, "what": { "fault": { "rogue": { "remove": "demo-0" } } } },
-                { "at": after, "what": { "edit": { "podTemplate": { "metadata": { "labels": { "a": "b" } } } } } },
-            ],
+            "departures": [fault(&at, &json!({ "rogue": { "remove": "demo-0" } })), edit("+0", &label)],
         })
     }));
 }
 
 #[test]
-fn h01_nothing_is_acknowledged_before_the_loss_of_a_volume_would_be_noticed() {
-    let times = (8..18).flat_map(|touched| (touched - 2..touched + 6).map(move |wiped| (touched, wiped)));
-    all_end_well(times.map(|(touched, wiped)| {
+fn h01_no_write_is_acknowledged_before_an_emptied_volume_would_be_noticed() {
+    let touched = from(["before:BR", "after:BR", "before:B6"], "B6", 0..7);
+    all_end_well(with_later(touched, 0..6).map(|(touched, wiped)| {
         json!({
             "spec": plain(1),
             "departures": [
-                { "at": touched, "what": { "fault": { "touch": ["Pod", "demo-0"] } } },
-                { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
+                fault(&touched, &json!({ "touch": ["Pod", "demo-0"] })),
+                fault(&wiped, &json!({ "wipe": "demo-0" })),
             ],
         })
     }));
 }
 
 #[test]
-fn h07_a_learner_makes_way_where_a_voter_in_memory_is_lost_beside_it() {
-    all_end_well((4..16).map(|after| {
+fn h07_a_learner_is_rolled_back_when_a_voter_in_memory_is_lost() {
+    all_end_well(from(["before:G3"], "G3", 0..12).into_iter().map(|at| {
         json!({
             "before": [memory(3)], "spec": memory(4),
-            "departures": [{ "at": after, "what": { "fault": { "kill-pod": "demo-1" } } }],
+            "departures": [fault(&at, &json!({ "kill-pod": "demo-1" }))],
         })
     }));
 }
 
 #[test]
-fn h01_a_founding_member_that_was_emptied_does_not_start_anew_once_its_peers_are_gone_from_sight() {
-    let times = (8..22).flat_map(|touched| (touched + 1..touched + 10).map(move |wiped| (touched, wiped)));
-    all_end_well(times.map(|(touched, wiped)| {
+fn h01_a_bootstrap_member_that_lost_its_data_does_not_start_as_new_after_its_peers_stopped() {
+    let touched =
+        from(["after:B4", "after:B4#3", "before:BR", "after:BR", "after:BR#3", "before:B6"], "B6", 0..6);
+    all_end_well(with_later(touched, 1..10).map(|(touched, wiped)| {
         json!({
             "spec": plain(3),
             "departures": [
-                { "at": touched, "what": { "fault": { "touch": ["Service", "demo"] } } },
-                { "at": wiped, "what": { "fault": { "wipe": "demo-0" } } },
-                { "at": 34, "what": { "edit": { "size": 0 } } },
+                fault(&touched, &json!({ "touch": ["Service", "demo"] })),
+                fault(&wiped, &json!({ "wipe": "demo-0" })),
+                edit("after:B7+2", &json!({ "size": 0 })),
             ],
         })
     }));
 }
 
 #[test]
-fn h01_no_client_meets_the_late_pod_of_an_attempt_given_up_and_it_is_cleared_away() {
+fn h01_no_client_reaches_the_late_pod_of_an_abandoned_attempt_and_it_is_deleted() {
     let label = json!({ "podTemplate": { "metadata": { "labels": { "a": "b" } } } });
-    all_end_well((2..12).map(|after| {
+    let late = from(["after:B2", "before:B4", "after:B4", "before:BR", "after:BR", "before:B6"], "B6", 0..4);
+    all_end_well(late.into_iter().map(|at| {
         json!({
             "spec": memory(1),
-            "departures": [
-                { "at": after, "what": { "fault": { "request": "late" } } },
-                { "at": after + 1, "what": { "edit": label } },
-            ],
+            "departures": [fault(&at, &json!({ "request": "late" })), edit("+1", &label)],
         })
     }));
-    all_end_well((5..10).map(|after| {
+    all_end_well(["after:B3", "before:B4", "after:B4", "before:BR"].map(|at| {
         json!({
             "spec": plain(1),
             "departures": [
-                { "at": after, "what": { "fault": "two-lead" } },
-                { "at": after, "what": { "fault": { "stale": ["PersistentVolumeClaim", 1] } } },
+                fault(at, &json!("two-lead")),
+                fault("+0", &json!({ "stale": ["PersistentVolumeClaim", 1] })),
             ],
         })
     }));
 }
 
 #[test]
-fn h01_membership_waits_until_the_loss_of_every_voter_would_be_noticed() {
-    all_end_well((0..10).map(|later| {
+fn h01_membership_changes_wait_until_every_voter_is_labelled_joined() {
+    all_end_well(from(["before:BR#3", "after:BR#3", "before:B6"], "B6", 0..5).into_iter().map(|cut| {
         json!({
             "spec": memory(4),
             "departures": [
-                { "at": 3, "what": { "edit": { "size": 3 } } },
-                { "at": 5, "what": { "fault": { "request": "late" } } },
-                { "at": 9 + later, "what": { "fault": { "cut": "demo-6" } } },
-                { "at": 10 + later, "what": { "fault": { "request": "lost" } } },
-                { "at": 13 + later, "what": { "fault": { "wipe": "demo-4" } } },
+                edit("after:B2", &json!({ "size": 3 })),
+                fault("after:B4", &json!({ "request": "late" })),
+                fault(&cut, &json!({ "cut": "demo-6" })),
+                fault("+1", &json!({ "request": "lost" })),
+                fault("+3", &json!({ "wipe": "demo-4" })),
             ],
         })
     }));
 }
 
 #[test]
-fn h01_a_founder_in_memory_that_was_made_again_serves_nobody_while_another_may_remember_more() {
-    let times = (8..20).flat_map(|killed| (killed..killed + 6).map(move |lost| (killed, lost)));
-    all_end_well(times.map(|(killed, lost)| {
+fn h01_a_recreated_bootstrap_member_in_memory_serves_no_client_while_another_may_hold_more_data() {
+    let killed = from(["after:BR", "after:BR#2", "after:BR#3", "before:B6"], "B6", 0..9);
+    all_end_well(with_later(killed, 0..6).map(|(killed, lost)| {
         json!({
             "spec": memory(3),
             "departures": [
-                { "at": 5, "what": { "fault": { "slow": "demo-0" } } },
-                { "at": killed, "what": { "fault": { "kill-pod": "demo-2" } } },
-                { "at": lost, "what": { "fault": { "lose-node": "demo-1" } } },
+                fault("after:B4", &json!({ "slow": "demo-0" })),
+                fault(&killed, &json!({ "kill-pod": "demo-2" })),
+                fault(&lost, &json!({ "lose-node": "demo-1" })),
             ],
         })
     }));
 }
 
 #[test]
-fn h17_a_pod_in_memory_that_a_late_call_makes_again_is_replaced_and_not_waited_for() {
-    all_end_well((0..10).map(|later| {
+fn h17_a_pod_in_memory_that_a_late_request_recreates_is_replaced() {
+    all_end_well(after("S5#2", 0..5).into_iter().map(|killed| {
         json!({
             "spec": memory(3),
             "departures": [
-                { "at": 26 + later, "what": { "edit": { "size": 4 } } },
-                { "at": 36 + later, "what": { "edit": { "image": "revision" } } },
-                { "at": 37 + later, "what": { "fault": { "wipe": "demo-3" } } },
-                { "at": 47 + later, "what": { "fault": { "request": "late" } } },
-                { "at": 59 + later, "what": { "fault": { "alarm": "demo-0" } } },
-                { "at": 63 + later, "what": { "fault": { "kill-pod": "demo-4" } } },
+                edit("rest", &json!({ "size": 4 })),
+                edit("before:G6", &json!({ "image": "revision" })),
+                fault("after:G6", &json!({ "wipe": "demo-3" })),
+                fault("after:G4#2", &json!({ "request": "late" })),
+                fault("after:S3#2", &json!({ "alarm": "demo-0" })),
+                fault(&killed, &json!({ "kill-pod": "demo-4" })),
             ],
         })
     }));
 }
 
 #[test]
-fn h20_where_status_is_lost_the_stamp_of_one_volume_keeps_the_data_of_all() {
-    all_end_well((30..50).map(|after| {
+fn h20_after_status_is_lost_the_identity_annotation_of_one_volume_keeps_every_volume() {
+    all_end_well(after("G1", 0..22).into_iter().map(|at| {
         json!({
             "spec": plain(3),
             "departures": [
-                { "at": 12, "what": { "edit": { "size": 5 } } },
-                { "at": after, "what": "delete" },
-                { "at": after, "what": { "fault": "lose-status" } },
+                edit("after:BR", &json!({ "size": 5 })),
+                { "at": at, "what": "delete" },
+                fault("+0", &json!("lose-status")),
             ],
         })
     }));
 }
 
 #[test]
-fn h15_nothing_is_done_on_a_status_that_no_longer_stands() {
-    for (from, back) in [(21, 3), (54, 3), (12, 2), (30, 5)] {
-        all_end_well((from..from + 6).map(|after| {
+fn h15_no_effect_rests_on_a_status_that_was_replaced() {
+    for back in [2, 3, 5] {
+        all_end_well(from(["after:BA#4", "rest"], "BA#5", 0..16).into_iter().map(|at| {
             json!({
                 "spec": plain(3),
                 "departures": [
-                    { "at": 5, "what": { "edit": { "size": 0 } } },
-                    { "at": 9, "what": { "fault": { "remove": ["Service", "demo"] } } },
-                    { "at": after, "what": { "fault": { "time-travel": ["EtcdCluster", back] } } },
+                    edit("after:B3#2", &json!({ "size": 0 })),
+                    fault("after:BA#3", &json!({ "remove": ["Service", "demo"] })),
+                    fault(&at, &json!({ "time-travel": ["EtcdCluster", back] })),
                 ],
             })
         }));
@@ -263,55 +288,53 @@ fn h15_nothing_is_done_on_a_status_that_no_longer_stands() {
 }
 
 #[test]
-fn h36_a_version_that_ran_before_the_wish_for_it_was_taken_back_is_not_gone_back_from() {
+fn h36_a_minor_version_that_already_ran_is_kept_when_the_edit_is_reverted() {
     let version = |size: u32, version: &str| json!({ "size": size, "version": version, "tls": { "provider": "disabled" } });
-    let times = (2..9).flat_map(|back| (back..back + 5).map(move |slow| (back, slow)));
-    all_end_well(times.map(|(back, slow)| {
+    let back = from(["after:U5", "after:U5+1", "before:W1"], "W1", 0..3);
+    all_end_well(with_later(back, 0..5).map(|(back, slow)| {
         json!({
             "before": [version(2, "3.5.35")], "spec": version(2, "3.5.35"),
             "departures": [
-                { "at": 0, "what": { "edit": { "version": "3.6.5" } } },
-                { "at": back, "what": { "edit": { "version": "3.5.35" } } },
-                { "at": slow, "what": { "fault": { "slow": "demo-1" } } },
+                edit("+0", &json!({ "version": "3.6.5" })),
+                edit(&back, &json!({ "version": "3.5.35" })),
+                fault(&slow, &json!({ "slow": "demo-1" })),
             ],
         })
     }));
-    all_end_well((0..6).map(|later| {
+    all_end_well((0..6).map(|slow| {
         json!({
             "spec": { "size": 1, "version": "3.5.35" },
             "departures": [
-                { "at": 4, "what": { "edit": { "size": 2 } } },
-                { "at": 51 + later, "what": { "edit": { "version": "3.6.5" } } },
-                { "at": 52 + later, "what": { "fault": { "request": "raced" } } },
-                { "at": 57 + later, "what": { "edit": { "version": "3.5.35" } } },
-                { "at": 58 + later, "what": { "fault": { "slow": "demo-2" } } },
+                edit("after:B2#2", &json!({ "size": 2 })),
+                edit("rest", &json!({ "version": "3.6.5" })),
+                fault("after:T1", &json!({ "request": "raced" })),
+                edit("before:W1", &json!({ "version": "3.5.35" })),
+                fault(&format!("+{slow}"), &json!({ "slow": "demo-2" })),
             ],
         })
     }));
 }
 
 #[test]
-fn h36_an_image_that_holds_another_patch_than_its_tag_says_keeps_no_member_down() {
+fn h36_a_member_restarts_when_its_image_holds_another_patch_than_its_tag() {
     for patch in ["next", "before"] {
         ends_well(&json!({
             "before": [plain(3)], "spec": plain(3),
             "departures": [
-                { "at": 0, "what": { "fault": { "other-patch": ["demo-1", patch] } } },
-                { "at": 9, "what": { "fault": { "kill-pod": "demo-1" } } },
+                fault("+0", &json!({ "other-patch": ["demo-1", patch] })),
+                fault("rest", &json!({ "kill-pod": "demo-1" })),
             ],
         }));
     }
 }
 
 #[test]
-fn h01_a_learner_needs_its_data_from_before_it_votes() {
-    all_end_well((9..20).map(|wiped: u32| {
+fn h01_a_learners_data_is_required_before_it_is_promoted() {
+    let expired = ["after:G4+1", "after:G4+2", "before:G6"].map(str::to_owned).to_vec();
+    all_end_well(with_later(expired, 0..9).map(|(expired, wiped)| {
         json!({
             "before": [plain(3)], "spec": plain(4),
-            "departures": [
-                { "at": wiped.min(11), "what": { "fault": "expired" } },
-                { "at": wiped, "what": { "fault": { "wipe": "demo-3" } } },
-            ],
+            "departures": [fault(&expired, &json!("expired")), fault(&wiped, &json!({ "wipe": "demo-3" }))],
         })
     }));
 }
