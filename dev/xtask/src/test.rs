@@ -100,6 +100,8 @@ fn whole(report: &mut Report, context: &mut Context) -> Result<()> {
         let prepared = prepare.join(until).map(|(_, ok)| ok);
         (prepared, Beside::start(Lane::Compute, full))
     });
+    // Not beside tests: rustdoc locks the target folder.
+    report.run(Tier::Docs, context);
     let shell = Beside::start(Lane::Shell, full)?;
     report.run(Tier::Etcd, context);
     report.join(shell, until);

@@ -19,7 +19,7 @@ use crate::repo;
 pub enum Lane {
     /// Builds programs and images for Kubernetes, which its tier waits for.
     Prepare,
-    /// Runs tiers beside the etcd tier.
+    /// Runs the shell tier beside the etcd tier.
     Shell,
     /// Runs the tiers that only compute.
     Compute,
@@ -37,7 +37,7 @@ impl Lane {
     pub fn tiers(self) -> &'static [Tier] {
         match self {
             Self::Prepare => &[],
-            Self::Shell => &[Tier::Shell, Tier::Docs],
+            Self::Shell => &[Tier::Shell],
             Self::Compute => &[Tier::Explore, Tier::Random],
         }
     }
