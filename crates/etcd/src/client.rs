@@ -11,7 +11,7 @@ use tonic::{Response, Status};
 use crate::dial::{Dialler, Line};
 use crate::reply::header;
 use crate::wire::cluster_client::ClusterClient;
-use crate::wire::kv_client::KVClient;
+use crate::wire::kv_client::KvClient;
 use crate::wire::maintenance_client::MaintenanceClient;
 use crate::wire::{self, AlarmAction};
 use crate::{
@@ -116,7 +116,7 @@ impl MemberClient {
             serializable: read == Read::Serializable,
             ..Default::default()
         };
-        let reply = self.call(async |channel| KVClient::new(channel).range(request).await).await?;
+        let reply = self.call(async |channel| KvClient::new(channel).range(request).await).await?;
         let stored =
             |kv: wire::KeyValue| StoredValue { value: kv.value, mod_revision: Revision(kv.mod_revision) };
         Ok(reply.kvs.into_iter().next().map(stored))
@@ -125,7 +125,7 @@ impl MemberClient {
     /// Writes a key; the revision that did.
     pub async fn put(&self, key: &str, value: impl Into<Vec<u8>>) -> Result<Revision, CallError> {
         let request = wire::PutRequest { key: key.into(), value: value.into(), ..Default::default() };
-        let reply = self.call(async |channel| KVClient::new(channel).put(request).await).await?;
+        let reply = self.call(async |channel| KvClient::new(channel).put(request).await).await?;
         Ok(Revision(header(reply.header)?.revision))
     }
 

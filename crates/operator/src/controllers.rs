@@ -3,6 +3,8 @@
 //! - [`cluster`]: EtcdCluster
 
 mod cluster;
+#[cfg(test)]
+mod example;
 
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;

@@ -5,14 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use quorate_etcd::wire::kv_server::{KV, KVServer};
+use quorate_etcd::wire::kv_server::{Kv, KvServer};
 use quorate_etcd::wire::maintenance_server::{Maintenance, MaintenanceServer};
 use quorate_etcd::wire::{
-    AlarmRequest, AlarmResponse, CompactionRequest, CompactionResponse, DefragmentRequest,
-    DefragmentResponse, DeleteRangeRequest, DeleteRangeResponse, HashKvRequest, HashKvResponse, HashRequest,
-    HashResponse, MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse, RangeRequest,
-    RangeResponse, ResponseHeader, SnapshotRequest, SnapshotResponse, StatusRequest, StatusResponse,
-    TxnRequest, TxnResponse,
+    AlarmRequest, AlarmResponse, MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse,
+    RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
@@ -28,7 +25,7 @@ pub async fn start() -> FakeMember {
     let member = FakeMember { address: listener.local_addr().unwrap(), statuses: Arc::default() };
     let server = tonic::transport::Server::builder()
         .add_service(MaintenanceServer::new(member.clone()))
-        .add_service(KVServer::new(member.clone()))
+        .add_service(KvServer::new(member.clone()))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
     member
@@ -47,8 +44,6 @@ fn not_played<T>() -> Result<T, Status> {
 
 #[tonic::async_trait]
 impl Maintenance for FakeMember {
-    type SnapshotStream = tokio_stream::Empty<Result<SnapshotResponse, Status>>;
-
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         self.statuses.fetch_add(1, Ordering::SeqCst);
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -61,25 +56,6 @@ impl Maintenance for FakeMember {
         not_played()
     }
 
-    async fn defragment(
-        &self,
-        _: Request<DefragmentRequest>,
-    ) -> Result<Response<DefragmentResponse>, Status> {
-        not_played()
-    }
-
-    async fn hash(&self, _: Request<HashRequest>) -> Result<Response<HashResponse>, Status> {
-        not_played()
-    }
-
-    async fn hash_kv(&self, _: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
-        not_played()
-    }
-
-    async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
-        not_played()
-    }
-
     async fn move_leader(
         &self,
         _: Request<MoveLeaderRequest>,
@@ -89,27 +65,12 @@ impl Maintenance for FakeMember {
 }
 
 #[tonic::async_trait]
-impl KV for FakeMember {
+impl Kv for FakeMember {
     async fn range(&self, _: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
         Ok(Response::new(RangeResponse::default()))
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
-        not_played()
-    }
-
-    async fn delete_range(
-        &self,
-        _: Request<DeleteRangeRequest>,
-    ) -> Result<Response<DeleteRangeResponse>, Status> {
-        not_played()
-    }
-
-    async fn txn(&self, _: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
-        not_played()
-    }
-
-    async fn compact(&self, _: Request<CompactionRequest>) -> Result<Response<CompactionResponse>, Status> {
         not_played()
     }
 }

@@ -209,19 +209,10 @@ impl Cluster for Member {
         })
         .await
     }
-
-    async fn member_update(
-        &self,
-        _: Request<wire::MemberUpdateRequest>,
-    ) -> Reply<wire::MemberUpdateResponse> {
-        Err(Status::unimplemented("nobody asks"))
-    }
 }
 
 #[async_trait]
 impl Maintenance for Member {
-    type SnapshotStream = tokio_stream::Empty<Result<wire::SnapshotResponse, Status>>;
-
     async fn status(&self, _: Request<wire::StatusRequest>) -> Reply<wire::StatusResponse> {
         self.asked("Status", |nodes, own| {
             let said = nodes.etcd.status(&own.at)?;
@@ -255,22 +246,6 @@ impl Maintenance for Member {
     }
 
     async fn alarm(&self, _: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn defragment(&self, _: Request<wire::DefragmentRequest>) -> Reply<wire::DefragmentResponse> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn hash(&self, _: Request<wire::HashRequest>) -> Reply<wire::HashResponse> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn hash_kv(&self, _: Request<wire::HashKvRequest>) -> Reply<wire::HashKvResponse> {
-        Err(Status::unimplemented("nobody asks"))
-    }
-
-    async fn snapshot(&self, _: Request<wire::SnapshotRequest>) -> Reply<Self::SnapshotStream> {
         Err(Status::unimplemented("nobody asks"))
     }
 }
