@@ -14,6 +14,11 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![etcd_clusters()]
 }
 
+/// The resource definition of this kind, such as `EtcdCluster`.
+pub fn crd(kind: &str) -> Option<CustomResourceDefinition> {
+    crds().into_iter().find(|crd| crd.spec.names.kind == kind)
+}
+
 /// The resource definitions as one YAML stream: what `quorate crds` prints and what stands under `config/crd`.
 pub fn crds_yaml() -> String {
     let mut stream = String::new();

@@ -25,6 +25,6 @@ pub mod status;
 
 pub use cluster::{EtcdCluster, EtcdClusterSpec};
 pub use condition::ConditionType;
-pub use crd::{crds, crds_yaml};
+pub use crd::{crd, crds, crds_yaml};
 pub use reason::{Explanation, Reason};
 pub use status::EtcdClusterStatus;

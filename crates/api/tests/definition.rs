@@ -6,7 +6,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use quorate_api::cluster::{MAX_NAME_LENGTH, MAX_SIZE, Medium, Retention, TlsProvider};
-use quorate_api::{ConditionType, EtcdCluster, EtcdClusterStatus, Reason, crds, crds_yaml};
+use quorate_api::{ConditionType, EtcdCluster, EtcdClusterStatus, Reason, crd, crds_yaml};
 use serde_json::json;
 
 const PRINTED: &str = include_str!("../../../config/crd/operator.etcd.io_etcdclusters.yaml");
@@ -14,7 +14,7 @@ const SAMPLE: &str = include_str!("../../../config/samples/etcdcluster.yaml");
 const ETCD_IO_SAMPLE: &str = include_str!("../../../config/samples/etcdcluster-etcd-io.yaml");
 
 fn schema() -> JSONSchemaProps {
-    let version = crds().remove(0).spec.versions.remove(0);
+    let version = crd("EtcdCluster").unwrap().spec.versions.remove(0);
     version.schema.unwrap().open_api_v3_schema.unwrap()
 }
 

@@ -1,6 +1,6 @@
 //! Bad input is refused with a message that says what to do, good input passes: `validation.yaml`, case by case.
 
-use quorate_api::{EtcdCluster, crds};
+use quorate_api::{EtcdCluster, crd};
 use serde_json::{Value, json};
 
 #[path = "validation/case.rs"]
@@ -9,7 +9,8 @@ mod case;
 mod judge;
 
 fn schema() -> Value {
-    let schema = crds().remove(0).spec.versions.remove(0).schema.unwrap().open_api_v3_schema.unwrap();
+    let schema =
+        crd("EtcdCluster").unwrap().spec.versions.remove(0).schema.unwrap().open_api_v3_schema.unwrap();
     serde_json::to_value(schema).unwrap()
 }
 

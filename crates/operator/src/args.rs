@@ -10,42 +10,43 @@ use crate::runtime::crash::CrashPoint;
 /// Flags of `quorate operator`.
 #[derive(Args, Clone, Debug)]
 pub struct OperatorArgs {
-    /// The kubeconfig; without it $KUBECONFIG, ~/.kube/config or the service account.
+    /// The kubeconfig. Default: $KUBECONFIG, ~/.kube/config, or the service account of the Pod.
     #[arg(long, env = "QUORATE_KUBECONFIG", value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
-    /// The etcd image repository for clusters that name none.
+    /// The etcd image repository of clusters whose spec has no imageRegistry.
     #[arg(long, env = "QUORATE_IMAGE_REGISTRY", value_name = "REPOSITORY",
         default_value = quorate_api::cluster::DEFAULT_IMAGE_REGISTRY)]
     pub image_registry: String,
 
-    /// The image of guard and probe in member Pods.
+    /// The image of the guard and the probe in member Pods.
     #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
         default_value = quorate_manifests::DEFAULT_AGENT_IMAGE)]
     pub agent_image: String,
 
-    /// Where metrics are served: `:8080`, `127.0.0.1:8080`, or `0` for nowhere.
+    /// The address to serve metrics on, such as `:8080` or `127.0.0.1:8080`. `0` turns it off.
     #[arg(long, env = "QUORATE_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080")]
     pub metrics_bind_address: Bind,
 
-    /// Where /healthz and /readyz are served: `:8081`, `127.0.0.1:8081`, or `0` for nowhere.
+    /// The address to serve /healthz and /readyz on, such as `:8081` or `127.0.0.1:8081`. `0` turns it off.
     #[arg(long, env = "QUORATE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081")]
     pub health_probe_bind_address: Bind,
 
-    /// Let several operators run, of which one acts.
+    /// Elect a leader, so that only one of several operators acts.
     #[arg(long, env = "QUORATE_LEADER_ELECT")]
     pub leader_elect: bool,
 
-    /// The namespaces to work in, comma-separated; without it, all.
-    #[arg(long, env = "QUORATE_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',')]
+    /// The namespaces to work in, comma-separated. Default: all.
+    #[arg(long, env = "QUORATE_NAMESPACES", value_name = "NAMESPACE", value_delimiter = ',',
+        value_parser = namespace)]
     pub namespaces: Vec<String>,
 
-    /// How many writes to the Kubernetes API may be under way at a time. Waiting for etcd is not bounded.
+    /// How many writes to the Kubernetes API may be under way at a time. Calls to etcd do not count.
     #[arg(long, env = "QUORATE_WORKERS", value_name = "N", default_value_t = 32,
         value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
     pub workers: usize,
 
-    /// How logs are written.
+    /// The format of the logs.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]
     pub log_format: LogFormat,
 
@@ -54,22 +55,22 @@ pub struct OperatorArgs {
     pub crash_at: Option<CrashPoint>,
 }
 
-/// How logs are written.
+/// The format of the logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.
     #[default]
     Text,
-    /// One object a line.
+    /// One JSON object a line.
     Json,
 }
 
-/// Where to listen.
+/// An address to serve on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bind {
-    /// Nowhere.
+    /// Do not serve.
     Off,
-    /// There.
+    /// Serve on this address.
     At(SocketAddr),
 }
 
@@ -84,8 +85,19 @@ impl std::str::FromStr for Bind {
             Some(port) => port.parse().ok().map(|port| SocketAddr::from((Ipv6Addr::UNSPECIFIED, port))),
             None => text.parse().ok(),
         };
-        address.map(Self::At).ok_or_else(|| format!("{text:?} is not an address such as :8080, or 0"))
+        let expected = "expected an address such as :8080 or 127.0.0.1:8080, or 0 to turn it off";
+        address.map(Self::At).ok_or_else(|| expected.to_owned())
     }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let ends = [text.bytes().next(), text.bytes().last()];
+    let is_name = text.len() <= 63
+        && text.bytes().all(|byte| is_alphanumeric(byte) || byte == b'-')
+        && ends.into_iter().all(|end| end.is_some_and(is_alphanumeric));
+    let expected = "expected names of namespaces: lower-case letters, digits and '-', separated by commas";
+    if is_name { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
 
 #[cfg(test)]
@@ -101,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_are_written_as_upstream_writes_them() {
+    fn addresses_are_read_as_upstream_reads_them() {
         let args = [
             "operator",
             "--metrics-bind-address=0",
@@ -114,6 +126,8 @@ mod tests {
         assert_eq!(args.namespaces, ["a", "b"]);
         let defaults = Program::parse_from(["operator"]).args;
         assert_eq!(defaults.metrics_bind_address, Bind::At("[::]:8080".parse().unwrap()));
-        assert!(Program::try_parse_from(["operator", "--workers=0"]).is_err());
+        for bad in ["--workers=0", "--namespaces=", "--namespaces=Team_A", "--namespaces=a,-b"] {
+            assert!(Program::try_parse_from(["operator", bad]).is_err(), "{bad}");
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! - [`runtime`]: what every controller runs on: lease, watches, workers, metrics
 //! - `controllers`: a folder for each kind
 //!
-//! It decides nothing about clusters: that is the planner's, and the planner's alone.
+//! It decides nothing about clusters: only the planner does.
 
 mod args;
 mod controllers;

@@ -1,4 +1,4 @@
-//! From start to end: connect, watch, lead, work, and let go in the reverse order.
+//! From start to end: connect, watch, take the lease and work; then end in the reverse order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::runtime::lease::{Elector, Leadership, LeaseLost};
 use crate::runtime::metrics::Metrics;
 use crate::runtime::serve::{self, ListenError};
 
-/// How long effects under way may take to end after a signal. Longer than any call.
+/// How long effects under way may take after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// How an operator runs.
@@ -35,17 +35,17 @@ const GRACE: Duration = Duration::from_secs(8);
 pub struct Options {
     /// What specs may leave out.
     pub defaults: Defaults,
-    /// Where metrics are served.
+    /// The address to serve metrics on.
     pub metrics: Option<SocketAddr>,
-    /// Where health is served.
+    /// The address to serve health on.
     pub health: Option<SocketAddr>,
     /// Whether to compete for the lease.
     pub leader_elect: bool,
-    /// Where to work; everywhere if empty.
+    /// The namespaces to work in; all if empty.
     pub namespaces: Vec<String>,
     /// How many writes to the Kubernetes API may be under way.
     pub workers: usize,
-    /// Told of crash points.
+    /// Called at every crash point.
     pub hook: Arc<dyn Hook>,
     /// The time.
     pub clock: Clock,
@@ -53,33 +53,33 @@ pub struct Options {
     pub transport: Transport,
 }
 
-/// Why the operator ended, or did not begin.
+/// Why the operator ended or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The kubeconfig can not be used.
-    #[error("the kubeconfig can not be used")]
+    /// The kubeconfig can not be read or is incomplete.
+    #[error("cannot use the kubeconfig")]
     Kubeconfig(#[from] KubeconfigError),
-    /// Nothing says where the Kubernetes API is.
-    #[error("no Kubernetes API to talk to")]
+    /// There is neither a kubeconfig nor a service account.
+    #[error("cannot find the Kubernetes API: give --kubeconfig, set KUBECONFIG, or run in a Pod")]
     NoConfig(#[from] kube::config::InferConfigError),
-    /// The client can not be built.
-    #[error("no client for the Kubernetes API")]
+    /// The client for the Kubernetes API can not be built.
+    #[error("cannot build a client for the Kubernetes API")]
     Client(#[from] kube::Error),
-    /// A port is taken.
+    /// An address can not be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// Signals can not be received.
-    #[error("signals can not be received")]
+    /// SIGTERM and SIGINT can not be received.
+    #[error("cannot receive signals")]
     Signals(#[source] std::io::Error),
-    /// Somebody else leads now.
+    /// Another operator may lead now.
     #[error(transparent)]
     LeaseLost(#[from] LeaseLost),
     /// A watch ended, which it never does by itself.
-    #[error("a watch ended")]
+    #[error("a watch of the Kubernetes API ended")]
     WatchEnded,
 }
 
-/// Runs the operator until SIGTERM or SIGINT. Logging and rustls' provider are the program's to set up.
+/// Runs the operator until SIGTERM or SIGINT. The program sets up logging and rustls' provider first.
 pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
     let client = client(&args).await?;
     let stop = CancellationToken::new();
@@ -219,7 +219,7 @@ async fn client(args: &OperatorArgs) -> Result<kube::Client, RunError> {
         }
         None => kube::Config::infer().await?,
     };
-    // A write that is repeated behind our back is two writes.
+    // Only a pass decides whether a write is repeated.
     config.default_retry = false;
     config.connect_timeout = Some(Duration::from_secs(3));
     Ok(kube::Client::try_from(config)?)
@@ -234,12 +234,12 @@ fn on_signal(stop: CancellationToken) -> std::io::Result<impl Future<Output = ()
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-        tracing::info!("asked to end");
+        tracing::info!("a signal asks the operator to end");
         stop.cancel();
     })
 }
 
-/// No other operator, now or later, has the same.
+/// Unique to this operator, now and later.
 fn identity(clock: &Clock) -> String {
     static OPERATORS: AtomicU32 = AtomicU32::new(0);
     let nth = OPERATORS.fetch_add(1, Ordering::Relaxed);

@@ -1,5 +1,7 @@
 //! `quorate`: the operator, the programs in its Pods, and the playground, in one binary.
 
+mod arguments;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -31,12 +33,12 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    // Before anything else: a container's process is this program until it becomes the container's own.
+    // Before anything else: in the playground a container's process starts as this program.
     #[cfg(feature = "playground")]
     if std::env::args_os().nth(1).is_some_and(|first| first == quorate_playground::shim::SUBCOMMAND) {
         return quorate_playground::shim::main(std::env::args_os().skip(2));
     }
-    match run(Cli::parse().command) {
+    match run(arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -61,7 +63,7 @@ fn run(command: Command) -> Result<ExitCode> {
         // Enters its namespaces before any thread exists, so it makes its own runtime.
         #[cfg(feature = "playground")]
         Command::Playground(args) => {
-            // It talks to people; the client of a playground that does not answer yet would talk over it.
+            // Its output is for people. Warnings of a client whose API does not answer yet would only disturb it.
             log(LogFormat::Text, "warn,kube_client=off");
             use_ring();
             quorate_playground::cli::main(&args)
@@ -73,7 +75,7 @@ fn run(command: Command) -> Result<ExitCode> {
     }
 }
 
-/// One TLS provider in one binary, or rustls would have to guess.
+/// Names the one TLS provider: rustls panics where it can not tell which to use.
 fn use_ring() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }
@@ -82,8 +84,8 @@ fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
 }
 
-fn log(format: LogFormat, unless_told: &str) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(unless_told));
+fn log(format: LogFormat, default: &str) {
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     match format {
         LogFormat::Text => builder.with_ansi(false).init(),

@@ -1,12 +1,12 @@
-//! Under the Kubernetes client: counts every request, whoever sends it.
+//! Counts every request to the Kubernetes API, beneath the client.
 
 use http::{Method, Request};
 use kube::client::Body;
 
 use crate::runtime::metrics::Metrics;
 
-/// Wraps a client so that its requests are counted. The client beneath must not retry by itself: a repeated write is
-/// ours to decide.
+/// Wraps a client so that its requests are counted. The client must not retry by itself: only a pass decides whether a
+/// write is repeated.
 pub fn counted(client: kube::Client, metrics: &Metrics) -> kube::Client {
     let namespace = client.default_namespace().to_owned();
     let metrics = metrics.clone();
@@ -26,7 +26,7 @@ pub fn counted(client: kube::Client, metrics: &Metrics) -> kube::Client {
     kube::Client::new(counting, namespace)
 }
 
-/// As Kubernetes' audit log names it.
+/// The verb as Kubernetes' audit log names it.
 fn verb(method: &Method, path: &str, query: Option<&str>) -> &'static str {
     let watches =
         query.is_some_and(|query| query.split('&').any(|pair| pair == "watch=true" || pair == "watch=1"));
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_counted_by_what_it_does_to_which_kind() {
+    fn a_request_is_counted_by_verb_and_kind() {
         let pods = "/api/v1/namespaces/default/pods";
         let clusters = "/apis/operator.etcd.io/v1alpha1";
         let status = format!("{clusters}/namespaces/default/etcdclusters/demo/status");

@@ -1,10 +1,10 @@
-//! The only place that reads time. Everything else is given it.
+//! The only place that reads the time. Everything else gets it as a value.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use quorate_model::Instant;
 
-/// Tells the time of day.
+/// A clock.
 #[derive(Clone, Debug)]
 pub struct Clock(Source);
 
@@ -20,13 +20,13 @@ impl Clock {
         Self(Source::System)
     }
 
-    /// A clock that shows `epoch` now and goes as the tokio runtime's does: with a paused runtime it stands still until
-    /// everybody sleeps, then jumps.
+    /// A clock that shows `epoch` now and follows the clock of the tokio runtime. In a paused runtime it stops until every
+    /// task sleeps, then jumps.
     pub fn of_runtime(epoch: Instant) -> Self {
         Self(Source::Runtime { epoch, begun: tokio::time::Instant::now() })
     }
 
-    /// What time it is.
+    /// The time.
     pub fn now(&self) -> Instant {
         match &self.0 {
             Source::System => system_now(),
@@ -37,7 +37,7 @@ impl Clock {
     }
 }
 
-/// As Kubernetes writes it.
+/// A time as Kubernetes writes it.
 pub(crate) fn timestamp(at: Instant) -> jiff::Timestamp {
     jiff::Timestamp::from_millisecond(at.0).unwrap_or(jiff::Timestamp::UNIX_EPOCH)
 }
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_clock_of_the_runtime_goes_as_the_runtime_does() {
+    async fn a_clock_of_the_runtime_follows_the_runtime() {
         let clock = Clock::of_runtime(Instant(1_000));
         assert_eq!(clock.now(), Instant(1_000));
         tokio::time::advance(Duration::from_secs(3)).await;

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use quorate_model::Step;
 pub use quorate_model::crash_point::{CrashPoint, NotACrashPoint, Side};
 
-/// Learns of every crash point as it is reached. What it returns is awaited: a future that never ends is a process that
+/// Called at every crash point. The operator awaits the future that it returns: one that never ends is a process that
 /// died there.
 pub trait Hook: Send + Sync {
     /// The point is reached.

@@ -1,5 +1,5 @@
-//! Kubernetes events on the EtcdCluster. One event object for each distinct thing to say, counted up when it is said
-//! again. They are sent beside the passes: nobody waits for an event.
+//! Kubernetes events. Each distinct message is one Event object, whose count grows when the message is repeated. They are
+//! sent beside the passes: no pass waits for an event.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -18,39 +18,39 @@ use crate::runtime::clock::timestamp;
 use crate::runtime::lease::{Leadership, WRITE_DEADLINE};
 use crate::runtime::metrics::Metrics;
 
-/// Who tells.
+/// The component that reports the events.
 const COMPONENT: &str = "quorate";
 
-/// The same thing about the same cluster is not said more often than this.
-const AGAIN: Duration = Duration::from_mins(5);
+/// The same message about the same object is repeated after this time at the earliest.
+const REPEAT: Duration = Duration::from_mins(5);
 
-/// How many may wait to be sent before further ones are dropped.
+/// How many events may wait to be sent. Further ones are dropped.
 const QUEUE: usize = 1024;
 
-/// The longest message that Kubernetes takes.
-const LONGEST: usize = 1024;
+/// The longest message that Kubernetes accepts, in bytes.
+const MAX_MESSAGE: usize = 1024;
 
-/// Something to tell about a cluster.
+/// An event to be published.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Notice {
-    /// The EtcdCluster.
+    /// The object that it is about.
     pub about: ObjectReference,
-    /// It is not as it should be.
+    /// Whether its type is Warning.
     pub warning: bool,
-    /// What happened and what is done about it.
+    /// What happened, and what is done about it.
     pub what: Explanation,
-    /// When.
+    /// When it happened.
     pub at: Instant,
 }
 
-/// Where notices are put.
+/// The queue of events.
 #[derive(Clone, Debug)]
 pub struct Events {
     queue: mpsc::Sender<Notice>,
     metrics: Metrics,
 }
 
-/// Sends what was put there.
+/// Sends what is in the queue.
 pub struct Publisher {
     queue: mpsc::Receiver<Notice>,
     client: kube::Client,
@@ -58,11 +58,11 @@ pub struct Publisher {
     metrics: Metrics,
 }
 
-/// What one cluster was told lately, so that it is not told again.
+/// The events of one object that were published lately.
 #[derive(Debug, Default)]
 pub struct Reported(HashMap<Explanation, tokio::time::Instant>);
 
-/// A place for notices and its publisher.
+/// A queue and its publisher.
 pub fn events(client: kube::Client, leadership: Leadership, metrics: Metrics) -> (Events, Publisher) {
     let (sender, receiver) = mpsc::channel(QUEUE);
     let publisher = Publisher { queue: receiver, client, leadership, metrics: metrics.clone() };
@@ -70,9 +70,9 @@ pub fn events(client: kube::Client, leadership: Leadership, metrics: Metrics) ->
 }
 
 impl Events {
-    /// Tells, unless it was said lately or too much waits to be told.
-    pub fn tell(&self, said: &mut Reported, notice: Notice) {
-        if said.is_news(&notice) && self.queue.try_send(notice).is_err() {
+    /// Publishes an event, unless it was published lately or the queue is full.
+    pub fn publish(&self, reported: &mut Reported, notice: Notice) {
+        if reported.is_news(&notice) && self.queue.try_send(notice).is_err() {
             self.metrics.event("dropped");
         }
     }
@@ -81,13 +81,13 @@ impl Events {
 impl Reported {
     fn is_news(&mut self, notice: &Notice) -> bool {
         let now = tokio::time::Instant::now();
-        self.0.retain(|_, at| now.duration_since(*at) < AGAIN);
+        self.0.retain(|_, at| now.duration_since(*at) < REPEAT);
         self.0.insert(notice.what.clone(), now).is_none()
     }
 }
 
 impl Publisher {
-    /// Sends until nobody is left to tell anything.
+    /// Sends until the queue is closed.
     pub async fn run(mut self) {
         while let Some(notice) = self.queue.recv().await {
             if !self.leadership.may_act() {
@@ -100,7 +100,7 @@ impl Publisher {
                     tracing::warn!(reason = %notice.what.reason(), %error, "event not published");
                     "failed"
                 }
-                Err(_) => "late",
+                Err(_) => "timed_out",
             };
             self.metrics.event(outcome);
         }
@@ -125,8 +125,8 @@ impl Notice {
     fn event(&self) -> Event {
         let at = Some(Time(timestamp(self.at)));
         let mut message = self.what.message().to_owned();
-        if message.len() > LONGEST {
-            message.truncate(message.floor_char_boundary(LONGEST - 3));
+        if message.len() > MAX_MESSAGE {
+            message.truncate(message.floor_char_boundary(MAX_MESSAGE - 3));
             message.push_str("...");
         }
         Event {
@@ -148,7 +148,7 @@ impl Notice {
         }
     }
 
-    /// The same for the same thing said, whichever operator says it.
+    /// The same for the same event, so that a new operator counts it up too.
     fn name(&self) -> String {
         let mut hasher = DefaultHasher::new();
         (&self.about.uid, self.what.reason().as_str(), self.what.message(), self.warning).hash(&mut hasher);
@@ -173,23 +173,23 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_same_is_not_said_again_for_a_while_but_something_else_is() {
-        let mut said = Reported::default();
-        assert!(said.is_news(&notice("demo-0")));
-        assert!(!said.is_news(&notice("demo-0")));
-        assert!(said.is_news(&notice("demo-1")));
-        tokio::time::advance(AGAIN).await;
-        assert!(said.is_news(&notice("demo-0")));
+    async fn the_same_event_is_not_repeated_for_a_while() {
+        let mut reported = Reported::default();
+        assert!(reported.is_news(&notice("demo-0")));
+        assert!(!reported.is_news(&notice("demo-0")));
+        assert!(reported.is_news(&notice("demo-1")));
+        tokio::time::advance(REPEAT).await;
+        assert!(reported.is_news(&notice("demo-0")));
     }
 
     #[test]
-    fn a_message_that_is_too_long_is_cut_between_characters() {
+    fn a_message_that_is_too_long_is_truncated_between_characters() {
         let message = notice(&"ü".repeat(2000)).event().message.unwrap();
-        assert!(message.len() <= LONGEST && message.ends_with("ü..."));
+        assert!(message.len() <= MAX_MESSAGE && message.ends_with("ü..."));
     }
 
     #[test]
-    fn the_same_thing_said_is_the_same_event_object() {
+    fn the_same_event_has_the_same_name() {
         assert_eq!(notice("a").name(), notice("a").name());
         assert_ne!(notice("a").name(), notice("b").name());
     }

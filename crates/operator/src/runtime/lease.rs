@@ -1,8 +1,8 @@
-//! Leadership by Lease, as client-go has it: whoever renews it leads, and the others take it over when they have seen
-//! it unrenewed for its whole duration by **their own** clock, so that clocks may differ.
+//! Leader election by Lease, as in client-go: the holder renews it and leads. A candidate takes it over when it has seen no
+//! renewal for the whole duration by its **own** clock, so clocks may differ.
 //!
 //! A lease can not stop a write that is already under way. So a leader acts only until the renew deadline, which is
-//! shorter than the lease by more than any call lasts (R13), and every write carries preconditions besides.
+//! shorter than the lease by more than any call lasts (R13), and every write carries preconditions.
 
 mod term;
 
@@ -16,37 +16,37 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::runtime::clock::{Clock, timestamp};
-use term::{ClusterObjects, Standing};
+use term::{Holder, ObservedLease};
 
-/// How long a write may last. Shorter than what lies between [`RENEW_DEADLINE`] and [`DURATION`].
+/// How long a write may last. Shorter than the time between [`RENEW_DEADLINE`] and [`DURATION`].
 pub const WRITE_DEADLINE: Duration = Duration::from_secs(4);
 
-/// How long the lease holds after a renewal, for others.
+/// How long after a renewal other candidates wait.
 const DURATION: Duration = Duration::from_secs(15);
 
-/// How long it holds after a renewal, for us.
+/// How long after a renewal the holder acts.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
-/// How often it is renewed, or tried for.
+/// How often the holder renews it, and a candidate tries to take it.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// The Lease's name.
+/// The name of the Lease.
 const NAME: &str = "quorate.operator.etcd.io";
 
-/// Whether we lead. Asked right before every write.
+/// Whether this operator leads. Checked right before every write.
 #[derive(Clone, Debug)]
 pub struct Leadership(watch::Receiver<Term>);
 
-/// Until when we lead.
+/// Until when this operator leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Term {
-    /// Without election: always.
+    /// There is no election.
     Endless,
-    /// Not yet.
+    /// It has not led yet.
     None,
-    /// Until then, unless it is renewed.
+    /// Until this time, unless it renews.
     Until(Instant),
-    /// No more, for ever: the process ends.
+    /// It never leads again: the process ends.
     Over,
 }
 
@@ -57,27 +57,27 @@ pub struct Elector {
     identity: String,
     clock: Clock,
     term: watch::Sender<Term>,
-    seen: ClusterObjects,
+    observed: ObservedLease,
 }
 
-/// Leadership was lost: somebody else may lead now.
+/// Leadership was lost.
 #[derive(Debug, thiserror::Error)]
-#[error("the lease was not renewed in time, so somebody else may lead now")]
+#[error("the lease was not renewed in time; another operator may lead now")]
 pub struct LeaseLost;
 
-/// Why a try for the lease did not succeed.
+/// Why the lease was neither taken nor renewed.
 #[derive(Debug, thiserror::Error)]
 enum TryError {
-    #[error("{0} holds it")]
-    Held(String),
-    #[error("no answer within {WRITE_DEADLINE:?}")]
-    Late,
+    #[error("{0} holds the lease")]
+    HeldByOther(String),
+    #[error("no reply within {WRITE_DEADLINE:?}")]
+    TimedOut,
     #[error(transparent)]
     Api(#[from] kube::Error),
 }
 
-/// How long a renewal lets us act.
-fn for_us() -> Duration {
+/// How long a renewal lets the holder act.
+fn acting_time() -> Duration {
     #[cfg(feature = "mutants")]
     if quorate_planner::safety::mutants::is_broken("R13") {
         return DURATION * 100;
@@ -86,7 +86,7 @@ fn for_us() -> Duration {
 }
 
 impl Leadership {
-    /// There is no election: we lead as long as we run.
+    /// Leadership without election, as long as the process runs.
     pub fn endless() -> Self {
         Self(watch::channel(Term::Endless).1)
     }
@@ -100,9 +100,9 @@ impl Leadership {
         }
     }
 
-    /// Waits until we lead for the first time.
+    /// Waits until this operator leads for the first time.
     pub async fn begun(&mut self) {
-        // An error means the elector ended; whoever started it ends too.
+        // An error means that the elector ended, and the operator ends with it.
         let _ = self.0.wait_for(|term| matches!(term, Term::Endless | Term::Until(_))).await;
     }
 }
@@ -112,10 +112,10 @@ impl Elector {
     pub fn new(client: kube::Client, namespace: &str, identity: String, clock: Clock) -> (Self, Leadership) {
         let (term, receiver) = watch::channel(Term::None);
         let api = Api::namespaced(client, namespace);
-        (Self { api, identity, clock, term, seen: ClusterObjects::default() }, Leadership(receiver))
+        (Self { api, identity, clock, term, observed: ObservedLease::default() }, Leadership(receiver))
     }
 
-    /// Competes and renews until `stop`, then lets the lease go; or until it was lost.
+    /// Competes and renews until `stop`, then releases the lease. Ends early if the lease is lost.
     pub async fn run(mut self, stop: CancellationToken) -> Result<(), LeaseLost> {
         let mut tick = tokio::time::interval(RETRY);
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -126,8 +126,8 @@ impl Elector {
             }
             let asked = Instant::now();
             match self.attempt().await {
-                // From before the request: nobody can have seen the renewal earlier.
-                Ok(()) => self.lead(asked + for_us()),
+                // Counted from before the request: no candidate can have seen the renewal earlier.
+                Ok(()) => self.lead(asked + acting_time()),
                 Err(error) => tracing::debug!(%error, "lease not taken"),
             }
             if self.is_over() {
@@ -151,23 +151,23 @@ impl Elector {
     }
 
     async fn attempt(&mut self) -> Result<(), TryError> {
-        tokio::time::timeout(WRITE_DEADLINE, self.take_or_renew()).await.map_err(|_| TryError::Late)?
+        tokio::time::timeout(WRITE_DEADLINE, self.take_or_renew()).await.map_err(|_| TryError::TimedOut)?
     }
 
     async fn take_or_renew(&mut self) -> Result<(), TryError> {
         let Some(lease) = self.api.get_opt(NAME).await? else {
             let lease = term::first(NAME, &self.identity, DURATION, timestamp(self.clock.now()));
             let created = self.api.create(&PostParams::default(), &lease).await?;
-            self.seen.note(&created, Instant::now());
+            self.observed.update(&created, Instant::now());
             return Ok(());
         };
-        self.seen.note(&lease, Instant::now());
-        match self.seen.standing(&self.identity, Instant::now()) {
-            Standing::Held(by) => Err(TryError::Held(by)),
-            Standing::Ours | Standing::Free => {
+        self.observed.update(&lease, Instant::now());
+        match self.observed.holder(&self.identity, Instant::now()) {
+            Holder::Other(name) => Err(TryError::HeldByOther(name)),
+            Holder::Us | Holder::Nobody => {
                 let next = term::next(&lease, &self.identity, DURATION, timestamp(self.clock.now()));
                 let written = self.write(&next).await?;
-                self.seen.note(&written, Instant::now());
+                self.observed.update(&written, Instant::now());
                 Ok(())
             }
         }
@@ -189,12 +189,12 @@ impl Elector {
         };
         match tokio::time::timeout(WRITE_DEADLINE, released).await {
             Ok(Ok(())) => tracing::info!("lease released"),
-            Ok(Err(error)) => tracing::warn!(%error, "lease not released; it runs out by itself"),
-            Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
+            Ok(Err(error)) => tracing::warn!(%error, "lease not released; it expires by itself"),
+            Err(_) => tracing::warn!("lease not released in time; it expires by itself"),
         }
     }
 
-    /// Carries the resourceVersion that was read, so that of two candidates one loses.
+    /// Carries the resourceVersion that was read, so that only one of two candidates succeeds.
     async fn write(&self, lease: &Lease) -> kube::Result<Lease> {
         self.api.patch(NAME, &PatchParams::default(), &Patch::Merge(lease)).await
     }

@@ -1,49 +1,51 @@
-//! When the next pass over a cluster is due.
+//! When the next pass over an object is due.
 
 use std::time::Duration;
 
-/// A look when nothing is to be done: with the deadline of a call and one more pass, a hung member is noticed within
-/// 15 s although no Pod changed.
+/// The interval of passes when nothing is to be done. With the deadline of a call and one more pass, a hung member is
+/// noticed within 15 s although no Pod changed.
 pub const CALM: Duration = Duration::from_secs(10);
 
-/// The first look again while something is under way.
+/// The first interval while something is under way.
 const QUICK: Duration = Duration::from_millis(100);
 
-/// The slowest look while something is under way: at first, as an election takes about a second, and later.
+/// The longest interval of the first passes while something is under way. An election takes about a second.
 const BRISK: Duration = Duration::from_millis(250);
+
+/// The longest interval of later passes while something is under way.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// How many looks are brisk.
-const BRISK_LOOKS: u32 = 20;
+/// How many passes are brisk.
+const BRISK_PASSES: u32 = 20;
 
-/// The first retry after a failure, and the last.
+/// The first and the longest interval after failures.
 const RETRY: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 
-/// After etcd refused for the time being.
+/// The interval after a refusal that may end by itself.
 const REFUSED: Duration = Duration::from_secs(1);
 
-/// How a pass ended, as far as the next one depends on it; the one that is due sooner first.
+/// How a pass ended. It decides when the next one is due; ordered by that, the soonest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    /// Something was done: what it led to can be seen at once.
+    /// Effects were carried out. The next pass sees what they led to.
     Acted,
-    /// The same was done as in the pass before, and it led to nothing new.
+    /// The same effects were carried out as in the last pass, and nothing has changed.
     NoProgress,
-    /// Something is under way and will go on by itself.
+    /// Something is under way and needs no effect.
     Waiting,
-    /// Refused for the time being, by etcd or by somebody who was faster.
+    /// Refused for the time being: by etcd, or because another write came first.
     Refused,
-    /// Something is not well, and may stay so for long.
+    /// Something is unhealthy and may stay so for long.
     Unwell,
     /// Everything is as desired.
     Calm,
-    /// Only the user can help; an edit wakes us.
+    /// Only an edit by the user helps, and it starts a pass.
     UserMustEdit,
     /// Something failed.
     Failed,
 }
 
-/// The pace of one cluster.
+/// The pace of one worker.
 #[derive(Debug, Default)]
 pub struct Pace {
     quick: u32,
@@ -51,7 +53,7 @@ pub struct Pace {
 }
 
 impl Outcome {
-    /// For the metric.
+    /// The label in metrics.
     pub fn as_label(self) -> &'static str {
         match self {
             Self::Acted => "acted",
@@ -84,7 +86,7 @@ impl Pace {
                 self.quick = 0;
                 Duration::ZERO
             }
-            Outcome::Waiting if self.quick < BRISK_LOOKS => grow(QUICK, BRISK, &mut self.quick),
+            Outcome::Waiting if self.quick < BRISK_PASSES => grow(QUICK, BRISK, &mut self.quick),
             Outcome::Waiting | Outcome::NoProgress => grow(QUICK, STEADY, &mut self.quick),
             Outcome::Unwell => grow(QUICK, CALM, &mut self.quick),
             Outcome::Refused => REFUSED,
@@ -96,7 +98,7 @@ impl Pace {
         }
     }
 
-    /// Something happened in Kubernetes: what was slow to come may come now.
+    /// Something has changed in Kubernetes, so what was slow may come soon.
     pub fn reset_backoff(&mut self) {
         self.quick = 0;
     }
@@ -114,12 +116,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_done_is_looked_at_at_once_and_what_is_under_way_ever_slower_down_to_a_second() {
+    fn the_next_pass_is_due_at_once_after_effects_and_ever_later_while_something_is_under_way() {
         let mut pace = Pace::default();
         assert_eq!(pace.after(Outcome::Acted), Duration::ZERO);
-        let looks: Vec<u128> = (0..4).map(|_| pace.after(Outcome::Waiting).as_millis()).collect();
-        assert_eq!(looks, [100, 200, 250, 250]);
-        let all: Duration = (0..BRISK_LOOKS).map(|_| pace.after(Outcome::Waiting)).sum();
+        let waits: Vec<u128> = (0..4).map(|_| pace.after(Outcome::Waiting).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 250, 250]);
+        let all: Duration = (0..BRISK_PASSES).map(|_| pace.after(Outcome::Waiting)).sum();
         assert!(all < Duration::from_secs(10));
         assert_eq!(pace.after(Outcome::Waiting), STEADY);
         pace.reset_backoff();
@@ -127,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_retried_ever_slower_and_one_success_forgets_them() {
+    fn failures_are_retried_ever_later_until_one_pass_succeeds() {
         let mut pace = Pace::default();
         let retries: Vec<u128> = (0..9).map(|_| pace.after(Outcome::Failed).as_millis()).collect();
         assert_eq!(retries, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
@@ -140,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_asked_again_after_a_second_however_often() {
+    fn a_refusal_is_retried_every_second() {
         let mut pace = Pace::default();
         assert!((0..5).all(|_| pace.after(Outcome::Refused) == REFUSED));
     }
 
     #[test]
-    fn doing_the_same_again_and_again_does_not_run_hot() {
+    fn effects_without_progress_are_repeated_ever_later() {
         let mut pace = Pace::default();
         let waits: Vec<u128> = (0..5).map(|_| pace.after(Outcome::NoProgress).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1000]);

@@ -1,4 +1,4 @@
-//! What the operator serves over HTTP: metrics, and whether it lives and is ready.
+//! What the operator serves over HTTP: metrics, liveness and readiness.
 
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use tokio_util::sync::CancellationToken;
 
 /// A port that could not be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("can not listen on {address} for {purpose}")]
+#[error("cannot listen on {address} for {purpose}")]
 pub struct ListenError {
     address: SocketAddr,
     purpose: &'static str,
     source: std::io::Error,
 }
 
-/// Opens a port. Where there is no IPv6, any address means any address of IPv4.
+/// Opens a port. Without IPv6, `[::]` means every IPv4 address.
 pub async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpListener, ListenError> {
     let bound = match TcpListener::bind(address).await {
         Err(_) if address.ip() == Ipv6Addr::UNSPECIFIED => {
@@ -30,7 +30,7 @@ pub async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpLis
         bound => bound,
     };
     let listener = bound.map_err(|source| ListenError { address, purpose, source })?;
-    // With port 0 nobody else could know.
+    // With port 0 only the log names the port.
     if let Ok(address) = listener.local_addr() {
         tracing::info!("serving {purpose} on {address}");
     }
@@ -40,10 +40,10 @@ pub async fn listen(address: SocketAddr, purpose: &'static str) -> Result<TcpLis
 /// `/metrics`.
 pub fn metrics(registry: Registry) -> Router {
     let registry = Arc::new(registry);
-    Router::new().route("/metrics", get(async move || shown(&registry)))
+    Router::new().route("/metrics", get(async move || encoded(&registry)))
 }
 
-/// `/healthz`: the process answers. `/readyz`: every watch has listed what there is.
+/// `/healthz`: the process answers. `/readyz`: every watch has listed its objects.
 pub fn health(ready: Vec<CancellationToken>) -> Router {
     let ready = Arc::new(ready);
     Router::new().route("/healthz", get(async || "ok")).route(
@@ -62,7 +62,7 @@ pub async fn serve(listener: TcpListener, router: Router, stop: CancellationToke
     }
 }
 
-fn shown(registry: &Registry) -> Response {
+fn encoded(registry: &Registry) -> Response {
     let mut text = String::new();
     match encode(&mut text, registry) {
         Ok(()) => {

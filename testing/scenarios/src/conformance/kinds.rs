@@ -73,7 +73,7 @@ impl Kind {
 
 /// The installed definition of EtcdCluster, moved to the group of these calls.
 pub fn definition() -> CustomResourceDefinition {
-    let mut definition = quorate_api::crds().remove(0);
+    let mut definition = quorate_api::crd("EtcdCluster").expect("it is one of our kinds");
     GROUP.clone_into(&mut definition.spec.group);
     definition.spec.names.short_names = None;
     definition.metadata.name = Some(format!("{}.{GROUP}", definition.spec.names.plural));

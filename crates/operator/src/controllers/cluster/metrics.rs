@@ -81,7 +81,7 @@ impl ClusterMetrics {
         to.register("effects", "Effects carried out, by protocol step", effects);
         to.register("unsafe_refusals", "Steps that a safety rule refused when a plan was made", refusals);
         to.register("cluster_members", "Members in etcd's list", members);
-        to.register("cluster_wanted", "Members the spec asks for", desired);
+        to.register("cluster_desired", "Members that the spec asks for", desired);
         to.register("cluster_ready", "Members whose Pod is ready", ready);
         to.register("cluster_healthy", "Members that answer and follow a leader", healthy);
         to.register("cluster_leader", "Whether a leader is known", leader);

@@ -26,7 +26,10 @@ pub(crate) fn tell(
 ) {
     for text in texts {
         let EventText { warning, what } = text;
-        shared.runtime.events.tell(said, Notice { about: cluster.object_ref(&()), warning, what, at: now });
+        shared
+            .runtime
+            .events
+            .publish(said, Notice { about: cluster.object_ref(&()), warning, what, at: now });
     }
 }
 

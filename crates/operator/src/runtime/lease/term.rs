@@ -1,4 +1,4 @@
-//! The arithmetic of the lease: what the record says, by the clock of the one who looks.
+//! The Lease object: who holds it by our own clock, and how it is taken, renewed and released.
 
 use std::time::Duration;
 
@@ -7,50 +7,50 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use tokio::time::Instant;
 
-/// The record as it was last seen to change, and when that was by our own clock.
+/// The Lease as it last changed, and the time of that change by our own clock.
 #[derive(Debug, Default)]
-pub(super) struct ClusterObjects(Option<(LeaseSpec, Instant)>);
+pub(super) struct ObservedLease(Option<(LeaseSpec, Instant)>);
 
-/// Who may write the record.
+/// Who holds the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
-    /// We hold it.
-    Ours,
-    /// Nobody does any more.
-    Free,
-    /// This one does.
-    Held(String),
+pub(super) enum Holder {
+    /// This operator.
+    Us,
+    /// No operator: it does not exist, was released, or has expired.
+    Nobody,
+    /// Another operator, of this identity.
+    Other(String),
 }
 
-impl ClusterObjects {
-    /// The record looks like this now. Its times are of somebody else's clock and only compared for being different.
-    pub(super) fn note(&mut self, lease: &Lease, now: Instant) {
+impl ObservedLease {
+    /// Takes note of the Lease as it was read. Its times come from the holder's clock, so only a change of them counts.
+    pub(super) fn update(&mut self, lease: &Lease, now: Instant) {
         let spec = lease.spec.clone().unwrap_or_default();
         if self.0.as_ref().is_none_or(|(known, _)| *known != spec) {
             self.0 = Some((spec, now));
         }
     }
 
-    /// Who may write it.
-    pub(super) fn standing(&self, us: &str, now: Instant) -> Standing {
-        let Some((spec, changed)) = &self.0 else { return Standing::Free };
+    /// Who holds it.
+    pub(super) fn holder(&self, us: &str, now: Instant) -> Holder {
+        let Some((spec, changed)) = &self.0 else { return Holder::Nobody };
         let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
         match spec.holder_identity.as_deref() {
-            None | Some("") => Standing::Free,
-            Some(holder) if holder == us => Standing::Ours,
-            Some(_) if now >= *changed + Duration::from_secs(seconds) => Standing::Free,
-            Some(holder) => Standing::Held(holder.to_owned()),
+            None | Some("") => Holder::Nobody,
+            Some(holder) if holder == us => Holder::Us,
+            Some(_) if now >= *changed + Duration::from_secs(seconds) => Holder::Nobody,
+            Some(holder) => Holder::Other(holder.to_owned()),
         }
     }
 }
 
-/// The record where there was none.
+/// The Lease where none exists.
 pub(super) fn first(name: &str, us: &str, lasts: Duration, now: Timestamp) -> Lease {
     let metadata = ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() };
     next(&Lease { metadata, spec: None }, us, lasts, now)
 }
 
-/// The record taken over or renewed.
+/// The Lease taken over or renewed.
 pub(super) fn next(lease: &Lease, us: &str, lasts: Duration, now: Timestamp) -> Lease {
     let before = lease.spec.clone().unwrap_or_default();
     let renews = before.holder_identity.as_deref() == Some(us);
@@ -66,7 +66,7 @@ pub(super) fn next(lease: &Lease, us: &str, lasts: Duration, now: Timestamp) -> 
     Lease { metadata: identity(lease), spec: Some(spec) }
 }
 
-/// The record let go: whoever looks next may have it.
+/// The Lease released: the next candidate takes it at once.
 pub(super) fn released(lease: &Lease, now: Timestamp) -> Lease {
     let spec = LeaseSpec {
         holder_identity: Some(String::new()),
@@ -77,7 +77,7 @@ pub(super) fn released(lease: &Lease, now: Timestamp) -> Lease {
     Lease { metadata: identity(lease), spec: Some(spec) }
 }
 
-/// Name and precondition, nothing else of the metadata.
+/// Name and precondition. The rest of the metadata is not sent.
 fn identity(lease: &Lease) -> ObjectMeta {
     ObjectMeta {
         name: lease.metadata.name.clone(),
@@ -98,36 +98,36 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_lease_is_free_once_it_was_seen_unchanged_for_its_whole_duration() {
-        let mut seen = ClusterObjects::default();
-        seen.note(&held_by("other", 0), Instant::now());
+    async fn a_lease_expires_when_it_was_seen_unchanged_for_its_whole_duration() {
+        let mut lease = ObservedLease::default();
+        lease.update(&held_by("other", 0), Instant::now());
         tokio::time::advance(Duration::from_secs(14)).await;
-        assert_eq!(seen.standing("us", Instant::now()), Standing::Held("other".to_owned()));
+        assert_eq!(lease.holder("us", Instant::now()), Holder::Other("other".to_owned()));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(seen.standing("us", Instant::now()), Standing::Free);
+        assert_eq!(lease.holder("us", Instant::now()), Holder::Nobody);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewal_counts_from_when_it_was_seen_whatever_the_holders_clock_says() {
-        let mut seen = ClusterObjects::default();
-        seen.note(&held_by("other", 1_000_000), Instant::now());
+    async fn a_renewal_counts_from_when_it_was_seen_by_our_own_clock() {
+        let mut lease = ObservedLease::default();
+        lease.update(&held_by("other", 1_000_000), Instant::now());
         tokio::time::advance(Duration::from_secs(14)).await;
         // The holder's clock runs backwards; only the change counts.
-        seen.note(&held_by("other", 5), Instant::now());
+        lease.update(&held_by("other", 5), Instant::now());
         tokio::time::advance(Duration::from_secs(14)).await;
-        seen.note(&held_by("other", 5), Instant::now());
-        assert_eq!(seen.standing("us", Instant::now()), Standing::Held("other".to_owned()));
+        lease.update(&held_by("other", 5), Instant::now());
+        assert_eq!(lease.holder("us", Instant::now()), Holder::Other("other".to_owned()));
         tokio::time::advance(Duration::from_secs(1)).await;
-        assert_eq!(seen.standing("us", Instant::now()), Standing::Free);
+        assert_eq!(lease.holder("us", Instant::now()), Holder::Nobody);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_released_lease_is_free_at_once_and_a_takeover_counts_as_a_transition() {
-        let mut seen = ClusterObjects::default();
-        let let_go = released(&held_by("other", 0), Timestamp::UNIX_EPOCH);
-        seen.note(&let_go, Instant::now());
-        assert_eq!(seen.standing("us", Instant::now()), Standing::Free);
-        let taken = next(&let_go, "us", LASTS, Timestamp::from_second(9).unwrap());
+        let mut lease = ObservedLease::default();
+        let released = released(&held_by("other", 0), Timestamp::UNIX_EPOCH);
+        lease.update(&released, Instant::now());
+        assert_eq!(lease.holder("us", Instant::now()), Holder::Nobody);
+        let taken = next(&released, "us", LASTS, Timestamp::from_second(9).unwrap());
         assert_eq!(taken.spec.as_ref().unwrap().lease_transitions, Some(1));
         let renewed = next(&taken, "us", LASTS, Timestamp::from_second(11).unwrap()).spec.unwrap();
         assert_eq!(renewed.lease_transitions, Some(1));
