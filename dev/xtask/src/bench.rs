@@ -8,8 +8,11 @@ use crate::{cargo, children, repo, tools};
 /// Builds what is measured, optimised as in the image, and runs the measurement. On Kubernetes the image itself is measured,
 /// and the program builds it if it is missing.
 pub fn run(args: &[String]) -> Result<()> {
-    tools::build_missing()?;
-    if !args.iter().any(|arg| arg == "--kube") {
+    let help = args.iter().any(|arg| ["--help", "-h", "help"].contains(&arg.as_str()));
+    if !help {
+        tools::build_missing()?;
+    }
+    if !help && !args.iter().any(|arg| arg == "--kube") {
         children::run(cargo::command().args(["build", "--release", "--package", "quorate"]))?;
     }
     let mut bench = cargo::command();

@@ -65,6 +65,27 @@ struct Context {
     prepared: bool,
 }
 
+impl Context {
+    /// The command that runs this part of the tier again.
+    fn command(&self, tier: Tier, etcd: Option<&str>, only: &[String]) -> String {
+        let mut command = format!("cargo xtask test {}", tier.name());
+        if self.full {
+            command += " --full";
+        }
+        if let Some(minor) = etcd {
+            command += &format!(" --etcd {minor}");
+        }
+        if !only.is_empty() {
+            command += " --";
+        }
+        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:".contains(letter);
+        for word in only {
+            command += &if word.chars().all(plain) { format!(" {word}") } else { format!(" '{word}'") };
+        }
+        command
+    }
+}
+
 /// Runs what was asked for; fails if a tier fails.
 pub fn run(arguments: Arguments) -> Result<()> {
     let Arguments { tier, full, etcd, beside, only } = arguments;

@@ -117,23 +117,19 @@ impl Failed {
 
 /// The command that runs these tests again, or the whole tier if no test is known to have failed.
 fn again(tier: Tier, context: &Context, failed: &[Failed]) -> String {
-    let mut command = format!("cargo xtask test {}", tier.name());
-    if context.full {
-        command += " --full";
-    }
     let mut minors: Vec<_> = failed.iter().map(|one| one.etcd.as_deref()).collect();
     minors.sort_unstable();
     minors.dedup();
-    if let [Some(minor)] = minors[..] {
-        command += &format!(" --etcd {minor}");
-    }
+    let minor = if let [Some(minor)] = minors[..] { Some(minor) } else { context.etcd.as_deref() };
     let mut tests: Vec<_> = failed.iter().map(|one| format!("test(={})", one.test)).collect();
     tests.sort_unstable();
     tests.dedup();
-    if !tests.is_empty() {
-        command += &format!(" -- -E '{}'", tests.join(" + "));
+    if tests.is_empty() {
+        return context.command(tier, minor, &context.only);
     }
-    command
+    // The other tiers run on one version, which needs no flag.
+    let minor = minor.filter(|_| tier == Tier::Etcd);
+    context.command(tier, minor, &["-E".to_owned(), tests.join(" + ")])
 }
 
 /// Binary and test of the lines after the summary: `FAIL [   0.1s] (3/9) quorate-sim::found name`.

@@ -59,7 +59,7 @@ impl Report {
         let verdict = tier.run(context).unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
             let failed = format!("{error:#}").lines().map(str::to_owned).collect();
-            let again = Some(format!("cargo xtask test {}", tier.name()));
+            let again = Some(context.command(tier, context.etcd.as_deref(), &context.only));
             Verdict { state: State::Failed, what: "did not run to its end".to_owned(), failed, again }
         });
         self.ok &= verdict.state != State::Failed;
@@ -126,7 +126,7 @@ pub fn checks(tier: Tier, context: &Context, checks: &[Check]) -> Result<Verdict
     let asked =
         |check: &&Check| context.only.is_empty() || context.only.iter().any(|name| name == check.name);
     let mut count = 0;
-    let (mut failed, mut faults) = (Vec::new(), Vec::new());
+    let (mut failed, mut faults) = (Vec::<String>::new(), Vec::new());
     for check in checks.iter().filter(asked) {
         count += 1;
         let start = Instant::now();
@@ -137,7 +137,7 @@ pub fn checks(tier: Tier, context: &Context, checks: &[Check]) -> Result<Verdict
             eprintln!("    {fault}");
         }
         if !found.is_empty() {
-            failed.push(check.name);
+            failed.push(check.name.to_owned());
             faults.extend(found.iter().map(|fault| format!("{}: {fault}", check.name)));
         }
     }
@@ -148,7 +148,7 @@ pub fn checks(tier: Tier, context: &Context, checks: &[Check]) -> Result<Verdict
         state: State::Failed,
         what: format!("{} of {count} checks", failed.len()),
         failed: faults,
-        again: Some(format!("cargo xtask test {} -- {}", tier.name(), failed.join(" "))),
+        again: Some(context.command(tier, None, &failed)),
     })
 }
 
