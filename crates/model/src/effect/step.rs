@@ -4,7 +4,11 @@ use std::fmt;
 
 use crate::time::Span;
 
-/// The numbered steps of the protocols. The numbers stand in the docs, the crash points and the tests.
+/// A numbered step of a protocol: an act that the operator carries out or records, and so a place where it may crash. The
+/// numbers appear in the docs, the crash points and the tests.
+///
+/// The docs also number conditions (B5, B8, U1, U2, U3, U6). A condition only waits or chooses: nothing is written at it,
+/// so it is not a step here and not a crash point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "named after the steps in docs/protocols")]
 pub enum Step {
@@ -12,17 +16,15 @@ pub enum Step {
     B2,
     B3,
     B4,
-    B5,
     B6,
     B7,
-    B8,
-    /// A wish is committed as the target.
+    /// Commit an edit of the spec as the target.
     T1,
-    /// A founder's Pod is released, once it was seen.
+    /// Ungate the Pod of a bootstrap member, once it was observed.
     BR,
-    /// An abandoned attempt: Pods, then volumes.
+    /// Give up a bootstrap attempt: delete its Pods, then its volumes.
     BA,
-    /// Adoption of an earlier cluster's volumes.
+    /// Adopt an earlier cluster's volumes.
     BX,
     G1,
     G2,
@@ -37,43 +39,37 @@ pub enum Step {
     S5,
     Z1,
     Z2,
-    /// A lost Pod is made again on its own volume; at once for all members on waking.
+    /// Create a lost Pod again on its own volume; on waking, all Pods at once.
     W1,
-    /// A finished or stuck Pod is cleared away for that.
+    /// Delete a finished or stuck Pod before that.
     W2,
     P1,
-    U1,
-    U2,
-    U3,
     U4,
     U5,
-    U6,
     /// Deletion of the cluster: Pods, volumes, finalizer.
     D1,
     D2,
     D3,
-    /// Upkeep: budget, stamps, expansion.
+    /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
     K1,
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).
 pub const LEARNER_DEADLINE: Span = Span::seconds(600);
 
-/// The deadline for a learner that runs to say something. etcd serves nobody before it has caught up, so a large database
-/// is long silence: 8 GiB, the most that etcd recommends, at 2.5 MB/s.
+/// The deadline for a learner that runs to answer. etcd answers nobody before it has caught up, so a large database means a
+/// long silence: 8 GiB, the most that etcd recommends, at 2.5 MB/s.
 pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 32] = [
         Self::B1,
         Self::B2,
         Self::B3,
         Self::B4,
-        Self::B5,
         Self::B6,
         Self::B7,
-        Self::B8,
         Self::T1,
         Self::BR,
         Self::BA,
@@ -94,12 +90,8 @@ impl Step {
         Self::W1,
         Self::W2,
         Self::P1,
-        Self::U1,
-        Self::U2,
-        Self::U3,
         Self::U4,
         Self::U5,
-        Self::U6,
         Self::D1,
         Self::D2,
         Self::D3,

@@ -36,16 +36,19 @@ fn declared(code: &str) -> Option<BTreeSet<String>> {
     Some(variants.filter(|name| is_step(name)).map(str::to_owned).collect())
 }
 
-/// The steps of tables (`| B4 | ...`) and of headings (`## BA: ...`).
+/// The steps of tables (`| B4 | act | ...`) and of headings (`## BA: ...`). A row of kind `condition` has a number but is no
+/// step: nothing is written at it.
 fn described_in(text: &str) -> BTreeSet<String> {
     let first = |line: &str| {
         let line = line.strip_prefix('|').or_else(|| line.strip_prefix("##"))?;
-        let words = line.split(['|', ':']).next()?;
+        let mut cells = line.split(['|', ':']).map(str::trim);
+        let words = cells.next()?;
+        let is_act = cells.next() != Some("condition");
         Some(
             words
                 .split(',')
                 .map(|word| word.trim().to_owned())
-                .filter(|word| is_step(word))
+                .filter(|word| is_act && is_step(word))
                 .collect::<Vec<_>>(),
         )
     };
@@ -71,5 +74,6 @@ mod tests {
         assert_eq!(declared(code), Some(all.clone()));
         assert_eq!(described_in("| step | what |\n| B1 | x |\n## BA: giving up\n## How B2 goes\n"), all);
         assert_eq!(described_in("| U4, U5 | x |").len(), 2);
+        assert_eq!(described_in("| B4 | act | x |\n| B5 | condition | x |"), BTreeSet::from(["B4".to_owned()]));
     }
 }
