@@ -1,9 +1,9 @@
 //! The programs that run inside a member's Pod: the guard before etcd, the probe beside it.
 //!
-//! - [`guard`]: looks at the volume before etcd may touch it, and says what it found
+//! - [`guard`]: inspects the volume before etcd may touch it, and reports a verdict
 //! - [`probe`]: answers the kubelet whether this member serves
 //!
-//! Neither ever wipes data, joins a cluster, or changes the membership: that is the operator's business alone.
+//! Neither wipes data, joins a cluster, or changes the membership: only the operator does.
 
 pub mod guard;
 pub mod probe;
@@ -12,16 +12,16 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
-/// What the agent image can do.
+/// The programs of the agent image.
 #[derive(Clone, Debug, Subcommand)]
 pub enum AgentCommand {
-    /// Init container: checks that the volume is this member's and holds what it must, before etcd starts.
+    /// Init container: checks that the volume is this member's and has the data it must have, before etcd starts.
     Guard(guard::GuardArgs),
-    /// Sidecar: answers /readyz, /startedz, /healthz and /livez for the member.
+    /// Sidecar: answers /readyz and /healthz for the member.
     Probe(probe::ProbeArgs),
 }
 
-/// Runs one of the programs to its end.
+/// Runs one of the programs until it ends.
 pub async fn run(command: AgentCommand) -> ExitCode {
     match command {
         AgentCommand::Guard(args) => guard::run(&args),

@@ -1,18 +1,19 @@
-//! The probe: a sidecar that answers the kubelet for a member, and asks nobody but that member. Without a quorum its
-//! answers are the same: restarting a healthy member does not bring back its peers.
+//! The probe: a sidecar that answers the kubelet for a member. It asks that member only, so its answers do not depend on a
+//! quorum: restarting a healthy member does not bring back its peers.
 //!
-//! | path | true when |
+//! | path | 200 when |
 //! |---|---|
 //! | `/readyz` | the member has started, votes, and serves a local read |
-//! | `/startedz` | the member has started; learners too |
-//! | `/healthz`, `/livez` | not hung: false only if a process that once answered has not for the grace time |
+//! | `/healthz` | the member does not hang: a process that once answered has answered within the grace time |
 //!
-//! `/readyz` and `/startedz` hold a request while the answer is no, for `?wait=` milliseconds, looking again every
-//! 50 ms: a kubelet that asks once a second still learns within 50 ms. Then it is 503, with the reason as text.
+//! `/readyz` holds a request while the member is not ready, for `?wait=` milliseconds, and observes the member every 50 ms:
+//! a kubelet that asks once a second learns of readiness within 50 ms. Then it answers 503 with the reason as text.
+//!
+//! - `observe`: asks the member; `answers`: the HTTP routes; `credentials`: certificates, read again when they change
 
 mod answers;
 mod credentials;
-mod look;
+mod observe;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,12 +26,12 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use credentials::Credentials;
-use look::Watch;
+use observe::Watch;
 
 /// The probe's flags.
 #[derive(Clone, Debug, Args)]
 pub struct ProbeArgs {
-    /// Where to listen for the kubelet.
+    /// The address to listen on for the kubelet.
     #[arg(long)]
     pub listen: SocketAddr,
     /// The member's client URL, by address: https://10.1.2.3:2379.
@@ -48,7 +49,7 @@ pub struct ProbeArgs {
     /// The CA that signed the member's certificate.
     #[arg(long)]
     pub cacert: Option<PathBuf>,
-    /// For how many seconds a member that once answered may be silent before /healthz fails.
+    /// How many seconds a member that once answered may be silent before /healthz fails.
     #[arg(long, default_value = "60", value_parser = seconds)]
     pub liveness_grace: Duration,
 }
@@ -56,9 +57,9 @@ pub struct ProbeArgs {
 /// `http://IP:PORT` or `https://IP:PORT`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EndpointUrl {
-    /// Whether it speaks TLS.
+    /// Whether it uses TLS.
     pub tls: bool,
-    /// Where it listens.
+    /// The address it listens on.
     pub address: SocketAddr,
 }
 
@@ -80,7 +81,7 @@ async fn serve(args: ProbeArgs) -> Result<(), String> {
     let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let answers = answers::router(Arc::new(Watch::new(credentials)), args.liveness_grace);
-    // No grace for requests under way: they wait for a member that is being stopped, too.
+    // Pending requests get no grace: they wait for a member that is being stopped as well.
     tokio::select! {
         served = async { axum::serve(listener, answers).await } => served.map_err(|error| error.to_string()),
         _ = terminate.recv() => Ok(()),

@@ -19,7 +19,7 @@ impl Volume {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// Stamped by the guard, then written by etcd, as in a Pod; etcd is dead now. With its last status.
+    /// With an identity from the guard and data from etcd, as in a Pod; etcd is dead. With its last status.
     async fn of(minor: Minor) -> (Self, MemberStatus) {
         let volume = Self::empty();
         assert_fit(&volume.guard(Expect::Fresh));
@@ -50,14 +50,14 @@ impl Volume {
         self.logs().join("0000000000000000-0000000000000000.wal")
     }
 
-    fn stamp(&self) -> PathBuf {
+    fn identity(&self) -> PathBuf {
         self.0.path().join("quorate.json")
     }
 
     fn args(&self, expect: Expect) -> GuardArgs {
         GuardArgs {
             data_dir: self.data(),
-            identity: self.stamp(),
+            identity: self.identity(),
             token: "uid-1-1".to_owned(),
             cluster_uid: "uid-1".to_owned(),
             member: "demo-0".to_owned(),
@@ -85,14 +85,13 @@ fn assert_refused(report: &Report, verdict: GuardVerdict, why: &str) {
 }
 
 #[test]
-fn an_empty_volume_is_stamped_for_its_first_start_and_bears_a_crash_before_etcd_wrote() {
+fn an_empty_volume_gets_its_identity_at_the_first_start_and_survives_a_crash_before_etcd_wrote() {
     let volume = Volume::empty();
     assert_refused(&volume.guard(Expect::Data), GuardVerdict::DataMissing, "has joined its cluster before");
-    assert!(!volume.stamp().exists(), "a refusal changes nothing");
+    assert!(!volume.identity().exists(), "a refusal changes nothing");
 
     assert_fit(&volume.guard(Expect::Fresh));
     assert_fit(&volume.guard(Expect::Fresh));
-    assert_fit(&volume.guard(Expect::Either));
     // etcd died between its database and its log: to etcd, and to us, nothing has begun.
     fs::create_dir_all(volume.data().join("member/snap")).unwrap();
     fs::create_dir_all(volume.data().join("member/wal.tmp")).unwrap();
@@ -102,10 +101,10 @@ fn an_empty_volume_is_stamped_for_its_first_start_and_bears_a_crash_before_etcd_
 }
 
 #[tokio::test]
-async fn a_member_goes_on_with_its_own_data_whatever_the_operator_had_seen_of_it() {
+async fn a_member_resumes_its_own_data_whatever_the_operator_expects() {
     for minor in MINORS {
         let (volume, status) = Volume::of(minor).await;
-        for expect in [Expect::Fresh, Expect::Data, Expect::Either] {
+        for expect in [Expect::Fresh, Expect::Data] {
             let mut args = volume.args(expect);
             args.cluster_id = Some(status.cluster_id);
             let report = inspect(&args);
@@ -118,9 +117,9 @@ async fn a_member_goes_on_with_its_own_data_whatever_the_operator_had_seen_of_it
 }
 
 #[tokio::test]
-async fn h05_data_and_stamps_of_others_are_refused_and_left_alone() {
+async fn h05_data_and_identities_of_others_are_refused_and_left_alone() {
     let (volume, status) = Volume::of(Minor(3, 6)).await;
-    let stamp = fs::read(volume.stamp()).unwrap();
+    let identity = fs::read(volume.identity()).unwrap();
     let with = |change: &dyn Fn(&mut GuardArgs)| {
         let mut args = volume.args(Expect::Data);
         change(&mut args);
@@ -135,28 +134,28 @@ async fn h05_data_and_stamps_of_others_are_refused_and_left_alone() {
     });
     assert_refused(&other_cluster, GuardVerdict::ForeignIdentity, "not to member demo-0 of cluster uid-2");
     let other_attempt = with(&|args| args.token = "uid-1-2".to_owned());
-    assert_refused(&other_attempt, GuardVerdict::ForeignData, "token uid-1-1");
+    assert_refused(&other_attempt, GuardVerdict::ForeignIdentity, "token uid-1-1");
     let other_log = with(&|args| args.cluster_id = Some(ClusterId(status.cluster_id.0 + 1)));
     assert_refused(
         &other_log,
         GuardVerdict::ForeignData,
         &format!("belong to cluster {}", status.cluster_id),
     );
-    assert_eq!(fs::read(volume.stamp()).unwrap(), stamp, "a refusal changes nothing");
+    assert_eq!(fs::read(volume.identity()).unwrap(), identity, "a refusal changes nothing");
 
-    // Adopted: the operator was told to go on under a new uid with what the old token founded.
+    // Adopted: the operator was asked to continue under a new uid with the data of the old token.
     let adopted = with(&|args| args.cluster_uid = "uid-2".to_owned());
     assert_fit(&adopted);
-    assert!(fs::read_to_string(volume.stamp()).unwrap().contains("uid-2"));
+    assert!(fs::read_to_string(volume.identity()).unwrap().contains("uid-2"));
 
-    fs::write(volume.stamp(), "rubbish").unwrap();
-    assert_refused(&volume.guard(Expect::Data), GuardVerdict::ForeignIdentity, "no identity file of ours");
-    fs::remove_file(volume.stamp()).unwrap();
-    for expect in [Expect::Fresh, Expect::Data, Expect::Either] {
+    fs::write(volume.identity(), "rubbish").unwrap();
+    assert_refused(&volume.guard(Expect::Data), GuardVerdict::ForeignIdentity, "is not an identity file");
+    fs::remove_file(volume.identity()).unwrap();
+    for expect in [Expect::Fresh, Expect::Data] {
         assert_refused(&volume.guard(expect), GuardVerdict::ForeignData, "no identity file");
     }
     fs::remove_dir_all(volume.data()).unwrap();
-    fs::write(volume.stamp(), stamp).unwrap();
+    fs::write(volume.identity(), identity).unwrap();
     let reused = with(&|args| {
         args.member = "demo-1".to_owned();
         args.expect = Expect::Fresh;
@@ -165,18 +164,17 @@ async fn h05_data_and_stamps_of_others_are_refused_and_left_alone() {
 }
 
 #[tokio::test]
-async fn h01_h21_a_volume_that_came_back_empty_is_told_and_never_founded_anew() {
+async fn h01_h21_an_emptied_volume_is_reported_and_never_starts_as_new() {
     let (volume, _) = Volume::of(Minor(3, 6)).await;
     assert_fit(&volume.guard(Expect::Fresh));
     fs::remove_dir_all(volume.data()).unwrap();
     assert_refused(&volume.guard(Expect::Data), GuardVerdict::DataMissing, "has joined its cluster before");
-    // A guard has seen the data: also a member the operator holds for new is not new any more.
+    // A guard has seen the data, so a member that the operator takes for new is not new.
     assert_refused(&volume.guard(Expect::Fresh), GuardVerdict::DataMissing, "at an earlier start");
-    assert_fit(&volume.guard(Expect::Either));
 }
 
 #[tokio::test]
-async fn what_etcd_could_not_open_is_called_corrupt() {
+async fn data_that_etcd_could_not_open_are_corrupt() {
     for minor in MINORS {
         let (volume, _) = Volume::of(minor).await;
         let page = 4096;
@@ -215,7 +213,7 @@ async fn what_etcd_could_not_open_is_called_corrupt() {
 }
 
 #[test]
-fn a_place_that_takes_no_writes_is_told() {
+fn a_volume_that_cannot_be_written_is_reported() {
     let on = |dir: &Path| {
         let volume = Volume::empty();
         let mut args = volume.args(Expect::Fresh);
@@ -231,14 +229,17 @@ fn a_place_that_takes_no_writes_is_told() {
 }
 
 #[test]
-fn the_verdict_is_json_in_the_termination_message_and_words_on_stderr() {
+fn the_verdict_is_json_in_the_termination_message_and_text_on_stderr() {
     let volume = Volume::empty();
     let output = agent_guard(&volume.args(Expect::Data), None);
     assert_eq!(output.status.code(), Some(1));
     let words = String::from_utf8(output.stderr).unwrap();
-    assert!(words.starts_with("guard: DataMissing: no etcd data on the volume"), "{words}");
+    assert!(words.starts_with("guard: DataMissing: the volume has no etcd data"), "{words}");
     let message = fs::read_to_string(volume.0.path().join("termination-log")).unwrap();
-    assert!(message.starts_with(r#"{"verdict":"DataMissing","message":"no etcd data"#), "{message}");
+    assert!(
+        message.starts_with(r#"{"verdict":"DataMissing","message":"the volume has no etcd data"#),
+        "{message}"
+    );
     let report: Report = serde_json::from_str(&message).unwrap();
     assert_eq!(report.verdict, GuardVerdict::DataMissing);
 
@@ -249,9 +250,9 @@ fn the_verdict_is_json_in_the_termination_message_and_words_on_stderr() {
 }
 
 #[test]
-fn a_full_disk_is_told_as_such() {
+fn a_full_disk_is_reported_as_such() {
     let volume = Volume::empty();
-    // A file system of our own, in a namespace of its own, that holds 1 MiB.
+    // A file system of 1 MiB in a mount namespace of its own.
     let output = agent_guard(&volume.args(Expect::Fresh), Some("1m"));
     let words = String::from_utf8(output.stderr).unwrap();
     assert!(words.starts_with("guard: DiskFull: "), "{words}");
@@ -278,7 +279,6 @@ fn agent_guard(args: &GuardArgs, tmpfs: Option<&str>) -> Output {
     let expect = match args.expect {
         Expect::Fresh => "fresh",
         Expect::Data => "data",
-        Expect::Either => "either",
     };
     command
         .args(["guard", "--token", &args.token, "--cluster-uid", &args.cluster_uid])
@@ -293,13 +293,13 @@ fn agent_guard(args: &GuardArgs, tmpfs: Option<&str>) -> Output {
 }
 
 #[tokio::test]
-async fn h01_a_member_that_has_joined_needs_its_data_also_where_its_pod_was_made_for_a_first_start() {
+async fn h01_a_member_that_has_joined_needs_its_data_also_in_a_pod_made_for_its_first_start() {
     let volume = Volume::empty();
-    let mark = volume.0.path().join("joined");
-    let args = || GuardArgs { joined: Some(mark.clone()), ..volume.args(Expect::Fresh) };
+    let joined = volume.0.path().join("joined");
+    let args = || GuardArgs { joined: Some(joined.clone()), ..volume.args(Expect::Fresh) };
     assert_fit(&inspect(&args()));
-    fs::write(&mark, "").unwrap();
+    fs::write(&joined, "").unwrap();
     assert_fit(&inspect(&args()));
-    fs::write(&mark, "true").unwrap();
+    fs::write(&joined, "true").unwrap();
     assert_eq!(inspect(&args()).verdict, GuardVerdict::DataMissing);
 }

@@ -11,12 +11,13 @@
 //! - [`target`]: the committed wish
 //! - [`record`]: what was latched in status and survives the operator
 //! - [`snapshot`]: what was seen, and how old it is
-//! - [`verdict`]: what the in-Pod guard says of a volume
+//! - [`guard`]: whether etcd may start on a volume
 //! - [`effect`]: what shall be done, with its precondition and its step
 //! - [`crash_point`]: the moments before and after a step, for tests
 
 pub mod crash_point;
 pub mod effect;
+pub mod guard;
 pub mod ids;
 pub mod names;
 pub mod quorum;
@@ -24,16 +25,15 @@ pub mod record;
 pub mod snapshot;
 pub mod target;
 pub mod time;
-pub mod verdict;
 pub mod version;
 
 pub use crash_point::CrashPoint;
 pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Step, Waiting};
+pub use guard::GuardVerdict;
 pub use ids::{ClusterId, MemberId, Revision};
 pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};
 pub use record::Record;
 pub use snapshot::Snapshot;
 pub use target::Target;
 pub use time::{Instant, Span};
-pub use verdict::GuardVerdict;
 pub use version::{Minor, Version};

@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::record::Record;
 use crate::target::{PodRevision, Target};
 use crate::time::{Instant, Span};
-use crate::verdict::GuardVerdict;
 use crate::version::Version;
 
 /// How long a look at etcd stands for the present. Longer than the calm pace of looking (10 s) plus one deadline.

@@ -28,6 +28,7 @@ use quorate_apistore::selectors::map_selects;
 use quorate_apistore::store::{Change, Clock, Part, Uids};
 use quorate_apistore::{ObjectKey, ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
+use quorate_model::guard::VolumeIdentity;
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Record, Snapshot, Span, Step};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -36,7 +37,7 @@ use crate::etcd::{Entry, Etcd};
 use crate::fingerprint::Hashed;
 use crate::oracle::Oracle;
 use faults::Standing;
-use kubelet::{Running, Stamp};
+use kubelet::Running;
 pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
 use operator::{At, Operator};
@@ -90,7 +91,7 @@ pub struct World {
     last_plan: Option<Arc<Plan>>,
     clock: Arc<AtomicI64>,
     pods: BTreeMap<String, Running>,
-    stamps: BTreeMap<String, Stamp>,
+    identities: BTreeMap<String, VolumeIdentity>,
     operator: Operator,
     rival: Option<Rival>,
     parsed: Parsed,
@@ -124,7 +125,7 @@ impl World {
             last_plan: None,
             clock,
             pods: BTreeMap::new(),
-            stamps: BTreeMap::new(),
+            identities: BTreeMap::new(),
             operator: Operator::default(),
             rival: None,
             parsed: Parsed::default(),
@@ -185,7 +186,7 @@ impl World {
             last_plan: self.last_plan.clone(),
             clock,
             pods: self.pods.clone(),
-            stamps: self.stamps.clone(),
+            identities: self.identities.clone(),
             operator: self.operator.clone(),
             rival: self.rival.clone(),
             parsed: self.parsed.clone(),
@@ -334,7 +335,7 @@ impl World {
             }
         }
         self.etcd.fingerprint(self.now, &mut hasher);
-        (&self.pods, &self.stamps, &self.faults, self.request_outcome, self.waited).hash(&mut hasher);
+        (&self.pods, &self.identities, &self.faults, self.request_outcome, self.waited).hash(&mut hasher);
         for call in &self.late {
             call.words().hash(&mut hasher);
         }

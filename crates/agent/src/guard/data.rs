@@ -1,16 +1,16 @@
-//! etcd's data directory, as far as one can judge it without opening it.
+//! etcd's data directory, as far as it can be judged without opening it.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use quorate_model::GuardVerdict;
+use quorate_model::guard::{EtcdData, Refusal};
 
 use super::wal::{self, Origin};
-use super::{Refusal, bolt};
+use super::{bolt, unreadable};
 
-/// What lies in the data directory.
+/// What the data directory contains.
 #[derive(Debug)]
 pub(super) enum Data {
     /// No log: etcd begins from nothing. A database may have been left by a first start that was cut short.
@@ -27,16 +27,26 @@ pub(super) struct Db {
 }
 
 impl Data {
-    pub(super) fn look(data_dir: &Path) -> Result<Self, Refusal> {
+    pub(super) fn read(data_dir: &Path) -> Result<Self, Refusal> {
         let logs = logs(&data_dir.join("member/wal"))?;
         let db = db(data_dir.join("member/snap/db"))?;
         let Some(first) = logs.first() else { return Ok(Self::Absent { db }) };
-        let origin = wal::origin(first).map_err(|error| Refusal::unreadable(first, &error))?;
+        let origin = wal::origin(first).map_err(|error| unreadable(first, &error))?;
         Ok(Self::Present { origin, db })
     }
 
     pub(super) fn is_absent(&self) -> bool {
         matches!(self, Self::Absent { .. })
+    }
+
+    /// What the verdict depends on.
+    pub(super) fn summary(&self) -> EtcdData {
+        match self {
+            Self::Absent { .. } => EtcdData::Absent,
+            Self::Present { .. } => {
+                EtcdData::Present { cluster_id: self.origin().map(|origin| origin.cluster_id) }
+            }
+        }
     }
 
     /// Which member of which cluster wrote the log.
@@ -52,25 +62,22 @@ impl Data {
         db.as_ref().map(|db| db.bytes)
     }
 
-    /// Whether etcd can open what is there.
-    pub(super) fn check(&self) -> Result<(), Refusal> {
-        let corrupt = |message| Err(Refusal(GuardVerdict::CorruptData, message));
+    /// Whether etcd can open the data; the inner error says why not.
+    pub(super) fn opens(&self) -> Result<Result<(), String>, Refusal> {
         let db = match self {
-            Self::Absent { db: None } => return Ok(()),
+            Self::Absent { db: None } => return Ok(Ok(())),
             Self::Present { origin: Err(why), .. } => {
-                return corrupt(format!("the log is unreadable: {why}"));
+                return Ok(Err(format!("the log is unreadable: {why}")));
             }
-            Self::Present { db: None, .. } => return corrupt("there is a log but no database".to_owned()),
+            Self::Present { db: None, .. } => return Ok(Err("there is a log but no database".to_owned())),
             Self::Absent { db: Some(db) } | Self::Present { db: Some(db), .. } => db,
         };
         // bbolt takes an empty file for a new database; with a log beside it, the database was lost.
         if db.bytes == 0 && self.is_absent() {
-            return Ok(());
+            return Ok(Ok(()));
         }
-        match bolt::check(&db.path).map_err(|error| Refusal::unreadable(&db.path, &error))? {
-            Ok(()) => Ok(()),
-            Err(why) => corrupt(format!("the database does not open: {why}")),
-        }
+        let checked = bolt::check(&db.path).map_err(|error| unreadable(&db.path, &error))?;
+        Ok(checked.map_err(|why| format!("the database does not open: {why}")))
     }
 }
 
@@ -79,10 +86,10 @@ fn logs(dir: &Path) -> Result<Vec<PathBuf>, Refusal> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Refusal::unreadable(dir, &error)),
+        Err(error) => return Err(unreadable(dir, &error)),
     };
     let paths: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
-    let mut paths = paths.map_err(|error| Refusal::unreadable(dir, &error))?;
+    let mut paths = paths.map_err(|error| unreadable(dir, &error))?;
     paths.retain(|path| path.extension() == Some(OsStr::new("wal")));
     paths.sort();
     Ok(paths)
@@ -92,6 +99,6 @@ fn db(path: PathBuf) -> Result<Option<Db>, Refusal> {
     match fs::metadata(&path) {
         Ok(metadata) => Ok(Some(Db { path, bytes: metadata.len() })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(Refusal::unreadable(&path, &error)),
+        Err(error) => Err(unreadable(&path, &error)),
     }
 }

@@ -1,20 +1,20 @@
-//! The verdict as it travels: JSON in the termination message.
+//! The verdict as JSON, for the termination message.
 
 use quorate_model::GuardVerdict;
+use quorate_model::guard::VolumeIdentity;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::data::Data;
-use super::identity::Identity;
 
-/// What the guard says.
+/// What the guard reports.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
     /// In one word.
     #[serde(serialize_with = "verdict_name", deserialize_with = "verdict_named")]
     pub verdict: GuardVerdict,
-    /// In words.
+    /// In a sentence.
     pub message: String,
-    /// What it rests on.
+    /// What it is based on.
     #[serde(default)]
     pub facts: Facts,
 }
@@ -23,9 +23,9 @@ pub struct Report {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Facts {
-    /// Whom the volume was stamped for.
+    /// The member that the identity file names.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stamped_for: Option<String>,
+    pub identity: Option<String>,
     /// Whether there are data.
     pub data: bool,
     /// The cluster the data belong to, in hexadecimal.
@@ -37,7 +37,7 @@ pub struct Facts {
     /// The size of the database.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub db_bytes: Option<u64>,
-    /// The space left.
+    /// The free space.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub free_bytes: Option<u64>,
 }
@@ -50,8 +50,8 @@ impl Report {
 }
 
 impl Facts {
-    pub(super) fn note(&mut self, stamp: Option<&Identity>, data: &Data) {
-        self.stamped_for = stamp.map(ToString::to_string);
+    pub(super) fn note(&mut self, identity: Option<&VolumeIdentity>, data: &Data) {
+        self.identity = identity.map(ToString::to_string);
         self.data = !data.is_absent();
         self.cluster_id = data.origin().map(|origin| origin.cluster_id.to_string());
         self.member_id = data.origin().map(|origin| origin.member_id.to_string());

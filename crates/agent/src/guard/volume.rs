@@ -5,16 +5,17 @@ use std::path::Path;
 
 use nix::sys::statvfs::statvfs;
 use quorate_model::GuardVerdict;
+use quorate_model::guard::Refusal;
 
-use super::Refusal;
 use super::data::Data;
+use super::unreadable;
 
 /// etcd reserves 64 MiB for its first log and needs a little for the database.
 const ROOM_TO_BEGIN: u64 = 72 << 20;
-/// What a member with data has reserved already; below this its next write fails.
+/// A member with data has reserved its log already; below this its next write fails.
 const ROOM_TO_GO_ON: u64 = 1 << 20;
 
-/// Tries a write beside the identity file; the space left.
+/// Writes beside the identity file to see that it works; returns the free space.
 pub(super) fn writable_with_room(identity: &Path, data: &Data) -> Result<u64, Refusal> {
     let dir = identity.parent().unwrap_or(Path::new("."));
     let write = || -> io::Result<()> {
@@ -23,22 +24,22 @@ pub(super) fn writable_with_room(identity: &Path, data: &Data) -> Result<u64, Re
         file.sync_all()
     };
     write().map_err(|error| write_refusal(dir, &error))?;
-    let free = free_bytes(dir).map_err(|error| Refusal::unreadable(dir, &error))?;
+    let free = free_bytes(dir).map_err(|error| unreadable(dir, &error))?;
     let needed = if data.is_absent() { ROOM_TO_BEGIN } else { ROOM_TO_GO_ON };
     if free < needed {
-        let message = format!("{free} bytes are left on {}, etcd needs {needed}", dir.display());
-        return Err(Refusal(GuardVerdict::DiskFull, message));
+        let message = format!("{free} bytes are free on {}, etcd needs {needed}", dir.display());
+        return Err(Refusal::new(GuardVerdict::DiskFull, message));
     }
     Ok(free)
 }
 
-/// A failed write by its cause.
+/// The verdict on a failed write, by its cause.
 pub(super) fn write_refusal(path: &Path, error: &io::Error) -> Refusal {
     let verdict = match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => GuardVerdict::DiskFull,
         _ => GuardVerdict::NotWritable,
     };
-    Refusal(verdict, format!("cannot write to {}: {error}", path.display()))
+    Refusal::new(verdict, format!("cannot write to {}: {error}", path.display()))
 }
 
 fn free_bytes(dir: &Path) -> io::Result<u64> {

@@ -1,4 +1,4 @@
-//! The HTTP side.
+//! The HTTP routes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,13 +9,13 @@ use axum::http::StatusCode;
 use axum::routing::get;
 use serde::Deserialize;
 
-use super::look::Watch;
+use super::observe::Watch;
 
-/// In milliseconds; a little less than the second a kubelet waits for an answer.
+/// In milliseconds; a little less than the second that a kubelet waits for an answer.
 const WAIT: u64 = 800;
 const SHORTEST_WAIT: u64 = 200;
 const LONGEST_WAIT: u64 = 2000;
-const LOOK: Duration = Duration::from_millis(500);
+const OBSERVE: Duration = Duration::from_millis(500);
 
 type Answer = (StatusCode, String);
 
@@ -27,26 +27,17 @@ struct Wait {
 
 pub(super) fn router(watch: Arc<Watch>, grace: Duration) -> Router {
     let healthz = move |State(watch): State<Arc<Watch>>| healthz(watch, grace);
-    Router::new()
-        .route("/readyz", get(readyz))
-        .route("/startedz", get(startedz))
-        .route("/healthz", get(healthz))
-        .route("/livez", get(healthz))
-        .with_state(watch)
+    Router::new().route("/readyz", get(readyz)).route("/healthz", get(healthz)).with_state(watch)
 }
 
 async fn readyz(State(watch): State<Arc<Watch>>, Query(wait): Query<Wait>) -> Answer {
-    answer(watch.wait(wait.limited(), |seen| seen.ready).await)
+    answer(watch.wait(wait.limited()).await)
 }
 
-async fn startedz(State(watch): State<Arc<Watch>>, Query(wait): Query<Wait>) -> Answer {
-    answer(watch.wait(wait.limited(), |seen| seen.started).await)
-}
-
-/// Looks, but not for longer than a kubelet waits: a member that is slow to answer is not hung yet.
+/// Observes, but not for longer than a kubelet waits: a member that answers slowly does not hang yet.
 async fn healthz(watch: Arc<Watch>, grace: Duration) -> Answer {
-    let _ = tokio::time::timeout(LOOK, watch.look()).await;
-    match watch.seen().silent_since.map(|since| since.elapsed()) {
+    let _ = tokio::time::timeout(OBSERVE, watch.observe()).await;
+    match watch.last().silent_since.map(|since| since.elapsed()) {
         Some(silent) if silent > grace => answer(Err(format!("hung: no answer for {} s", silent.as_secs()))),
         Some(_) | None => answer(Ok(())),
     }

@@ -1,4 +1,4 @@
-//! Looks at the member, one at a time whatever the number of those who ask.
+//! Observes the member, one request at a time however many callers ask.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,31 +9,29 @@ use tokio::time::Instant;
 
 use super::credentials::Credentials;
 
-/// A key nobody writes: what counts is that the read is answered.
+/// A key that nobody writes: what counts is that the read is answered.
 const KEY: &str = "quorate/probe";
 
-/// How long between two looks for somebody who waits.
+/// The time between two observations while a caller waits.
 const PACE: Duration = Duration::from_millis(50);
 
-/// What the last look found.
+/// The result of one observation.
 #[derive(Clone, Debug)]
-pub(super) struct Seen {
-    /// The member answers; otherwise why not.
-    pub(super) started: Result<(), String>,
-    /// It votes and serves a local read; otherwise why not.
+pub(super) struct Observation {
+    /// The member votes and serves a local read; otherwise why not.
     pub(super) ready: Result<(), String>,
     /// Since when a process that once answered has not: it hangs.
     pub(super) silent_since: Option<Instant>,
 }
 
-/// The member under watch.
+/// The member that is observed.
 pub(super) struct Watch {
-    looking: Mutex<Looking>,
-    seen: watch::Sender<Seen>,
+    observer: Mutex<Observer>,
+    last: watch::Sender<Observation>,
 }
 
-/// What it takes to look; held while looking.
-struct Looking {
+/// What an observation needs; locked while it runs.
+struct Observer {
     credentials: Credentials,
     begun: Option<Instant>,
     answered: bool,
@@ -41,88 +39,82 @@ struct Looking {
 
 impl Watch {
     pub(super) fn new(credentials: Credentials) -> Self {
-        let not_yet = || Err("the member has not been asked yet".to_owned());
+        let not_yet = Err("the member has not been asked yet".to_owned());
         Self {
-            looking: Mutex::new(Looking { credentials, begun: None, answered: false }),
-            seen: watch::Sender::new(Seen { started: not_yet(), ready: not_yet(), silent_since: None }),
+            observer: Mutex::new(Observer { credentials, begun: None, answered: false }),
+            last: watch::Sender::new(Observation { ready: not_yet, silent_since: None }),
         }
     }
 
-    /// What the last look found.
-    pub(super) fn seen(&self) -> Seen {
-        self.seen.borrow().clone()
+    /// The last observation.
+    pub(super) fn last(&self) -> Observation {
+        self.last.borrow().clone()
     }
 
-    /// Waits for a look that began no earlier than this call. Who comes while one is under way shares the next; it goes
-    /// on if its caller turns away.
-    pub(super) async fn look(self: &Arc<Self>) -> Seen {
+    /// Waits for an observation that began no earlier than this call. Callers that arrive while one runs share the next.
+    /// An observation goes on when its caller leaves.
+    pub(super) async fn observe(self: &Arc<Self>) -> Observation {
         let asked = Instant::now();
         let this = Arc::clone(self);
-        let look = tokio::spawn(async move {
-            let mut looking = this.looking.lock().await;
-            if looking.begun.is_none_or(|begun| begun < asked) {
+        let observing = tokio::spawn(async move {
+            let mut observer = this.observer.lock().await;
+            if observer.begun.is_none_or(|begun| begun < asked) {
                 let begun = Instant::now();
-                looking.begun = Some(begun);
-                let seen = looking.look(begun, this.seen().silent_since).await;
-                this.tell(seen);
+                observer.begun = Some(begun);
+                let observation = observer.observe(begun, this.last().silent_since).await;
+                this.record(observation);
             }
         });
-        look.await.expect("looking does not panic");
-        self.seen()
+        observing.await.expect("observing does not panic");
+        self.last()
     }
 
-    /// Looks until the answer is yes or the time is up; then why it is no.
-    pub(super) async fn wait(
-        self: &Arc<Self>,
-        wait: Duration,
-        desired: impl Fn(Seen) -> Result<(), String>,
-    ) -> Result<(), String> {
+    /// Observes until the member is ready or the time is up; then says why it is not.
+    pub(super) async fn wait(self: &Arc<Self>, wait: Duration) -> Result<(), String> {
         let end = Instant::now() + wait;
         loop {
-            let Ok(seen) = tokio::time::timeout_at(end, self.look()).await else {
+            let Ok(observation) = tokio::time::timeout_at(end, self.observe()).await else {
                 let waited = format!("no answer within {wait:?}");
-                return Err(desired(self.seen())
-                    .err()
-                    .map_or(waited.clone(), |why| format!("{waited}; before: {why}")));
+                let before = self.last().ready.err();
+                return Err(before.map_or(waited.clone(), |why| format!("{waited}; before: {why}")));
             };
-            let answer = desired(seen);
             let again = Instant::now() + PACE;
-            if answer.is_ok() || again >= end {
-                return answer;
+            if observation.ready.is_ok() || again >= end {
+                return observation.ready;
             }
             tokio::time::sleep_until(again).await;
         }
     }
 
-    fn tell(&self, seen: Seen) {
-        match (&self.seen.borrow().ready, &seen.ready) {
+    fn record(&self, observation: Observation) {
+        match (&self.last.borrow().ready, &observation.ready) {
             (Err(_), Ok(())) => tracing::info!("ready"),
             (Ok(()), Err(why)) => tracing::info!("not ready any more: {why}"),
             (Ok(()), Ok(())) | (Err(_), Err(_)) => {}
         }
-        self.seen.send_replace(seen);
+        self.last.send_replace(observation);
     }
 }
 
-impl Looking {
-    async fn look(&mut self, begun: Instant, silent_since: Option<Instant>) -> Seen {
+impl Observer {
+    async fn observe(&mut self, begun: Instant, silent_since: Option<Instant>) -> Observation {
         match self.ask().await {
             Ok(ready) => {
                 self.answered = true;
-                Seen { started: Ok(()), ready, silent_since: None }
+                Observation { ready, silent_since: None }
             }
             Err(NoAnswer { why, gone }) => {
-                // The process is gone. The next one has its own start to make before it can be called hung.
+                // The process is gone. The next one must first answer once before its silence counts as a hang.
                 self.answered &= !gone;
                 let silent_since = self.answered.then(|| silent_since.unwrap_or(begun));
-                Seen { started: Err(why.clone()), ready: Err(why), silent_since }
+                Observation { ready: Err(why), silent_since }
             }
         }
     }
 
-    /// Whether it is ready; or why it does not even answer.
+    /// Whether the member is ready; or why it does not answer.
     async fn ask(&mut self) -> Result<Result<(), String>, NoAnswer> {
-        // Without credentials nothing is known of the process: that does not count as its silence.
+        // Without credentials nothing is known of the process, so this does not count as its silence.
         let client = self.credentials.client().map_err(|why| NoAnswer { why, gone: true })?;
         let status = client.status().await.map_err(NoAnswer::from)?;
         if status.is_learner {
@@ -135,7 +127,7 @@ impl Looking {
 
 struct NoAnswer {
     why: String,
-    /// There is no process to be called hung.
+    /// There is no process that could hang.
     gone: bool,
 }
 

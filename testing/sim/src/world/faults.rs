@@ -412,7 +412,7 @@ impl World {
         }
         let options = DeleteOptions { uid: Some(uid(&volume).to_owned()), ..DeleteOptions::default() };
         self.etcd.wipe(uid(&volume));
-        self.stamps.remove(uid(&volume));
+        self.identities.remove(uid(&volume));
         self.store.delete(&key(Kind::Volume, &self.at, member), &options).is_ok()
     }
 
@@ -429,7 +429,7 @@ impl World {
             self.faults.destroyed.insert(member.to_owned());
         }
         self.etcd.wipe(&dir);
-        self.stamps.remove(&dir);
+        self.identities.remove(&dir);
         // All containers of the Pod start over, the guard among them.
         if let Some((at, _)) = running {
             self.etcd.stop(&at);

@@ -13,7 +13,8 @@ use quorate_apistore::store::{DeleteOptions, Part, Propagation};
 use quorate_apistore::{ObjectKey, Store};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::{ETCD, GUARD};
-use quorate_model::{GuardVerdict, PeerUrl};
+use quorate_model::guard::{self, EtcdData, Expected, VolumeContents};
+use quorate_model::{ClusterUid, GuardVerdict, MemberName, PeerUrl, Token};
 use serde_json::{Value, json};
 
 use super::World;
@@ -33,15 +34,6 @@ pub struct Running {
     pub restarts: u32,
     /// Its last words.
     pub last_words: Option<String>,
-}
-
-/// The identity file on a volume.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Stamp {
-    cluster_uid: String,
-    token: String,
-    member: String,
-    data_seen: bool,
 }
 
 /// More than this many restarts are not told apart.
@@ -66,7 +58,7 @@ impl World {
     fn nodes_fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.etcd.fingerprint(self.now, &mut hasher);
-        (&self.pods, &self.stamps, self.store.version()).hash(&mut hasher);
+        (&self.pods, &self.identities, self.store.version()).hash(&mut hasher);
         hasher.finish()
     }
 
@@ -94,7 +86,7 @@ impl World {
         let stands = |dir: &String| volumes.contains(dir) || self.pods.values().any(|pod| pod.dir == *dir);
         let gone: Vec<String> = self.dirs().into_iter().filter(|dir| !stands(dir)).collect();
         for dir in &gone {
-            self.stamps.remove(dir);
+            self.identities.remove(dir);
             self.etcd.wipe(dir);
         }
         any | !gone.is_empty()
@@ -120,7 +112,7 @@ impl World {
 
     fn dirs(&self) -> BTreeSet<String> {
         let with_data = self.etcd.dirs();
-        self.stamps.keys().cloned().chain(with_data.map(str::to_owned)).collect()
+        self.identities.keys().cloned().chain(with_data.map(str::to_owned)).collect()
     }
 
     /// Processes end with their Pods; Pods that are to stop are gone once their processes are.
@@ -295,44 +287,28 @@ impl World {
         Some(uid(&volume).to_owned())
     }
 
-    /// The guard, by the table of `crates/agent/src/guard.rs`. Where it lets etcd start, the volume is stamped.
+    /// The guard: the product's verdict on the modelled volume. Where etcd may start, the identity file is written.
     fn guard(&mut self, pod: &Value, dir: &str) -> Result<(), (GuardVerdict, String)> {
         let init = items(pod, "/spec/initContainers");
         let args = flags(init.iter().find(|container| container["name"] == GUARD));
         let arg = |flag: &str| args.get(flag).cloned().unwrap_or_default();
         let joined = annotation(pod, keys::JOINED) == Some(keys::JOINED_VALUE);
-        let needs_data = joined || arg("--expect") == "data";
-        let own = Stamp {
-            cluster_uid: arg("--cluster-uid"),
-            token: arg("--token"),
-            member: arg("--member"),
-            data_seen: false,
+        let expected = Expected {
+            cluster_uid: ClusterUid::new(arg("--cluster-uid")),
+            token: Token::new(arg("--token")),
+            member: MemberName::new(arg("--member")),
+            cluster_id: arg("--cluster-id").parse().ok(),
+            data_required: joined || arg("--expect") == "data",
         };
         let data = self.etcd.dir(dir);
-        let stamp = self.stamps.get(dir);
-        let refuse = |verdict: GuardVerdict| Err((verdict, verdict.as_str().to_owned()));
-        match stamp {
-            None if data.is_some() => return refuse(GuardVerdict::ForeignData),
-            Some(stamp) if (&stamp.member, &stamp.token) != (&own.member, &own.token) => {
-                return refuse(GuardVerdict::ForeignIdentity);
-            }
-            None | Some(_) => {}
-        }
-        let other = data.filter(|data| {
-            arg("--cluster-id").parse().is_ok_and(|id: quorate_model::ClusterId| id != data.cluster)
-        });
-        if other.is_some() {
-            return refuse(GuardVerdict::ForeignData);
-        }
-        let seen_before = stamp.is_some_and(|stamp| stamp.data_seen);
-        if data.is_none() && (needs_data || seen_before) {
-            return refuse(GuardVerdict::DataMissing);
-        }
-        if data.is_some_and(|data| data.corrupt) {
-            return refuse(GuardVerdict::CorruptData);
-        }
-        let data_seen = data.is_some() || seen_before;
-        self.stamps.insert(dir.to_owned(), Stamp { data_seen, ..own });
+        let contents = VolumeContents {
+            identity: self.identities.get(dir),
+            data: data.map_or(EtcdData::Absent, |data| EtcdData::Present { cluster_id: Some(data.cluster) }),
+            corrupt: data.filter(|data| data.corrupt).map(|_| "the database does not open"),
+        };
+        let identity =
+            guard::judge(&contents, &expected).map_err(|refused| (refused.verdict, refused.message))?;
+        self.identities.insert(dir.to_owned(), identity);
         Ok(())
     }
 }

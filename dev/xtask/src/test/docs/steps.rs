@@ -74,6 +74,9 @@ mod tests {
         assert_eq!(declared(code), Some(all.clone()));
         assert_eq!(described_in("| step | what |\n| B1 | x |\n## BA: giving up\n## How B2 goes\n"), all);
         assert_eq!(described_in("| U4, U5 | x |").len(), 2);
-        assert_eq!(described_in("| B4 | act | x |\n| B5 | condition | x |"), BTreeSet::from(["B4".to_owned()]));
+        assert_eq!(
+            described_in("| B4 | act | x |\n| B5 | condition | x |"),
+            BTreeSet::from(["B4".to_owned()])
+        );
     }
 }
