@@ -77,6 +77,18 @@ pub fn watch(command: &mut Command, until: Instant) -> Result<End> {
     Ok(End { status, stderr, left: end_leftovers(&mark) })
 }
 
+/// The first errors of a compiler's output, each with its place.
+pub fn errors(stderr: &str) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let lines: Vec<&str> = stderr.lines().collect();
+    let first = lines.iter().enumerate().filter(|(_, line)| line.starts_with("error"));
+    let with_place = |(at, line): (usize, &&str)| {
+        let place = lines.get(at + 1).and_then(|next| next.trim_start().strip_prefix("--> "));
+        place.map_or_else(|| (*line).to_owned(), |place| format!("{place}: {line}"))
+    };
+    first.map(with_place).take(SHOWN).collect()
+}
+
 /// Ends the processes that still run. Their command lines.
 fn end_leftovers(mark: &str) -> Vec<String> {
     let end = Instant::now() + GRACE;
@@ -168,6 +180,13 @@ mod tests {
         let error = watch(&mut sh("sleep 732; true"), start + Duration::from_millis(300)).err().unwrap();
         assert!(error.to_string().contains("ran out of time"), "{error}");
         assert!(start.elapsed() < Duration::from_secs(30));
+    }
+
+    #[test]
+    fn errors_are_shown_with_their_place() {
+        let stderr =
+            "warning: x\nerror[E0599]: no method\n   --> a.rs:1:2\n    |\nerror: could not compile\n";
+        assert_eq!(errors(stderr), ["a.rs:1:2: error[E0599]: no method", "error: could not compile"]);
     }
 
     #[test]

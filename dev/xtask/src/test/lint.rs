@@ -4,6 +4,8 @@ mod arrows;
 mod length;
 mod words;
 
+use std::time::{Duration, Instant};
+
 use anyhow::{Result, ensure};
 
 use super::Context;
@@ -11,6 +13,9 @@ use super::report::{Check, Verdict, checks};
 use super::tiers::Tier;
 use crate::tools::helpers;
 use crate::{cargo, children};
+
+/// The limit of one command.
+const LIMIT: Duration = Duration::from_mins(30);
 
 const FORMAT: Check = Check { name: "format", run: format };
 const WORDS: Check = Check { name: "words", run: words::check };
@@ -56,8 +61,12 @@ fn unused() -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// A Cargo command that prints its faults itself.
+/// A Cargo command that prints its faults itself; the first of them are in the closing lines too.
 fn checked(args: &[&str]) -> Result<Vec<String>> {
-    children::run(cargo::command().args(args))?;
-    Ok(Vec::new())
+    let end = children::watch(cargo::command().args(args), Instant::now() + LIMIT)?;
+    if end.status.success() {
+        return Ok(Vec::new());
+    }
+    let errors = children::errors(&end.stderr);
+    Ok(if errors.is_empty() { vec![format!("cargo {} fails, see above", args[0])] } else { errors })
 }

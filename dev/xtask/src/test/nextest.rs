@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, bail, ensure};
 
 use super::Context;
 use super::report::{State, Verdict};
@@ -63,8 +63,9 @@ impl Results {
             nextest.env("QUORATE_TEST_ETCD_VERSION", version);
         }
         let end = children::watch(&mut nextest, context.until)?;
-        let counted =
-            Count::read(&end.stderr).with_context(|| format!("the tests of {profile} did not run"))?;
+        let Some(counted) = Count::read(&end.stderr) else {
+            bail!("the tests of {profile} did not run\n{}", children::errors(&end.stderr).join("\n"));
+        };
         ensure!(end.status.success() == (counted.run == counted.passed), "nextest ended with {}", end.status);
         self.count.run += counted.run;
         self.count.passed += counted.passed;
