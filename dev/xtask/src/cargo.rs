@@ -33,8 +33,16 @@ pub fn outside(mut command: Command) -> Command {
 /// Builds a program of a package of the workspace, silently. Cargo builds a dependency with the features that all named packages
 /// ask for. With these packages the features are those of the tests, so nothing is built twice.
 pub fn build(package: &str, program: &str) -> Result<()> {
+    children::run(build_command(package, program).arg("--quiet"))
+}
+
+/// The same, with cargo's progress on stderr: the first build takes minutes.
+pub fn build_with_progress(package: &str, program: &str) -> Result<()> {
+    children::run(&mut build_command(package, program))
+}
+
+fn build_command(package: &str, program: &str) -> Command {
     let mut build = command();
-    build.args(["build", "--quiet", "--package", package, "--package", "quorate", "--package", "rig"]);
-    build.args(["--bin", program]);
-    children::run(&mut build)
+    build.args(["build", "--package", package, "--package", "quorate", "--package", "rig", "--bin", program]);
+    build
 }

@@ -10,7 +10,7 @@ use crate::{cargo, repo, tools};
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
-    cargo::build("quorate", "quorate")?;
+    cargo::build_with_progress("quorate", "quorate")?;
     let mut playground = Command::new(repo::quorate());
     playground.arg("playground").args(args);
     // A call such as `status` or `down` starts no etcd.

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn pointers_lead_where_those_of_json_do() {
+    fn pointers_resolve_as_json_pointers() {
         let object = json!({ "spec": { "list": [{ "a": 1 }, { "a": 2 }] } });
         for pointer in
             ["", "/spec", "/spec/list/1/a", "/spec/list/2/a", "/spec/list/a", "/spec/list/0/a/b", "/x/y"]
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn moments_are_written_as_kubernetes_writes_them() {
+    fn timestamps_are_written_as_kubernetes_writes_them() {
         let at: Timestamp = "2024-02-03T04:05:06.789Z".parse().unwrap();
         assert_eq!(micros(at), "2024-02-03T04:05:06.789000Z");
         assert_eq!(seconds(Timestamp::from_second(0).unwrap()), "1970-01-01T00:00:00Z");

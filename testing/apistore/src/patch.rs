@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategic_patch_orders_lists_as_it_says_and_else_puts_what_is_new_first() {
+    fn a_strategic_patch_orders_lists_by_its_directive_and_otherwise_puts_new_entries_first() {
         let merged = |patch: Value| {
             let service = json!({"spec": {"ports": [{"port": 1}, {"port": 2}, {"port": 3}]}});
             let merged = apply(PatchKind::Strategic, &service, &json!({ "spec": patch })).unwrap();
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategic_patch_adds_to_sets_and_takes_from_them() {
+    fn a_strategic_patch_adds_to_sets_and_removes_from_them() {
         let object = json!({"metadata": {"finalizers": ["a", "b"]}});
         let merged = |patch: Value| {
             let patched = apply(PatchKind::Strategic, &object, &json!({ "metadata": patch })).unwrap();

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn eviction_is_found_where_drain_looks_for_it() {
+    fn the_eviction_subresource_is_listed_with_its_kind() {
         let list = body("/api/v1", "").unwrap();
         let eviction =
             list["resources"].as_array().unwrap().iter().find(|one| one["name"] == "pods/eviction").unwrap();
@@ -261,14 +261,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_served_is_not_found() {
+    fn paths_that_are_not_served_are_not_found() {
         assert!(body("/apis/policy", "").is_some() && body("/apis/apps", "").is_none());
         assert!(body("/apis/policy/v1", "").is_some() && body("/apis/policy/v1beta1", "").is_none());
         assert!(body("/api/v1/pods", "").is_none(), "objects are not discovery");
     }
 
     #[test]
-    fn only_who_prefers_the_aggregated_form_gets_it() {
+    fn only_clients_that_prefer_the_aggregated_format_get_it() {
         let kubectl = format!("{AGGREGATED},application/json");
         assert_eq!(body("/apis", &kubectl).unwrap()["kind"], "APIGroupDiscoveryList");
         assert_eq!(body("/apis", "application/json").unwrap()["kind"], "APIGroupList");
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_name_the_same_groups() {
+    fn both_formats_list_the_same_groups() {
         let names = |value: &Value, list: &str, name: &str| -> Vec<Value> {
             value[list].as_array().unwrap().iter().map(|one| one.pointer(name).unwrap().clone()).collect()
         };

@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reference_leads_somewhere() {
+    fn every_reference_resolves() {
         fn references(value: &Value, found: &mut BTreeSet<String>) {
             match value {
                 Value::Object(map) => {

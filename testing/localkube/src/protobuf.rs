@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bound_is_a_number_or_a_share() {
+    fn a_bound_is_an_integer_or_a_percentage() {
         let budget = |bound: Vec<u8>| {
             let raw = part(2, &part(1, &bound));
             decode(&envelope("policy/v1", "PodDisruptionBudget", &raw)).unwrap()["spec"]["minAvailable"]
@@ -183,14 +183,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_is_refused_and_not_lost() {
+    fn unknown_kinds_and_fields_are_refused() {
         let owner = part(1, &part(13, &part(3, b"owner")));
         assert!(matches!(decode(&envelope("v1", "ConfigMap", &owner)), Err(DecodeError::Unknown(_))));
         assert!(matches!(decode(&envelope("v1", "Pod", b"")), Err(DecodeError::Unknown(_))));
     }
 
     #[test]
-    fn what_is_cut_short_or_of_another_form_is_refused() {
+    fn truncated_and_malformed_bodies_are_refused() {
         let whole = envelope("v1", "Namespace", &part(1, &part(1, b"team")));
         for length in 0..whole.len() - 4 {
             assert!(decode(&whole[..length]).is_err(), "{length} bytes");

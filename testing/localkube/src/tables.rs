@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn without_columns_of_its_own_a_kind_shows_its_age() {
+    fn a_kind_without_columns_shows_the_age() {
         let object = json!({ "metadata": { "name": "demo", "creationTimestamp": "2024-01-01T00:00:00Z" } });
         let table = table(&etcd_clusters(&json!([])), &object, Include::Metadata, true);
         assert_eq!(table["rows"][0]["cells"], json!(["demo", "100s"]));
     }
 
     #[test]
-    fn rows_carry_as_much_of_the_object_as_is_asked_for() {
+    fn rows_include_the_requested_part_of_the_object() {
         let info = etcd_clusters(&json!([]));
         let object = json!({ "metadata": { "name": "demo" }, "spec": { "size": 3 } });
         let carried = |include: Include| table(&info, &object, include, true)["rows"][0]["object"].clone();

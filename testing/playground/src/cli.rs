@@ -1,4 +1,4 @@
-//! `quorate playground`: the foreground, the detached, and what one can ask of it.
+//! `quorate playground`: starts one in the foreground or detached, and its subcommands.
 
 mod fault;
 mod revisions;
@@ -21,31 +21,31 @@ pub use fault::Fault;
 /// Flags and subcommands of `quorate playground`.
 #[derive(Args, Clone, Debug)]
 pub struct PlaygroundArgs {
-    /// Where everything is kept: objects, volumes, logs, the kubeconfig.
+    /// The directory of the playground: objects, volumes, logs, kubeconfig.
     #[arg(long, global = true, default_value = ".playground", value_name = "DIR")]
     pub dir: PathBuf,
 
-    /// Apply no sample cluster.
+    /// Do not create the sample cluster.
     #[arg(long)]
     pub empty: bool,
 
-    /// Delete what an earlier playground left in the directory.
+    /// Delete the data of an earlier playground in the directory.
     #[arg(long)]
     pub fresh: bool,
 
-    /// Return when the cluster is available, and go on in the background.
+    /// Run in the background; return when the sample cluster is ready.
     #[arg(long)]
     pub detach: bool,
 
-    /// How many nodes.
+    /// The number of nodes.
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub nodes: u8,
 
-    /// Where the etcd programs are; else PATH, else what `cargo xtask tools` built.
+    /// The directory of the etcd programs. Default: PATH, then the programs that `cargo xtask tools` built.
     #[arg(long, value_name = "DIR")]
     pub etcd_bin_dir: Option<PathBuf>,
 
-    /// The etcd version of the sample cluster; the newest there is unless given.
+    /// The etcd version of the sample cluster. Default: the newest version found.
     #[arg(long = "etcd-version", value_name = "VERSION")]
     pub etcd_version: Option<String>,
 
@@ -53,32 +53,32 @@ pub struct PlaygroundArgs {
     #[arg(long, default_value_t = 3)]
     pub size: u32,
 
-    /// For tests: environment of the operator's first start, `KEY=VALUE`.
+    /// For tests: environment variables of the operator's first start, `KEY=VALUE`.
     #[arg(long, hide = true, value_name = "KEY=VALUE")]
     pub operator_env: Vec<String>,
 
-    /// For tests: the first wait before a container that failed is started again.
+    /// For tests: the first delay before a failed container restarts.
     #[arg(long, hide = true, default_value = "10s", value_parser = seconds)]
     pub crash_back_off: std::time::Duration,
 
-    /// What to do instead of starting one.
+    /// A command for a running playground.
     #[command(subcommand)]
     pub command: Option<PlaygroundCommand>,
 }
 
-/// What one can ask of a playground that runs.
+/// Commands for a running playground.
 #[derive(Clone, Debug, Subcommand)]
 pub enum PlaygroundCommand {
-    /// Show its clusters, members and processes.
+    /// Show clusters, members and processes.
     Status,
-    /// Stop it. Its data stay and come back with the next start on the same directory.
+    /// Stop the playground. Its data are kept; the next start with the same directory restores them.
     Down,
-    /// Break something, and watch it heal.
+    /// Cause a fault.
     #[command(subcommand)]
     Fault(Fault),
 }
 
-/// Runs a command to its end. To be called before any thread is started.
+/// Runs a command. Must be called before any thread is started.
 pub fn main(args: &PlaygroundArgs) -> Result<ExitCode> {
     let home = Home::at(&args.dir)?;
     match &args.command {
@@ -96,8 +96,8 @@ fn block_on(work: impl Future<Output = Result<()>>) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a line. Whoever has stopped reading (`| head`) is no reason to fail.
-fn say(line: impl std::fmt::Display) {
+/// Prints a line. A closed pipe (`| head`) is no error.
+fn print_line(line: impl std::fmt::Display) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 

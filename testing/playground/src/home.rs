@@ -1,4 +1,4 @@
-//! The playground's directory: what stands where, and who may use it.
+//! The playground's directory: the files in it, and the lock on it.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -15,7 +15,7 @@ pub struct Home {
     dir: PathBuf,
 }
 
-/// Holds the directory for as long as it lives.
+/// Locks the directory while it exists.
 #[derive(Debug)]
 pub struct Claim {
     _lock: File,
@@ -24,12 +24,12 @@ pub struct Claim {
 /// The directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
-    /// It cannot be made or written to.
+    /// It cannot be created or written to.
     #[error("cannot write to {dir}; name a directory that you may write to with --dir", dir = dir.display())]
     NotWritable {
         /// The directory.
         dir: PathBuf,
-        /// Why.
+        /// The reason.
         source: io::Error,
     },
     /// Its file system is full.
@@ -38,27 +38,27 @@ pub enum HomeError {
         /// The directory.
         dir: PathBuf,
     },
-    /// Another playground runs there.
+    /// Another playground uses it.
     #[error(
-        "a playground already runs on {dir}{who}. Look at it with `quorate playground status --dir {dir}`, stop it with \
+        "a playground already runs on {dir}{who}. See `quorate playground status --dir {dir}`, stop it with \
          `quorate playground down --dir {dir}`, or start another with a --dir of its own",
         dir = dir.display()
     )]
     Taken {
         /// The directory.
         dir: PathBuf,
-        /// Its process, where known.
+        /// The process of the other playground, if known.
         who: String,
     },
-    /// It is not one of ours.
-    #[error("{dir} holds something else than a playground; --fresh does not delete it", dir = dir.display())]
+    /// It was not created by a playground.
+    #[error("{dir} was not created by a playground; --fresh does not delete it", dir = dir.display())]
     Foreign {
         /// The directory.
         dir: PathBuf,
     },
 }
 
-/// Who runs on the directory: what the pid file says.
+/// The process that uses the directory, from the pid file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Tenant {
     /// The process.
@@ -72,7 +72,7 @@ macro_rules! places {
 }
 
 impl Home {
-    /// The home at a directory, which need not exist yet.
+    /// The home in a directory, which may not exist yet.
     pub fn at(dir: &Path) -> io::Result<Self> {
         Ok(Self { dir: std::path::absolute(dir)? })
     }
@@ -83,47 +83,45 @@ impl Home {
     }
 
     places! {
-        /// For kubectl.
+        /// The kubeconfig.
         kubeconfig => "kubeconfig",
-        /// Authority, server and client certificates of the API.
+        /// CA, server certificate and client certificate of the API.
         pki => "pki",
-        /// All objects, as of some time.
+        /// The saved objects.
         state => "state.json",
-        /// What changed since.
-        state_log => "state.log",
-        /// Addresses and ports that were given out.
+        /// Assigned addresses and ports.
         ledger => "ledger.json",
-        /// Every container's /etc/hosts.
+        /// The /etc/hosts of every container.
         hosts => "hosts",
-        /// Every container's /etc/resolv.conf.
+        /// The /etc/resolv.conf of every container.
         resolv_conf => "resolv.conf",
-        /// The program that this playground runs, kept while it runs.
+        /// A link to the program that this playground runs.
         program => "programs/quorate",
         /// Persistent volumes.
         volumes => "volumes",
-        /// What Pods leave on the node.
+        /// The directories of Pods.
         pods => "pods",
-        /// What containers, operator and playground say.
+        /// Logs of containers, operator and playground.
         logs => "logs",
-        /// One file for each process that was started.
+        /// One file for each running process.
         run => "run",
-        /// Certificates for people's etcdctl.
+        /// Client certificates for etcdctl.
         clients => "clients",
-        /// Where a detached playground writes.
+        /// The output of a detached playground.
         log => "playground.log",
-        /// Whose directory it is.
+        /// The pid file.
         pid => "pid",
-        /// Held by the playground that runs here.
+        /// The lock file.
         lock => "lock",
     }
 
-    /// Makes the directory and takes it for this process; with `fresh`, whatever an earlier playground left is deleted.
+    /// Creates the directory and locks it for this process. With `fresh`, deletes the data of an earlier playground.
     pub fn claim(&self, fresh: bool) -> Result<Claim, HomeError> {
         let usable = |result: io::Result<()>| result.map_err(|source| self.refused(source));
         if fresh && self.dir.is_dir() && !self.is_ours() {
             return Err(HomeError::Foreign { dir: self.dir.clone() });
         }
-        // Keys and Secrets are kept in it.
+        // The directory contains keys and Secrets.
         usable(fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.dir))?;
         let lock = File::options().create(true).truncate(false).write(true).open(self.lock());
         let lock = lock.map_err(|source| self.refused(source))?;
@@ -139,7 +137,7 @@ impl Home {
             usable(fs::create_dir_all(place))?;
         }
         usable(fs::create_dir_all(self.dir.join("programs")))?;
-        // A full disk shows here and not in the middle of things.
+        // A full disk fails here rather than later.
         usable(fs::write(self.dir.join(".room"), vec![0; 1 << 20]))?;
         usable(fs::remove_file(self.dir.join(".room")))?;
         let tenant = Tenant { process: Identity::own() };
@@ -147,10 +145,10 @@ impl Home {
         Ok(Claim { _lock: lock })
     }
 
-    /// Who runs here, if anybody does.
+    /// The process that uses the directory, if one does.
     pub fn tenant(&self) -> Option<Tenant> {
         let tenant: Tenant = serde_json::from_slice(&fs::read(self.pid()).ok()?).ok()?;
-        // The lock tells that the pid file is not a leftover whose pid went to somebody else.
+        // Without the lock the pid file is left over, and its pid may belong to another process.
         let lock = File::options().write(true).open(self.lock()).ok()?;
         let held = matches!(lock.try_lock(), Err(TryLockError::WouldBlock));
         (held && tenant.process.is_alive()).then_some(tenant)
@@ -161,7 +159,7 @@ impl Home {
         self.lock().exists() || empty()
     }
 
-    /// Everything but the lock and the log that a detached playground already writes to.
+    /// Deletes everything except the lock and the log, to which a detached playground already writes.
     fn clear(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.dir)? {
             let path = entry?.path();
@@ -192,7 +190,7 @@ impl Home {
     }
 }
 
-/// Replaces a file as a whole or not at all. Nobody else may read it.
+/// Replaces a file atomically. Only its owner can read it.
 pub fn write_atomically(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(".new");

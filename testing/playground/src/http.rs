@@ -1,4 +1,4 @@
-//! One plain HTTP request, as the nodes' probes and the table make it.
+//! A plain HTTP request, for probes and the table.
 
 use bytes::Bytes;
 use http::Request;
@@ -6,7 +6,7 @@ use http_body_util::{BodyExt, Collected, Empty};
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
 
-/// GET on a connection that is open, which is closed afterwards. The status, and the body if it came whole.
+/// Sends GET on an open connection and closes it. Returns the status, and the body if it is complete.
 pub(crate) async fn get<'a>(
     stream: TcpStream,
     host: &str,

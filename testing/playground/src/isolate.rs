@@ -1,8 +1,8 @@
-//! Moves the playground into a mount namespace of its own, so that it and the containers it starts can mount what they
-//! like and nobody else sees it. Without root this takes a user namespace as well, in which this process is root and
-//! outside of which it is who it was.
+//! Moves the playground into a mount namespace of its own, so that its mounts and those of its containers are
+//! invisible to the rest of the machine. Without root it also enters a user namespace, in which this process is root;
+//! outside it keeps its user.
 //!
-//! Must run before any thread exists: the kernel moves only a process of one thread into a user namespace.
+//! Must run before any thread is started: the kernel lets only a process with one thread enter a user namespace.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getegid, geteuid};
 
-/// The machine does not let us have namespaces.
+/// The machine does not allow namespaces.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "this machine does not let {who} make a user namespace, which the playground needs to give each container a file \
@@ -41,7 +41,7 @@ pub fn enter() -> Result<(), NoNamespace> {
         written
             .map_err(|error| refused(Errno::from_raw(error.raw_os_error().unwrap_or(0)), user.as_raw()))?;
     }
-    // As root of the new namespace, and not before.
+    // Only root of the new namespace may do this.
     keep_to_ourselves().map_err(|source| refused(source, user.as_raw()))
 }
 
@@ -53,7 +53,7 @@ fn own_mounts(flags: CloneFlags) -> Result<(), Errno> {
     keep_to_ourselves()
 }
 
-/// Nothing that is mounted here reaches the rest of the machine.
+/// Makes mounts private to this namespace.
 fn keep_to_ourselves() -> Result<(), Errno> {
     let nothing = None::<&str>;
     mount(nothing, "/", nothing, MsFlags::MS_REC | MsFlags::MS_PRIVATE, nothing)

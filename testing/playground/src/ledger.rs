@@ -1,5 +1,5 @@
-//! What was given out and must not be given to somebody else by mistake: addresses of Pods, ports for people. Kept in a
-//! file, so that a playground that starts again finds its way about.
+//! Assigned addresses and ports: addresses of Pods, local ports of client Services. They are saved in a file, so that
+//! a restarted playground uses the same ones.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,19 +12,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::home::write_atomically;
 
-/// Pods live in 127.B.0.0/16 and Services in 127.(B+64).0.0/16, with one B in this range for each playground on a machine.
+/// Each playground on a machine has one block B of this range: Pods are in 127.B.0.0/16, Services in
+/// 127.(B+64).0.0/16.
 const BLOCKS: std::ops::Range<u8> = 32..96;
 
-/// Where a playground listens to hold its block.
+/// The port on which a playground listens to reserve its block.
 const CLAIM_PORT: u16 = 40127;
 
-/// The first port that people are given.
+/// The first local port of client Services.
 const FIRST_PORT: u16 = 32379;
 
 /// The ports that member Pods listen on.
 const MEMBER_PORTS: [u16; 4] = [2379, 2380, 2381, 9980];
 
-/// What was given out.
+/// Assigned addresses and ports.
 #[derive(Debug)]
 pub struct Ledger {
     file: PathBuf,
@@ -33,7 +34,7 @@ pub struct Ledger {
     _claim: TcpListener,
 }
 
-/// Something on this machine is in the way.
+/// The network of this machine cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LedgerError {
     /// Another program listens on all addresses.
@@ -42,10 +43,10 @@ pub enum LedgerError {
          See which with `ss -ltnp 'sport = :{0}'`, and stop it"
     )]
     PortTaken(u16),
-    /// No block of addresses is free.
+    /// All blocks are in use.
     #[error("{} playgrounds run on this machine already; stop one with `quorate playground down`", BLOCKS.len())]
-    Crowded,
-    /// The loopback network is not as it should be.
+    NoFreeBlock,
+    /// The loopback network is incomplete.
     #[error("cannot listen on {0}; the playground needs the whole of 127.0.0.0/8 on the loopback interface")]
     Loopback(Ipv4Addr, #[source] io::Error),
     /// The file cannot be read or written.
@@ -61,11 +62,10 @@ struct Entries {
     pods: BTreeMap<String, u16>,
     ports: BTreeMap<String, u16>,
     api_port: Option<u16>,
-    lost_volumes: BTreeSet<String>,
 }
 
 impl Ledger {
-    /// Opens the ledger and takes a block of addresses: that of last time, if it is free.
+    /// Opens the ledger and reserves a block of addresses: the last one, if it is free.
     pub fn open(file: PathBuf) -> Result<Self, LedgerError> {
         let mut entries: Entries = match fs::read(&file) {
             Ok(text) => serde_json::from_slice(&text).unwrap_or_default(),
@@ -88,7 +88,7 @@ impl Ledger {
         Ok(ledger)
     }
 
-    /// The second number of the addresses of Services.
+    /// The second byte of the addresses of Services.
     pub fn service_block(&self) -> u8 {
         self.block + (BLOCKS.end - BLOCKS.start)
     }
@@ -98,13 +98,13 @@ impl Ledger {
         Ipv4Addr::new(127, self.block, 255, number)
     }
 
-    /// The address of a Pod, the same each time. A new Pod gets the one that was not used for longest.
+    /// The address of a Pod, always the same. A new Pod gets the address that has been unused longest.
     pub fn pod_address(&self, uid: &str) -> Ipv4Addr {
         let known = self.lock().pods.get(uid).copied();
         let number = known.unwrap_or_else(|| {
             self.change_or_warn(|entries| {
                 let taken: BTreeSet<u16> = entries.pods.values().copied().collect();
-                // The last network belongs to the nodes.
+                // The last network is for nodes.
                 let after = |number: u16| if number >= 0xfeff { 1 } else { number + 1 };
                 let mut number = after(entries.next);
                 while taken.contains(&number) || number.is_multiple_of(256) {
@@ -119,19 +119,19 @@ impl Ledger {
         Ipv4Addr::new(127, self.block, high, low)
     }
 
-    /// The Pod is gone.
+    /// Releases the address of a Pod.
     pub fn release_pod(&self, uid: &str) {
         self.change_or_warn(|entries| {
             entries.pods.remove(uid);
         });
     }
 
-    /// Pods that have addresses.
+    /// The uids of Pods that have addresses.
     pub fn pods(&self) -> Vec<String> {
         self.lock().pods.keys().cloned().collect()
     }
 
-    /// The local port at which people reach a Service, the same each time.
+    /// The local port of a Service, always the same.
     pub fn client_port(&self, service: &str) -> u16 {
         if let Some(port) = self.lock().ports.get(service) {
             return *port;
@@ -146,41 +146,20 @@ impl Ledger {
         })
     }
 
-    /// The port of the Kubernetes API, once it was chosen.
+    /// The port of the Kubernetes API, if one was chosen.
     pub fn api_port(&self) -> Option<u16> {
         self.lock().api_port
     }
 
-    /// Keeps the port of the Kubernetes API.
+    /// Saves the port of the Kubernetes API.
     pub fn keep_api_port(&self, port: u16) {
         self.change_or_warn(|entries| entries.api_port = Some(port));
-    }
-
-    /// Whether a persistent volume was lost with its disk.
-    pub fn is_lost(&self, volume: &str) -> bool {
-        self.lock().lost_volumes.contains(volume)
-    }
-
-    /// A persistent volume is deleted.
-    pub fn forget_volume(&self, volume: &str) {
-        if self.is_lost(volume) {
-            self.change_or_warn(|entries| {
-                entries.lost_volumes.remove(volume);
-            });
-        }
-    }
-
-    /// A persistent volume is lost.
-    pub fn lose(&self, volume: &str) {
-        self.change_or_warn(|entries| {
-            entries.lost_volumes.insert(volume.to_owned());
-        });
     }
 
     fn change_or_warn<T: Default>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
         let mut result = T::default();
         if let Err(error) = self.change(|entries| result = change(entries)) {
-            tracing::warn!(%error, "the ledger was not written; addresses may change with the next start");
+            tracing::warn!(%error, "cannot write the ledger; addresses may change with the next start");
         }
         result
     }
@@ -206,7 +185,7 @@ fn take_block(before: Option<u8>) -> Result<(u8, TcpListener), LedgerError> {
             Err(error) => return Err(LedgerError::Loopback(address, error)),
         }
     }
-    Err(LedgerError::Crowded)
+    Err(LedgerError::NoFreeBlock)
 }
 
 #[cfg(test)]
@@ -238,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn the_port_for_people_is_theirs_for_good() {
+    fn a_client_port_stays_with_its_service() {
         let dir = tempfile::tempdir().unwrap();
         let ledger = Ledger::open(dir.path().join("ledger")).unwrap();
         let port = ledger.client_port("default/demo-client");

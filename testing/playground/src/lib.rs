@@ -1,17 +1,17 @@
-//! A Kubernetes for a laptop without Kubernetes: `localkube` over HTTPS, nodes that run the containers of Pods as
-//! processes, and the operator beside them. Never offered for production.
+//! A Kubernetes for a laptop without Kubernetes: `localkube` over HTTPS, nodes that run containers as processes, and
+//! the operator. Not for production.
 
 pub mod cli;
 mod clock;
-pub mod home;
+mod home;
 mod http;
-pub mod isolate;
-pub mod ledger;
+mod isolate;
+mod ledger;
 mod log_source;
-pub mod names;
-pub mod node;
-pub mod process;
-pub mod programs;
+mod names;
+mod node;
+mod process;
+mod programs;
 mod proxy;
 mod saved;
 mod server;

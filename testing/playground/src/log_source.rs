@@ -1,4 +1,4 @@
-//! `kubectl logs`: from the files that containers' output goes to.
+//! `kubectl logs`: reads the log files of containers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use tokio::io::AsyncReadExt;
 use crate::home::Home;
 use crate::node::ContainerLogs;
 
-/// How often a followed log is looked at.
+/// How often a followed log is read.
 const LOOK: Duration = Duration::from_millis(100);
 
 /// The logs of all containers.
@@ -59,14 +59,14 @@ fn tail(content: impl StreamExt<Item = Vec<u8>>, lines: Option<u64>) -> impl Str
     })
 }
 
-/// What is written from a position on, for ever.
+/// What is written after a position, without end.
 fn rest(file: PathBuf, from: u64) -> impl StreamExt<Item = Bytes> {
     stream::unfold((file, from), |(file, from)| async move {
         loop {
             tokio::time::sleep(LOOK).await;
             let mut open = tokio::fs::File::open(&file).await.ok()?;
             let length = open.metadata().await.ok()?.len();
-            // Cut meanwhile: it begins anew.
+            // The file was truncated: read it from the start.
             let from = if length < from { 0 } else { from };
             if length > from {
                 tokio::io::AsyncSeekExt::seek(&mut open, std::io::SeekFrom::Start(from)).await.ok()?;

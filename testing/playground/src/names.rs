@@ -1,4 +1,4 @@
-//! The cluster's DNS, as a hosts file that every container sees.
+//! The cluster's DNS: a hosts file that every container mounts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -20,14 +20,14 @@ pub struct Names {
 }
 
 impl Names {
-    /// In this file.
+    /// Uses this file.
     pub fn new(file: PathBuf) -> io::Result<Self> {
         let text = hosts(&[], &[]);
         fs::write(&file, &text)?;
         Ok(Self { file, written: Mutex::new(text) })
     }
 
-    /// Makes the file say what these Pods and Services are called.
+    /// Writes the names of these Pods and Services to the file.
     pub fn publish(&self, pods: &[(std::sync::Arc<Pod>, Ipv4Addr)], services: &[std::sync::Arc<Service>]) {
         let text = hosts(pods, services);
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,12 +35,12 @@ impl Names {
             return;
         }
         if let Err(error) = self.write(&text) {
-            tracing::warn!(file = %self.file.display(), %error, "the hosts file was not written");
+            tracing::warn!(file = %self.file.display(), %error, "cannot write the hosts file");
         }
         *written = text;
     }
 
-    /// In place: a new file would not be the one that containers have mounted.
+    /// Writes in place: containers have mounted this inode.
     fn write(&self, text: &str) -> io::Result<()> {
         let file = fs::File::options().write(true).open(&self.file)?;
         file.write_all_at(text.as_bytes(), 0)?;
@@ -59,8 +59,8 @@ fn hosts(pods: &[(std::sync::Arc<Pod>, Ipv4Addr)], services: &[std::sync::Arc<Se
             lines.push((cluster_ip.to_owned(), named(&format!("{name}.{namespace}"))));
             continue;
         }
-        // All Pods share this machine's network, so whoever connects comes from 127.0.0.1. etcd looks up whether that is
-        // one of the names in the certificate it was shown.
+        // All Pods share the network of this machine, so every client has the address 127.0.0.1. etcd resolves whether
+        // it is one of the names in the client's certificate.
         lines.push(("127.0.0.1".to_owned(), format!("anybody.{name}.{namespace}.svc")));
         let unready_too = spec.publish_not_ready_addresses == Some(true);
         let empty = BTreeMap::new();

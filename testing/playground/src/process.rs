@@ -1,4 +1,4 @@
-//! Processes that die with the playground: started through the shim, known by file in `run/`, stopped by pid.
+//! Processes that end with the playground: started through the shim, recorded as files in `run/`, stopped by pid.
 
 use std::fs;
 use std::io;
@@ -16,10 +16,10 @@ use tokio::process::{Child, Command};
 use crate::home::Home;
 use crate::shim::{SUBCOMMAND, ShimSpec};
 
-/// A process that cannot be mistaken for a later one of the same number.
+/// A process, identified so that a later one with the same pid is not mistaken for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Its number.
+    /// Its pid.
     pub pid: i32,
     /// When it started, in ticks since boot.
     pub started: u64,
@@ -31,7 +31,7 @@ pub struct Launcher {
     home: Home,
 }
 
-/// One that was started.
+/// A process that was started.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -41,14 +41,14 @@ pub struct Process {
     record: PathBuf,
 }
 
-/// How one ended.
+/// The exit of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// Its code; 128 and the signal's number where a signal ended it.
+    /// Its exit code; 128 plus the number of the signal that ended it.
     pub code: i32,
     /// The signal that ended it.
     pub signal: Option<i32>,
-    /// Why the program could not be started at all.
+    /// Why the program could not be started.
     pub not_started: Option<String>,
 }
 
@@ -58,10 +58,10 @@ impl Identity {
         Self::of(Pid::this().as_raw()).unwrap_or(Self { pid: Pid::this().as_raw(), started: 0 })
     }
 
-    /// The process of this number, if there is one.
+    /// The process with this pid.
     pub fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // The name in parentheses may hold anything; fields are counted behind it.
+        // The name in parentheses may contain anything; the fields are counted after it.
         let (_, rest) = stat.rsplit_once(')')?;
         let mut fields = rest.split_whitespace();
         if fields.next()? == "Z" {
@@ -70,27 +70,27 @@ impl Identity {
         Some(Self { pid, started: fields.nth(18)?.parse().ok()? })
     }
 
-    /// Whether it still runs.
+    /// Whether it is running.
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).is_some_and(|now| now == *self)
     }
 
-    /// Sends it a signal, if it still runs.
+    /// Sends it a signal if it is running.
     pub fn signal(&self, signal: Signal) -> bool {
         self.is_alive() && kill(Pid::from_raw(self.pid), signal).is_ok()
     }
 }
 
 impl Launcher {
-    /// Starts processes that are recorded in this home.
+    /// Records processes in this home.
     pub fn new(home: Home) -> Self {
         Self { home }
     }
 
-    /// Starts one, which writes to `output`.
+    /// Starts a process that writes to `output`.
     ///
-    /// To be called from a thread that lives as long as the playground: a worker of the runtime, not one of its
-    /// threads for blocking work. The kernel ends a child with the thread that started it.
+    /// Call it from a thread that lives as long as the playground: a worker of the runtime, not one of its threads for
+    /// blocking work. The kernel ends a child with the thread that started it.
     pub fn spawn(&self, name: &str, mut spec: ShimSpec, output: OwnedFd) -> io::Result<Process> {
         static SERIAL: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
         let serial = SERIAL.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -115,7 +115,7 @@ impl Launcher {
         Ok(Process { child, pid, spec: spec_file, failure, record })
     }
 
-    /// What runs: names and processes.
+    /// The running processes with their names.
     pub fn running(home: &Home) -> Vec<(String, Identity)> {
         let mut running: Vec<_> = recorded(home)
             .into_iter()
@@ -126,7 +126,7 @@ impl Launcher {
         running
     }
 
-    /// Ends what an earlier playground on this home left running, and gives their names. They should have died with it.
+    /// Stops the processes that an earlier playground in this home left running, and returns their names.
     pub fn stop_leftovers(home: &Home) -> Vec<String> {
         let mut stopped = Vec::new();
         for (file, name, identity) in recorded(home) {
@@ -164,12 +164,12 @@ fn recorded(home: &Home) -> Vec<(PathBuf, String, Identity)> {
 }
 
 impl Process {
-    /// Its number.
+    /// Its pid.
     pub fn pid(&self) -> i32 {
         self.pid.as_raw()
     }
 
-    /// Sends it a signal. It is nobody else's: its number is not given away before it was waited for.
+    /// Sends it a signal. The pid is not reused before the process was waited for.
     pub fn signal(&self, signal: Signal) {
         if self.child.id().is_some() {
             let _ = kill(self.pid, signal);
@@ -183,10 +183,10 @@ impl Process {
         }
     }
 
-    /// Waits until it has ended. May be cancelled and called again.
+    /// Waits until it has exited. May be cancelled and called again.
     pub async fn wait(&mut self) -> Exit {
         let status = self.child.wait().await;
-        // Its children, if it left any.
+        // Its remaining children.
         let _ = killpg(self.pid, Signal::SIGKILL);
         let not_started = fs::read_to_string(&self.failure).ok().filter(|why| !why.is_empty());
         for file in [&self.spec, &self.failure, &self.record] {
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_is_known_by_number_and_start() {
+    fn a_process_is_identified_by_pid_and_start_time() {
         let own = Identity::own();
         assert!(own.is_alive());
         assert!(!Identity { started: own.started + 1, ..own }.is_alive());

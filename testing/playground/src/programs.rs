@@ -1,4 +1,4 @@
-//! Which etcd programs this machine has, by the version they say they are.
+//! The etcd programs of this machine, by the version that they print.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,34 +7,34 @@ use std::process::Command;
 /// The etcd programs of one release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EtcdPrograms {
-    /// Its version, without a "v".
+    /// Its version, without `v`.
     pub version: String,
     /// The server.
     pub etcd: PathBuf,
-    /// The client, where it is there.
+    /// The client, if found.
     pub etcdctl: Option<PathBuf>,
-    /// The tool for data on disk, where it is there.
+    /// The tool for data directories, if found.
     pub etcdutl: Option<PathBuf>,
 }
 
-/// All that were found.
+/// The etcd programs that were found.
 #[derive(Clone, Debug, Default)]
 pub struct Programs {
     by_version: BTreeMap<Vec<u32>, EtcdPrograms>,
 }
 
-/// No etcd anywhere.
+/// No etcd was found.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "no etcd found in {searched}. Build it with `cargo xtask tools` in the repository of Quorate, install it \
-     (https://etcd.io/docs/latest/install), or name the directory that has it with --etcd-bin-dir"
+     (https://etcd.io/docs/latest/install), or set its directory with --etcd-bin-dir"
 )]
 pub struct NoEtcd {
     searched: String,
 }
 
 impl Programs {
-    /// Looks in the directory that was named; where none was, in PATH, and where `cargo xtask tools` puts them.
+    /// Searches the given directory; without one, PATH and the directory of `cargo xtask tools`.
     pub fn find(named: Option<&Path>) -> Result<Self, NoEtcd> {
         let directories = match named {
             Some(directory) => vec![directory.to_owned()],
@@ -54,7 +54,7 @@ impl Programs {
         Ok(found)
     }
 
-    /// Those of a version.
+    /// The programs of a version.
     pub fn get(&self, version: &str) -> Option<&EtcdPrograms> {
         self.by_version.get(&order(version))
     }
@@ -64,7 +64,7 @@ impl Programs {
         self.by_version.values().map(|programs| programs.version.as_str()).collect()
     }
 
-    /// The newest.
+    /// The newest version.
     pub fn newest(&self) -> Option<&EtcdPrograms> {
         self.by_version.values().next_back()
     }
@@ -92,7 +92,7 @@ fn default_directories() -> Vec<PathBuf> {
     directories
 }
 
-/// `etcd`, `etcd-3.6` and the like, with their clients beside them.
+/// `etcd`, `etcd-3.6` and the like, with the clients in the same directory.
 fn in_directory(directory: &Path) -> Vec<EtcdPrograms> {
     let Ok(entries) = std::fs::read_dir(directory) else { return Vec::new() };
     let names = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok());

@@ -1,5 +1,5 @@
-//! What kube-proxy does, for TCP: connections to a Service's ClusterIP go to one of its ready endpoints. Beside it a port
-//! on 127.0.0.1 for each client Service, so that programs outside of any Pod reach a cluster; it keeps from run to run.
+//! A kube-proxy for TCP: it forwards connections to a Service's ClusterIP to one of its ready endpoints. Each client
+//! Service also has a port on 127.0.0.1, for programs outside of Pods; it stays the same across restarts.
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -16,7 +16,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::ledger::Ledger;
 
-/// One place to listen at, and the Service and port that answer there.
+/// An address to listen on, with its Service and port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 struct Front {
     address: SocketAddr,
@@ -25,13 +25,13 @@ struct Front {
     port: u16,
 }
 
-/// Serves all Services for as long as it is polled.
+/// Serves all Services while this future is polled.
 pub(crate) async fn run(kube: LocalKube, ledger: Arc<Ledger>) {
     let mut changed = kube.store().subscribe();
     let mut fronts: HashMap<Front, AbortHandle> = HashMap::new();
     let mut tasks = JoinSet::new();
     loop {
-        let wanted = wanted(&kube, &ledger);
+        let wanted = desired_fronts(&kube, &ledger);
         fronts.retain(|front, task| {
             let keep = wanted.contains(front);
             if !keep {
@@ -54,7 +54,7 @@ pub(crate) async fn run(kube: LocalKube, ledger: Arc<Ledger>) {
     }
 }
 
-fn wanted(kube: &LocalKube, ledger: &Ledger) -> BTreeSet<Front> {
+fn desired_fronts(kube: &LocalKube, ledger: &Ledger) -> BTreeSet<Front> {
     let (services, _) = kube.store().list(&ResourceKey::new("", "services"), None);
     let mut fronts = BTreeSet::new();
     for service in &services {

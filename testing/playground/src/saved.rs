@@ -1,4 +1,4 @@
-//! Keeps all objects in a file, so that the next playground on the same directory begins where this one ended.
+//! Saves all objects in a file, so that the next playground in the same directory continues with them.
 
 use std::time::Duration;
 
@@ -11,33 +11,31 @@ use serde_json::Value;
 use crate::clock::now;
 use crate::home::{Home, write_atomically};
 
-/// How soon after a change it is written: soon enough for a crash, seldom enough for a busy cluster.
+/// How long after a change the file is written: early enough for a crash, rarely enough for a busy cluster.
 const SOON: Duration = Duration::from_millis(250);
 
-/// The saved state can not be taken up.
+/// The saved state cannot be restored.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SavedError {
-    /// The file is not readable.
+    /// The file cannot be read.
     #[error("cannot read {file}: {source}")]
     Read {
-        /// Which file.
+        /// The file.
         file: String,
-        /// Why.
+        /// The reason.
         source: std::io::Error,
     },
-    /// Its content is not ours.
-    #[error(
-        "{file} is damaged ({why}); start anew with --fresh, which deletes the clusters of this directory"
-    )]
+    /// Its content is not a saved state.
+    #[error("{file} is damaged ({why}); start with --fresh, which deletes the clusters of this directory")]
     Damaged {
-        /// Which file.
+        /// The file.
         file: String,
-        /// How.
+        /// What is wrong.
         why: String,
     },
 }
 
-/// Puts the saved state back, if there is one; whether there was.
+/// Restores the saved state; returns whether there was one.
 pub(crate) fn restore(kube: &LocalKube, home: &Home) -> Result<bool, SavedError> {
     let file = home.state().display().to_string();
     let content = match std::fs::read(home.state()) {
@@ -52,14 +50,14 @@ pub(crate) fn restore(kube: &LocalKube, home: &Home) -> Result<bool, SavedError>
     Ok(true)
 }
 
-/// The processes of before are gone, so no Pod is Ready until it runs again. A node that comes back says so itself, a
-/// moment later; until then, nobody may take the old word for the present.
+/// Sets all Pods to not ready. Their processes are gone, and the saved readiness must not pass for the present one
+/// until the nodes report again.
 fn none_is_ready(kube: &LocalKube) {
     let pods = ResourceKey::new("", "pods");
     for pod in kube.store().list(&pods, None).0 {
         let key =
             ObjectKey { resource: pods.clone(), namespace: namespace(&pod).into(), name: name(&pod).into() };
-        // Its only failure is that there is no such Pod any more.
+        // It fails only if the Pod does not exist any more.
         let _ = kube.store().modify(&key, Part::Status, false, |pod| {
             let mut pod = pod.clone();
             for kind in ["Ready", "ContainersReady"] {
@@ -80,7 +78,7 @@ fn none_is_ready(kube: &LocalKube) {
     }
 }
 
-/// Saves after changes, for as long as it is polled.
+/// Saves after changes while this future is polled.
 pub(crate) async fn keep(kube: LocalKube, home: Home) {
     let mut changed = kube.store().subscribe();
     while changed.changed().await.is_ok() {
@@ -90,9 +88,9 @@ pub(crate) async fn keep(kube: LocalKube, home: Home) {
     }
 }
 
-/// Saves now. A failure is told, and tried again at the next change.
+/// Saves now. A failure is logged; the next change tries again.
 pub(crate) fn save(kube: &LocalKube, home: &Home) {
     if let Err(error) = write_atomically(&home.state(), kube.snapshot().to_string().as_bytes()) {
-        tracing::warn!(file = %home.state().display(), %error, "the state was not saved");
+        tracing::warn!(file = %home.state().display(), %error, "cannot save the state");
     }
 }

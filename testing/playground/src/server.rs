@@ -1,5 +1,5 @@
-//! The API over HTTPS for kubectl and the operator: an authority of its own, one client certificate, and the kubeconfig
-//! that holds it. Port and certificates stay the same on the same directory.
+//! The API over HTTPS for kubectl and the operator, with a CA of its own, one client certificate, and the kubeconfig.
+//! Port and certificates stay the same in the same directory.
 
 use std::fs;
 use std::io;
@@ -25,29 +25,29 @@ use tokio_rustls::TlsAcceptor;
 use crate::home::{Home, write_atomically};
 use crate::ledger::Ledger;
 
-/// The API can not be served.
+/// The API cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
-    /// No port.
+    /// No port can be opened.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The reason.
         source: io::Error,
     },
-    /// Certificates can not be made.
-    #[error("certificates for the API cannot be made: {0}")]
+    /// Certificates cannot be created.
+    #[error("cannot create certificates for the API: {0}")]
     Certificates(#[from] rcgen::Error),
-    /// Certificates can not be used.
-    #[error("the certificates in {0} cannot be used; start anew with --fresh")]
+    /// Certificates cannot be read.
+    #[error("cannot use the certificates in {0}; start with --fresh to create new ones")]
     Unusable(String),
-    /// Files can not be kept.
+    /// Files cannot be written.
     #[error("cannot write to the playground's directory: {0}")]
     Files(#[from] io::Error),
 }
 
-/// An API that listens and is not served yet.
+/// An API that listens but does not serve yet.
 pub(crate) struct Server {
     listener: TcpListener,
     acceptor: TlsAcceptor,
@@ -60,7 +60,7 @@ struct Pki {
 }
 
 impl Server {
-    /// Listens, and writes the kubeconfig.
+    /// Opens the port and writes the kubeconfig.
     pub(crate) async fn bind(home: &Home, ledger: &Ledger) -> Result<Self, ServeError> {
         let pki = Pki::of(home)?;
         let listener = listen(ledger).await?;
@@ -71,7 +71,7 @@ impl Server {
         Ok(Self { listener, acceptor })
     }
 
-    /// Serves for as long as it is polled.
+    /// Serves while this future is polled.
     pub(crate) async fn serve(self, service: ApiService) {
         let mut connections = JoinSet::new();
         loop {
@@ -80,7 +80,7 @@ impl Server {
             let (acceptor, service) = (self.acceptor.clone(), TowerToHyperService::new(service.clone()));
             connections.spawn(async move {
                 let _ = stream.set_nodelay(true);
-                // Whoever does not speak TLS, or has no certificate of ours, is not answered.
+                // Connections without TLS or without our client certificate get no answer.
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 let server = auto::Builder::new(TokioExecutor::new());
                 let _ = server.serve_connection(TokioIo::new(stream), service).await;
@@ -89,7 +89,7 @@ impl Server {
     }
 }
 
-/// The port of before, if it is still free.
+/// The earlier port, if it is free.
 async fn listen(ledger: &Ledger) -> Result<TcpListener, ServeError> {
     let at = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     if let Some(port) = ledger.api_port()
@@ -165,7 +165,7 @@ impl Pki {
     }
 }
 
-/// JSON is YAML, and kubectl reads it as such.
+/// kubectl reads JSON as YAML.
 fn kubeconfig(pki: &Pki, port: u16) -> String {
     let encoded = |pem: &str| STANDARD.encode(pem);
     let config = json!({

@@ -1,5 +1,5 @@
-//! The shim: what a container's process is before it is the container's program. It mounts the container's file system,
-//! ties its life to the playground's, and becomes the program. Also used, without a file system, for the operator.
+//! The shim: it becomes the program of a container. It mounts the container's file system, ties its own life to the
+//! playground's, and calls exec. The operator also starts through it, without a file system.
 //!
 //! It is a hidden subcommand of `quorate`, so that no code runs between fork and exec.
 
@@ -20,30 +20,30 @@ use serde::{Deserialize, Serialize};
 
 pub use root::{Bind, Root};
 
-/// The subcommand of `quorate` that is the shim.
+/// The shim's subcommand of `quorate`.
 pub const SUBCOMMAND: &str = "playground-shim";
 
-/// The exit code of a shim that did not become its program.
+/// The exit code of a shim whose exec failed.
 pub const FAILED: u8 = 128;
 
-/// What to become.
+/// What the shim starts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct ShimSpec {
-    /// The process whose end is to be ours.
+    /// The process with which this one must end.
     pub parent: i32,
-    /// The file system to live in; none for the playground's.
+    /// The file system of the program.
     pub view: View,
     /// Program and arguments.
     pub command: Vec<String>,
-    /// The environment, all of it.
+    /// The whole environment.
     pub env: Vec<(String, String)>,
-    /// Where to run.
+    /// The working directory.
     pub work_dir: PathBuf,
-    /// Where to tell why the program could not be started.
+    /// The file for the reason of a failed start.
     pub failure: PathBuf,
 }
 
-/// Which file system a process sees.
+/// The file system that a process sees.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub enum View {
     /// The playground's.
@@ -55,10 +55,10 @@ pub enum View {
     Of(i32),
 }
 
-/// The subcommand: reads the spec and becomes its program. Returns only if that fails.
+/// The subcommand: reads the spec and becomes its program. Returns only on failure.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(file) = args.into_iter().next() else {
-        eprintln!("{SUBCOMMAND} is a part of the playground and not to be called by hand");
+        eprintln!("{SUBCOMMAND} is internal to `quorate playground`");
         return ExitCode::from(FAILED);
     };
     let spec = match read(Path::new(&file)) {
@@ -68,7 +68,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
-    // Opened before the root changes; closed by the exec that succeeds.
+    // Opened before the root changes; a successful exec closes it.
     let failure = File::create(&spec.failure);
     let why = become_program(&spec);
     match failure {
@@ -82,7 +82,7 @@ fn read(file: &Path) -> std::io::Result<ShimSpec> {
     Ok(serde_json::from_slice(&fs::read(file)?)?)
 }
 
-/// Gives back only why it could not.
+/// Returns only if it fails, with the reason.
 fn become_program(spec: &ShimSpec) -> String {
     if let Err(error) = tie_to(Pid::from_raw(spec.parent)) {
         return error;
@@ -93,7 +93,7 @@ fn become_program(spec: &ShimSpec) -> String {
     let Some((program, args)) = spec.command.split_first() else {
         return "no command specified".to_owned();
     };
-    let path = match found(program, &spec.env) {
+    let path = match resolve(program, &spec.env) {
         Ok(path) => path,
         Err(why) => return format!("exec: {program:?}: {why}"),
     };
@@ -110,7 +110,7 @@ fn become_program(spec: &ShimSpec) -> String {
 
 fn tie_to(parent: Pid) -> Result<(), String> {
     set_pdeathsig(Signal::SIGKILL).map_err(|error| format!("set_pdeathsig: {error}"))?;
-    // The parent may have died before we asked to be told.
+    // The parent may have died before the death signal was set.
     if getppid() == parent { Ok(()) } else { Err("the playground is gone".to_owned()) }
 }
 
@@ -128,8 +128,8 @@ fn see(view: &View) -> Result<(), String> {
     }
 }
 
-/// Looks a program up as a shell would, in the container's own PATH.
-fn found(program: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
+/// Searches a program in the container's PATH, as a shell does.
+fn resolve(program: &str, env: &[(String, String)]) -> Result<PathBuf, String> {
     if program.contains('/') {
         let found = Path::new(program);
         return match fs::metadata(found) {

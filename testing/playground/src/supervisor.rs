@@ -1,4 +1,4 @@
-//! Runs the operator as a process of its own and starts it again when it dies, as a Deployment would.
+//! Runs the operator as a process of its own and restarts it when it exits, as a Deployment does.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -12,21 +12,21 @@ use crate::shim::ShimSpec;
 
 /// The name of its process in `run/`.
 pub(crate) const OPERATOR: &str = "operator";
-/// A start that ended sooner counts as failed, and the next waits longer.
+/// A run that ended sooner counts as failed, and the next start waits longer.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
-/// How long it may take to stop when asked to.
+/// How long the operator may take to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
-/// How the operator is started.
+/// Options of the operator process.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OperatorOptions {
-    /// Environment of its first start only.
+    /// Environment variables of the first start only.
     pub first_env: Vec<(String, String)>,
-    /// Environment of every start.
+    /// Environment variables of every start.
     pub env: Vec<(String, String)>,
 }
 
-/// Keeps an operator running until told to stop, and then stops it.
+/// Keeps an operator running until `stop` is cancelled, and then stops it.
 pub(crate) async fn run(home: Home, launcher: Launcher, options: OperatorOptions, stop: CancellationToken) {
     let mut first = Some(options.first_env);
     let mut wait = Duration::from_millis(200);
@@ -35,7 +35,7 @@ pub(crate) async fn run(home: Home, launcher: Launcher, options: OperatorOptions
         let env = options.env.iter().cloned().chain(first.take().into_iter().flatten()).collect();
         match spawn(&home, &launcher, env) {
             Ok(process) => watch(process, &stop).await,
-            Err(error) => tracing::error!(%error, "the operator could not be started"),
+            Err(error) => tracing::error!(%error, "cannot start the operator"),
         }
         wait = if started.elapsed() > HEALTHY_AFTER {
             Duration::from_millis(200)
@@ -80,7 +80,7 @@ fn spawn(home: &Home, launcher: &Launcher, env: Vec<(String, String)>) -> std::i
 async fn watch(mut process: Process, stop: &CancellationToken) {
     tokio::select! {
         exit = process.wait() => {
-            tracing::warn!(code = exit.code, why = ?exit.not_started, "the operator ended; it is started again");
+            tracing::warn!(code = exit.code, why = ?exit.not_started, "the operator exited; restarting it");
         }
         () = stop.cancelled() => {
             process.signal(Signal::SIGTERM);

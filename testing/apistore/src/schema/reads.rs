@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_of_self_and_old_self_are_found_wherever_a_rule_has_them() {
+    fn fields_of_self_and_old_self_are_found_anywhere_in_a_rule() {
         let Reads { values, presences } = reads(
             "!has(self.spec.a) || self.spec.b.all(x, x in oldSelf.spec.c) ? self.d[0] == 1 : size(self.e.f) > 0",
         );
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_rule_does_not_read_makes_no_difference_and_what_it_reads_does() {
+    fn only_fields_that_a_rule_reads_change_the_fingerprint() {
         let rule = reads("has(self.status) && self.spec.a == oldSelf.spec.b");
         let of = |value: Value, old: Value| rule.fingerprint(&value, Some(&old));
         let (value, old) = (json!({ "spec": { "a": 1 }, "status": 1 }), json!({ "spec": { "b": 1 } }));

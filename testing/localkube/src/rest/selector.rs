@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_selected_by_is_refused() {
+    fn selectors_on_other_fields_are_refused() {
         assert!(selector("a b", "").unwrap_err().message.contains("found 'b', expected: in, notin"));
         assert!(selector("a in x", "").unwrap_err().message.contains("expected: '('"));
         assert!(selector("", "spec.image=x").unwrap_err().message.contains("not supported: spec.image"));

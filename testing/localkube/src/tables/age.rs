@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ages_round_as_kubectl_users_know_them() {
+    fn ages_round_as_in_kubectl() {
         let table = [
             (-5, "<invalid>"),
             (-1, "0s"),

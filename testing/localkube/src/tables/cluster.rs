@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cordoned_node_says_that_scheduling_is_disabled() {
+    fn a_cordoned_node_shows_scheduling_disabled() {
         let cordoned = json!({
             "metadata": { "name": "node-1", "labels": { "node-role.kubernetes.io/worker": "" } },
             "spec": { "unschedulable": true },

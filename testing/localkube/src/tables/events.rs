@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_event_shows_when_it_was_last_seen_and_on_what() {
+    fn an_event_shows_its_last_time_and_its_object() {
         let event = json!({
             "metadata": { "name": "demo-0.1" }, "type": "Normal", "reason": "Scheduled", "message": "placed \n",
             "involvedObject": { "kind": "Pod", "name": "demo-0" }, "count": 4,

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_lead_where_kubectl_users_expect() {
+    fn paths_find_the_values_that_kubectl_finds() {
         let object = json!({
             "metadata": { "labels": { "app.kubernetes.io/name": "etcd" } },
             "status": { "size": 3, "conditions": [
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_cannot_be_read_are_refused() {
+    fn malformed_paths_are_refused() {
         assert_eq!(JsonPath::parse(".a[0"), Err(ParsePathError::Unterminated('[')));
         assert_eq!(JsonPath::parse(".a[?(@.b > 3)]"), Err(ParsePathError::Unsupported("?(@.b > 3)".into())));
     }

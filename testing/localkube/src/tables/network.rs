@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_three_endpoints_are_cut() {
+    fn only_three_endpoints_are_listed() {
         let many = json!({ "metadata": { "name": "demo" }, "subsets": [{
             "addresses": [{ "ip": "10.0.0.1" }, { "ip": "10.0.0.2" }], "ports": [{ "port": 1 }, { "port": 2 }],
         }] });

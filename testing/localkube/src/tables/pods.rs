@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_word_follows_the_life_of_a_pod() {
+    fn the_status_column_follows_the_containers() {
         let guard_done = json!([{ "name": "guard", "state": { "terminated": { "exitCode": 0 } } }]);
         let running = |ready: bool| json!({ "ready": ready, "state": { "running": {} } });
         let table = [
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_goes_away_is_terminating_unless_it_ended_before() {
+    fn a_deleted_pod_is_terminating_unless_it_had_finished() {
         let mut pod = etcd(&json!({ "phase": "Running" }));
         pod["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");
         assert_eq!(status(&pod).0, "0/2 Terminating");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_tell_how_many_and_when_the_last_was() {
+    fn restarts_show_the_count_and_the_time_of_the_last() {
         let pod = etcd(&json!({ "phase": "Running", "containerStatuses": [
             { "restartCount": 2, "lastState": { "terminated": { "finishedAt": "2024-01-01T00:05:00Z" } } },
             { "restartCount": 1, "lastState": { "terminated": { "finishedAt": "2024-01-01T00:01:00Z" } } },

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_default_class_says_so() {
+    fn the_default_class_is_shown_as_default() {
         let standard = json!({
             "metadata": { "name": "standard", "annotations": { "storageclass.kubernetes.io/is-default-class": "true" } },
             "provisioner": "local", "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,

@@ -73,7 +73,7 @@ async fn a_pod_gets_its_defaults() {
 }
 
 #[tokio::test]
-async fn a_pod_that_can_not_run_is_refused() {
+async fn an_invalid_pod_is_refused() {
     let world = World::new();
     let two = json!([{"name": "c", "image": "c"}, {"name": "c", "image": "c"}]);
     let mount = json!([{"name": "c", "image": "c", "volumeMounts": [{"name": "nope", "mountPath": "/a"}]}]);
@@ -123,7 +123,7 @@ async fn of_a_pods_spec_only_images_and_more_tolerations_may_change() {
 }
 
 #[tokio::test]
-async fn a_placed_pod_is_given_time_to_stop_and_an_unplaced_one_is_gone_at_once() {
+async fn a_pod_with_a_node_gets_a_grace_period_and_one_without_is_removed_immediately() {
     let world = World::new();
     for name in ["placed", "unplaced"] {
         create(&world, "pods", &pod(name, &json!({}))).await.unwrap();
@@ -151,7 +151,10 @@ async fn a_placed_pod_is_given_time_to_stop_and_an_unplaced_one_is_gone_at_once(
     assert_eq!(world.get(&path("pods", "placed")).await.unwrap()["metadata"]["generation"], 2);
     grace(Some(0)).await;
     let last = world.send("DELETE", &path("pods", "unplaced"), &json!({})).await.unwrap();
-    assert!(last["metadata"]["deletionTimestamp"].is_string(), "it goes as marked: {last}");
+    assert!(
+        last["metadata"]["deletionTimestamp"].is_string(),
+        "its last state has a deletionTimestamp: {last}"
+    );
     assert_eq!(last["metadata"]["deletionGracePeriodSeconds"], 0);
     assert_eq!(last["metadata"]["generation"], 2);
     for name in ["placed", "unplaced"] {
@@ -160,7 +163,7 @@ async fn a_placed_pod_is_given_time_to_stop_and_an_unplaced_one_is_gone_at_once(
 }
 
 #[tokio::test]
-async fn a_time_to_stop_below_zero_is_a_second() {
+async fn a_negative_grace_period_is_one_second() {
     let world = World::new();
     create(&world, "pods", &pod("hasty", &json!({"nodeName": "n1", "terminationGracePeriodSeconds": -1})))
         .await
@@ -170,7 +173,7 @@ async fn a_time_to_stop_below_zero_is_a_second() {
 }
 
 #[tokio::test]
-async fn a_pod_is_replaced_by_what_names_its_account_by_either_name() {
+async fn a_pod_update_may_name_the_service_account_by_either_field() {
     let world = World::new();
     let (bare, path) = (pod("a", &json!({})), path("pods", "a"));
     create(&world, "pods", &bare).await.unwrap();
@@ -185,7 +188,7 @@ async fn a_pod_is_replaced_by_what_names_its_account_by_either_name() {
 }
 
 #[tokio::test]
-async fn a_time_to_stop_without_end_ends_with_the_calendar() {
+async fn a_huge_grace_period_ends_at_the_last_valid_time() {
     let world = World::new();
     create(&world, "pods", &pod("slow", &json!({"nodeName": "n1"}))).await.unwrap();
     let options = json!({"gracePeriodSeconds": i64::MAX});
@@ -194,7 +197,7 @@ async fn a_time_to_stop_without_end_ends_with_the_calendar() {
 }
 
 #[tokio::test]
-async fn a_pod_that_is_being_deleted_hears_nothing_about_its_dependents() {
+async fn a_second_deletion_of_a_pod_does_not_change_its_propagation() {
     let world = World::new();
     let mut held = pod("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.org/hold"]);
@@ -279,7 +282,7 @@ async fn a_bound_claim_may_grow_where_its_class_allows_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn secrets_fold_their_texts_and_keep_their_type() {
+async fn string_data_of_secrets_is_merged_and_the_type_is_immutable() {
     let world = World::new();
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"a": "b"}, "data": {"c": "ZA=="}});
     let made = create(&world, "secrets", &secret).await.unwrap();
@@ -300,7 +303,7 @@ async fn secrets_fold_their_texts_and_keep_their_type() {
 }
 
 #[tokio::test]
-async fn metadata_that_no_object_may_have_is_refused() {
+async fn invalid_metadata_is_refused() {
     let world = World::new();
     for (metadata, expected) in [
         (json!({"name": "Bad_Name"}), "a lowercase RFC 1123 subdomain must consist of"),
@@ -327,7 +330,7 @@ async fn metadata_that_no_object_may_have_is_refused() {
 }
 
 #[tokio::test]
-async fn a_lease_is_made_by_replacing_and_replaced_only_by_whoever_saw_it() {
+async fn an_update_creates_a_lease_and_later_ones_need_its_version() {
     let world = World::new();
     let lease = |holder: &str| json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": holder}});
     let mut made = world.send("PUT", &path("leases", "l"), &lease("a")).await.unwrap();

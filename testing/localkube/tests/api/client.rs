@@ -44,7 +44,7 @@ async fn a_reflector_follows_every_change() {
 }
 
 #[tokio::test]
-async fn a_deletion_takes_exactly_what_was_seen() {
+async fn a_deletion_with_preconditions_deletes_exactly_that_object() {
     let world = World::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(world.client.clone());
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
@@ -68,7 +68,7 @@ async fn a_deletion_takes_exactly_what_was_seen() {
 }
 
 #[tokio::test]
-async fn an_update_of_a_namesake_is_refused() {
+async fn an_update_with_another_uid_is_refused() {
     let world = World::new();
     let maps: Api<ConfigMap> = Api::default_namespaced(world.client.clone());
     let mut map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();
@@ -98,7 +98,7 @@ async fn an_object_with_finalizers_stays_until_the_last_is_gone() {
     things.patch("a", &params, &finalizers(&["x.io/a", "x.io/b"])).await.unwrap();
     let marked = things.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert!(marked.metadata.deletion_timestamp.is_some());
-    assert_eq!(marked.metadata.generation, Some(2), "a deletion is a wish as well");
+    assert_eq!(marked.metadata.generation, Some(2), "a deletion raises the generation");
     let again = things.delete("a", &DeleteParams::default()).await.unwrap().left().unwrap();
     assert_eq!(again.resource_version(), marked.resource_version(), "once is enough");
     let refusal =
@@ -137,7 +137,7 @@ async fn a_list_comes_in_pages() {
 }
 
 #[tokio::test]
-async fn a_dry_run_says_what_would_be_and_changes_nothing() {
+async fn a_dry_run_returns_the_result_and_changes_nothing() {
     let world = World::with_things().await;
     let dry = PostParams { dry_run: true, ..PostParams::default() };
     let shown = world.things().create(&dry, &object(&thing("a", &json!({"size": 1})))).await.unwrap();
@@ -169,7 +169,7 @@ async fn an_eviction_that_the_budget_does_not_allow_is_too_many_requests() {
 }
 
 #[tokio::test]
-async fn a_namespace_that_is_not_there_or_going_takes_nothing() {
+async fn a_missing_or_terminating_namespace_accepts_no_objects() {
     let world = World::new();
     let nowhere: Api<ConfigMap> = Api::namespaced(world.client.clone(), "nope");
     let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": "a"}})).unwrap();

@@ -20,7 +20,7 @@ async fn patch(world: &World, name: &str, patch: &Value) -> Result<Value, Box<St
 }
 
 #[tokio::test]
-async fn defaults_are_filled_in_and_what_is_unknown_is_left_out() {
+async fn defaults_are_set_and_unknown_fields_are_pruned() {
     let world = World::with_things().await;
     let spec =
         json!({"size": 1, "bogus": 1, "any": {"x": [1]}, "map": {"k": "v"}, "nothing": null, "mode": null});
@@ -34,7 +34,7 @@ async fn defaults_are_filled_in_and_what_is_unknown_is_left_out() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_refused_in_the_real_servers_words() {
+async fn invalid_objects_are_refused_in_the_real_servers_words() {
     let world = World::with_things().await;
     let body = "in body";
     let table: Vec<(Value, Vec<String>)> = vec![
@@ -100,11 +100,11 @@ async fn what_is_wrong_is_refused_in_the_real_servers_words() {
     ];
     for (spec, expected) in table {
         let refusal = create(&world, "a", &spec).await.unwrap_err();
-        let told = match expected.as_slice() {
+        let causes = match expected.as_slice() {
             [one] => one.clone(),
             several => format!("[{}]", several.join(", ")),
         };
-        assert_eq!(refusal.message, format!("Thing.x.io \"a\" is invalid: {told}"), "{spec}");
+        assert_eq!(refusal.message, format!("Thing.x.io \"a\" is invalid: {causes}"), "{spec}");
         assert_eq!((refusal.code, refusal.reason.as_str()), (422, "Invalid"));
         assert_eq!(refusal.details.unwrap().causes.len(), expected.len(), "{spec}");
     }
@@ -145,7 +145,7 @@ async fn rules_refuse_with_their_message_field_and_reason() {
 }
 
 #[tokio::test]
-async fn rules_about_change_see_what_was() {
+async fn transition_rules_see_the_old_object() {
     let world = World::with_things().await;
     create(&world, "a", &json!({"size": 1, "fixed": "x", "q": 5})).await.unwrap();
     for spec in [json!({"fixed": "y"}), json!({"fixed": null})] {
@@ -153,12 +153,12 @@ async fn rules_about_change_see_what_was() {
         assert_eq!(refusal.message, "Thing.x.io \"a\" is invalid: spec: Invalid value: fixed may not change");
     }
     let refusal = patch(&world, "a", &json!({"spec": {"once": "no"}})).await.unwrap_err();
-    assert!(refusal.message.ends_with("once is for ever"), "{}", refusal.message);
+    assert!(refusal.message.ends_with("once is immutable"), "{}", refusal.message);
     patch(&world, "a", &json!({"spec": {"size": 2}})).await.unwrap();
 }
 
 #[tokio::test]
-async fn what_was_wrong_before_a_new_schema_does_not_stop_other_changes() {
+async fn values_that_were_invalid_before_do_not_prevent_other_changes() {
     let world = World::with_things().await;
     create(&world, "a", &json!({"size": 8})).await.unwrap();
     let stricter = json!([
@@ -173,7 +173,7 @@ async fn what_was_wrong_before_a_new_schema_does_not_stop_other_changes() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_refused_warned_of_or_passed_over_as_asked() {
+async fn unknown_fields_are_refused_warned_of_or_ignored_by_field_validation() {
     let world = World::with_things().await;
     let path = "/apis/x.io/v1/namespaces/default/things";
     let body = thing("a", &json!({"size": 1, "bogus": 1, "nested": {"b": 1}}));
@@ -198,7 +198,7 @@ async fn unknown_fields_are_refused_warned_of_or_passed_over_as_asked() {
 }
 
 #[tokio::test]
-async fn spec_and_status_are_written_apart_and_only_the_spec_counts_generations() {
+async fn spec_and_status_are_written_separately_and_only_the_spec_raises_the_generation() {
     let world = World::with_things().await;
     let mut with_status = thing("a", &json!({"size": 1}));
     with_status["status"] = json!({"replicas": 7});
@@ -235,19 +235,20 @@ async fn the_scale_is_read_and_written_through_the_paths_of_the_definition() {
         (Some(1), Some("app=x".to_owned()))
     );
 
-    let wish = json!({"spec": {"replicas": 3}});
-    let scale = world.things().patch_scale("a", &PatchParams::default(), &Patch::Merge(&wish)).await.unwrap();
+    let patch = json!({"spec": {"replicas": 3}});
+    let scale =
+        world.things().patch_scale("a", &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
     assert_eq!(scale.spec.unwrap().replicas, Some(3));
     let thing = world.things().get("a").await.unwrap();
     assert_eq!((&thing.data["spec"]["size"], thing.metadata.generation), (&json!(3), Some(2)));
 
-    let wish = json!({"spec": {"replicas": 100}});
-    let refused = world.things().patch_scale("a", &PatchParams::default(), &Patch::Merge(&wish)).await;
+    let patch = json!({"spec": {"replicas": 100}});
+    let refused = world.things().patch_scale("a", &PatchParams::default(), &Patch::Merge(&patch)).await;
     assert!(refusal_of(refused).unwrap_err().message.contains("should be less than or equal to 9"));
 }
 
 #[tokio::test]
-async fn a_scale_that_is_no_number_is_refused_before_it_is_asked_what_is_there() {
+async fn an_invalid_scale_is_refused_before_the_object_is_read() {
     let world = World::with_things().await;
     create(&world, "a", &json!({"size": 1})).await.unwrap();
     for name in ["a", "absent"] {
@@ -263,7 +264,7 @@ async fn a_scale_that_is_no_number_is_refused_before_it_is_asked_what_is_there()
 }
 
 #[tokio::test]
-async fn patches_of_forms_that_are_not_served_are_refused_with_what_to_use() {
+async fn unsupported_patch_types_are_refused_with_an_alternative() {
     let world = World::with_things().await;
     create(&world, "a", &json!({"size": 1})).await.unwrap();
     let path = "/apis/x.io/v1/namespaces/default/things/a";

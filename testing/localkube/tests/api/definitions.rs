@@ -19,7 +19,7 @@ async fn a_definition_is_established_at_once() {
 }
 
 #[tokio::test]
-async fn a_definition_that_can_not_be_served_is_refused() {
+async fn an_invalid_definition_is_refused() {
     let world = World::new();
     let mut misnamed = things();
     misnamed["metadata"]["name"] = json!("other.x.io");
@@ -33,7 +33,7 @@ async fn a_definition_that_can_not_be_served_is_refused() {
 }
 
 #[tokio::test]
-async fn a_definition_goes_after_the_last_object_of_its_kind() {
+async fn a_definition_is_removed_after_the_last_object_of_its_kind() {
     let world = World::with_things().await;
     let (things, params) = (world.things(), PatchParams::default());
     for name in ["free", "held"] {
@@ -45,7 +45,7 @@ async fn a_definition_goes_after_the_last_object_of_its_kind() {
     let definitions = world.api("apiextensions.k8s.io/v1", "CustomResourceDefinition", false);
     definitions.delete("things.x.io", &DeleteParams::default()).await.unwrap();
     let left = things.list(&kube::api::ListParams::default()).await.unwrap();
-    assert_eq!(left.items.len(), 1, "the one that is held is still there, and still served");
+    assert_eq!(left.items.len(), 1, "the object with the finalizer exists and is still served");
     assert!(left.items[0].metadata.deletion_timestamp.is_some());
     let definition = world.get(&format!("{PATH}/things.x.io")).await.unwrap();
     assert_eq!(definition["status"]["conditions"][2]["type"], "Terminating");

@@ -112,7 +112,7 @@ async fn kubectl_makes_changes_watches_and_deletes() {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    let mut told = async |event: &str| {
+    let mut expect_event = async |event: &str| {
         let seen = async {
             while let Some(line) = lines.next_line().await.unwrap() {
                 if line.starts_with(event) && line.contains(" a ") {
@@ -123,19 +123,19 @@ async fn kubectl_makes_changes_watches_and_deletes() {
         };
         tokio::time::timeout(Duration::from_secs(30), seen).await.unwrap_or_else(|_| panic!("no {event}"));
     };
-    told("ADDED").await;
+    expect_event("ADDED").await;
     kubectl.run(&["label", "thing", "a", "app=x"]).await;
-    told("MODIFIED").await;
+    expect_event("MODIFIED").await;
     assert_eq!(
         kubectl.run(&["delete", "thing", "a", "--cascade=foreground"]).await,
         "thing.x.io \"a\" deleted\n"
     );
-    told("DELETED").await;
+    expect_event("DELETED").await;
     watch.kill().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn kubectl_tells_refusals_as_with_a_real_server() {
+async fn kubectl_shows_refusals_as_with_a_real_server() {
     let Some(kubectl) = Kubectl::with_things().await else { return };
     let file = kubectl.file("bad.json", &thing("bad", &json!({"size": 10})).to_string());
     assert_eq!(

@@ -26,7 +26,7 @@ impl LogSource for Lines {
 }
 
 #[tokio::test]
-async fn a_containers_log_is_asked_of_its_runner() {
+async fn logs_are_read_from_the_log_source() {
     let world = World::new();
     let lines = Arc::new(Lines::default());
     world.kube.set_log_source(lines.clone());

@@ -8,7 +8,7 @@ const MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 
 #[tokio::test]
-async fn a_replacement_has_to_say_whom_it_replaces() {
+async fn an_update_must_name_its_object() {
     let world = World::new();
     let refusal = world.send("PUT", &format!("{MAPS}/a"), &json!({})).await.unwrap_err();
     assert_eq!(refusal.code, 400);
@@ -19,7 +19,7 @@ async fn a_replacement_has_to_say_whom_it_replaces() {
 }
 
 #[tokio::test]
-async fn options_in_the_body_of_a_deletion_silence_those_in_the_url() {
+async fn delete_options_in_the_body_override_those_in_the_url() {
     let world = World::new();
     world.send("POST", SECRETS, &json!({"metadata": {"name": "a"}})).await.unwrap();
     world
@@ -30,7 +30,7 @@ async fn options_in_the_body_of_a_deletion_silence_those_in_the_url() {
 }
 
 #[tokio::test]
-async fn the_last_deletion_says_what_becomes_of_dependents() {
+async fn the_last_deletion_decides_the_propagation() {
     let world = World::new();
     let held = json!({"metadata": {"name": "a", "finalizers": ["example.org/hold"]}});
     world.send("POST", MAPS, &held).await.unwrap();
@@ -47,7 +47,7 @@ async fn the_last_deletion_says_what_becomes_of_dependents() {
 }
 
 #[tokio::test]
-async fn texts_and_bytes_share_no_key_and_finalizers_are_qualified() {
+async fn text_and_binary_data_share_no_key_and_finalizers_are_qualified() {
     let world = World::new();
     for (wrong, field) in [
         (json!({"data": {"k": "x"}, "binaryData": {"k": "AAE="}}), "data[k]"),
@@ -64,7 +64,7 @@ async fn texts_and_bytes_share_no_key_and_finalizers_are_qualified() {
 }
 
 #[tokio::test]
-async fn items_of_built_in_kinds_leave_their_kind_to_the_list() {
+async fn list_items_of_built_in_kinds_have_no_kind() {
     let world = World::new();
     world.send("POST", MAPS, &json!({"metadata": {"name": "a"}})).await.unwrap();
     let list = world.get(MAPS).await.unwrap();

@@ -29,7 +29,7 @@ async fn a_restored_state_is_the_same_with_its_kinds_and_rules() {
 }
 
 #[tokio::test]
-async fn what_is_no_saved_state_is_refused_and_changes_nothing() {
+async fn an_invalid_saved_state_is_refused_and_changes_nothing() {
     let world = World::with_things().await;
     for state in [json!({}), json!({"version": 1}), json!({"version": 1, "objects": [{}]})] {
         assert!(world.kube.restore(&state).is_err(), "{state}");
@@ -39,7 +39,7 @@ async fn what_is_no_saved_state_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn health_and_version_are_told() {
+async fn health_and_version_are_served() {
     let world = World::new();
     for path in ["/healthz", "/readyz", "/livez"] {
         let request = http::Request::get(path).body(Vec::new()).unwrap();

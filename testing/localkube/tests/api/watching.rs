@@ -22,7 +22,7 @@ async fn label(world: &World, name: &str, value: Option<&str>) {
     maps(world).patch(name, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
 }
 
-fn told(event: &WatchEvent<ConfigMap>) -> String {
+fn describe(event: &WatchEvent<ConfigMap>) -> String {
     let name = |map: &ConfigMap| map.metadata.name.clone().unwrap();
     match event {
         WatchEvent::Added(map) => format!("+{}", name(map)),
@@ -34,19 +34,19 @@ fn told(event: &WatchEvent<ConfigMap>) -> String {
 }
 
 #[tokio::test]
-async fn a_watch_tells_what_came_after_its_version_and_only_that() {
+async fn a_watch_reports_exactly_the_changes_after_its_version() {
     let world = World::new();
     make(&world, "a").await;
     let version = make(&world, "b").await;
     make(&world, "c").await;
     label(&world, "a", Some("x")).await;
     let events = maps(&world).watch(&WatchParams::default(), &version).await.unwrap();
-    let seen: Vec<String> = events.take(2).map_ok(|event| told(&event)).try_collect().await.unwrap();
+    let seen: Vec<String> = events.take(2).map_ok(|event| describe(&event)).try_collect().await.unwrap();
     assert_eq!(seen, ["+c", "~a"]);
 }
 
 #[tokio::test]
-async fn with_a_selector_what_begins_to_match_comes_and_what_ends_to_match_goes() {
+async fn with_a_selector_objects_are_added_and_deleted_as_they_match() {
     let world = World::new();
     let version = make(&world, "a").await;
     let params = WatchParams::default().labels("app=x");
@@ -54,34 +54,34 @@ async fn with_a_selector_what_begins_to_match_comes_and_what_ends_to_match_goes(
     for value in [Some("y"), Some("x"), None] {
         label(&world, "a", value).await;
     }
-    let seen: Vec<String> = events.take(2).map_ok(|event| told(&event)).try_collect().await.unwrap();
+    let seen: Vec<String> = events.take(2).map_ok(|event| describe(&event)).try_collect().await.unwrap();
     assert_eq!(seen, ["+a", "-a"]);
 }
 
 #[tokio::test]
-async fn a_version_that_is_no_longer_kept_is_gone() {
+async fn a_version_that_is_no_longer_kept_is_expired() {
     let world = World::new();
     let version = make(&world, "a").await;
     world.kube.restore(&world.kube.snapshot()).unwrap();
     let mut events = maps(&world).watch(&WatchParams::default(), &version).await.unwrap().boxed();
-    assert_eq!(told(&events.try_next().await.unwrap().unwrap()), "error 410");
+    assert_eq!(describe(&events.try_next().await.unwrap().unwrap()), "error 410");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_watch_gets_bookmarks_and_ends_at_its_time() {
+async fn a_quiet_watch_gets_bookmarks_and_ends_at_its_timeout() {
     let world = World::new();
     let version = make(&world, "a").await;
     let began = Instant::now();
     let params = WatchParams::default().timeout(70);
     let events = maps(&world).watch(&params, &version).await.unwrap();
-    let seen: Vec<String> = events.map_ok(|event| told(&event)).try_collect().await.unwrap();
+    let seen: Vec<String> = events.map_ok(|event| describe(&event)).try_collect().await.unwrap();
     assert_eq!(seen, ["bookmark", "bookmark"]);
     assert_eq!(began.elapsed().as_secs(), 70);
     advance(Duration::from_secs(1)).await;
 }
 
 #[tokio::test]
-async fn what_can_not_be_watched_is_refused_with_what_to_do() {
+async fn unsupported_watches_are_refused_with_an_alternative() {
     let world = World::new();
     let path = "/api/v1/configmaps?watch=true";
     let refusal = world.get(&format!("{path}&sendInitialEvents=true")).await.unwrap_err();

@@ -92,7 +92,7 @@ pub fn things() -> Value {
         {"rule": "!has(self.q) || quantity(string(self.q)).isLessThan(quantity('1Gi'))"},
         {"rule": "!has(oldSelf.fixed) || (has(self.fixed) && self.fixed == oldSelf.fixed)",
          "message": "fixed may not change"},
-        {"rule": "self.once == oldSelf.orValue(self).once", "optionalOldSelf": true, "message": "once is for ever"},
+        {"rule": "self.once == oldSelf.orValue(self).once", "optionalOldSelf": true, "message": "once is immutable"},
     ]);
     let entry = json!({"type": "object", "required": ["k"], "properties": {"k": {"type": "string"}}});
     let name = json!({

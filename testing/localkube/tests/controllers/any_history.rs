@@ -146,7 +146,7 @@ fn check(cluster: &Cluster) {
     for pod in &pods {
         let owned = items(pod, "/metadata/ownerReferences");
         let orphaned = !owned.is_empty() && !owners.iter().any(|owner| uid(owner) == text(&owned[0], "/uid"));
-        assert!(!orphaned || deleting(pod), "{} outlives its owner", name(pod));
+        assert!(!orphaned || deleting(pod), "{} exists without its owner", name(pod));
         let bound = items(pod, "/spec/volumes")
             .first()
             .map(|volume| text(volume, "/persistentVolumeClaim/claimName"));
@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_controllers_come_to_rest_after_any_history(deeds in prop::collection::vec(deed(), 1..60), every in 1..4_usize) {
+    fn the_controllers_settle_after_any_history(deeds in prop::collection::vec(deed(), 1..60), every in 1..4_usize) {
         let mut cluster = Cluster::with_nodes(3);
         let selector = json!({ "app": "demo" });
         cluster.create("services", json!({ "metadata": { "name": "demo" }, "spec": { "selector": selector, "ports": [{ "port": 2379 }] } }));

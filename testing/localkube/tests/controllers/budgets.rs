@@ -33,33 +33,33 @@ fn figures(cluster: &Cluster) -> [i64; 4] {
 }
 
 #[test]
-fn a_whole_number_of_pods_works_for_bare_pods() {
+fn an_integer_minimum_works_for_pods_without_a_controller() {
     let (mut cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
     assert_eq!(figures(&cluster), [3, 3, 2, 1]);
-    let told = condition(&cluster.get("poddisruptionbudgets", "demo"), "DisruptionAllowed");
-    assert_eq!((&told["status"], &told["reason"]), (&json!("True"), &json!("SufficientPods")));
+    let reported = condition(&cluster.get("poddisruptionbudgets", "demo"), "DisruptionAllowed");
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("True"), &json!("SufficientPods")));
     cluster.run_pod("demo-0", "127.0.0.1", false);
     cluster.settle();
     assert_eq!(figures(&cluster), [3, 2, 2, 0]);
-    let told = condition(&cluster.get("poddisruptionbudgets", "demo"), "DisruptionAllowed");
-    assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("InsufficientPods")));
+    let reported = condition(&cluster.get("poddisruptionbudgets", "demo"), "DisruptionAllowed");
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("False"), &json!("InsufficientPods")));
 }
 
 #[test]
-fn shares_and_unavailable_numbers_allow_nothing_for_bare_pods_and_say_why() {
+fn percentages_and_max_unavailable_allow_nothing_without_a_controller_and_report_why() {
     for bound in [json!({ "maxUnavailable": 1 }), json!({ "minAvailable": "50%" })] {
         let (cluster, budget) = guarded(&bound, &json!({}));
         assert_eq!(figures(&cluster), [0, 3, 0, 0], "{bound}");
-        let told = &cluster.told_about(&budget)[0].0;
+        let reported = &cluster.events_of(&budget)[0].0;
         let start = "UnmanagedPods: Pods selected by this PodDisruptionBudget (selector: \
                      &LabelSelector{MatchLabels:map[string]string{app: demo,},MatchExpressions:[]LabelSelectorRequirement{},}) \
                      were found to be unmanaged.";
-        assert!(told.starts_with(start), "{told}");
+        assert!(reported.starts_with(start), "{reported}");
     }
 }
 
 #[test]
-fn the_scale_of_the_pods_controller_makes_shares_work() {
+fn percentages_work_with_the_scale_of_the_controller() {
     for (bound, expected) in [
         (json!({ "maxUnavailable": 1 }), [3, 3, 2, 1]),
         (json!({ "maxUnavailable": "34%" }), [3, 3, 1, 2]),
@@ -87,16 +87,16 @@ fn a_controller_without_scale_is_an_error_that_allows_nothing() {
     let budget =
         cluster.create("poddisruptionbudgets", json!({ "metadata": { "name": "demo" }, "spec": spec }));
     cluster.settle();
-    let told = condition(&cluster.get("poddisruptionbudgets", "demo"), "DisruptionAllowed");
-    assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("SyncFailed")));
-    assert!(cluster.told_about(&budget)[0].0.starts_with("CalculateExpectedPodCountFailed: "));
+    let reported = condition(&cluster.get("poddisruptionbudgets", "demo"), "DisruptionAllowed");
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("False"), &json!("SyncFailed")));
+    assert!(cluster.events_of(&budget)[0].0.starts_with("CalculateExpectedPodCountFailed: "));
 }
 
 #[test]
-fn evictions_are_admitted_until_the_budget_is_spent() {
+fn evictions_are_admitted_while_the_budget_allows() {
     let (mut cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
     evict(&cluster, "demo-0").unwrap();
-    assert_eq!(figures(&cluster)[3], 0, "spent at once, before the controller looks");
+    assert_eq!(figures(&cluster)[3], 0, "decremented by the eviction itself");
     let evicted = condition(&cluster.get("pods", "demo-0"), "DisruptionTarget");
     assert_eq!(evicted["reason"], "EvictionByEvictionAPI");
     cluster.delete("pods", "demo-0");
@@ -110,7 +110,7 @@ fn evictions_are_admitted_until_the_budget_is_spent() {
 }
 
 #[test]
-fn a_dry_run_of_an_eviction_spends_nothing() {
+fn a_dry_run_of_an_eviction_does_not_change_the_budget() {
     let (cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
     let version = cluster.store.version();
     admit_eviction(&cluster.store, &cluster.get("pods", "demo-0"), true).unwrap();
@@ -118,7 +118,7 @@ fn a_dry_run_of_an_eviction_spends_nothing() {
 }
 
 #[test]
-fn an_eviction_that_never_happened_stops_counting_after_two_minutes() {
+fn an_eviction_without_deletion_stops_counting_after_two_minutes() {
     let (mut cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
     evict(&cluster, "demo-0").unwrap();
     cluster.settle();
@@ -129,7 +129,7 @@ fn an_eviction_that_never_happened_stops_counting_after_two_minutes() {
 }
 
 #[test]
-fn a_sick_pod_may_go_while_the_budget_is_met_without_it() {
+fn an_unhealthy_pod_may_be_evicted_while_the_budget_is_met_without_it() {
     let (mut cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
     cluster.run_pod("demo-0", "127.0.0.1", false);
     cluster.settle();
@@ -147,7 +147,7 @@ fn a_sick_pod_may_go_while_the_budget_is_met_without_it() {
 }
 
 #[test]
-fn a_budget_that_was_not_counted_yet_lets_nobody_go() {
+fn a_budget_without_current_status_refuses_evictions() {
     let (cluster, _) = guarded(&json!({ "minAvailable": 1 }), &json!({}));
     cluster.edit("poddisruptionbudgets", "demo", &json!({ "spec": { "minAvailable": 3 } }));
     let refusal = evict(&cluster, "demo-0").unwrap_err();

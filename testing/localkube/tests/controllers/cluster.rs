@@ -45,7 +45,7 @@ impl Cluster {
     pub fn settle(&mut self) {
         self.plane.settle();
         let version = self.store.version();
-        assert_eq!(self.plane.settle(), 0, "controllers at rest write nothing");
+        assert_eq!(self.plane.settle(), 0, "settled controllers write nothing");
         assert_eq!(self.store.version(), version);
     }
 
@@ -151,7 +151,7 @@ impl Cluster {
     }
 
     /// `Reason: message` of every event about an object, and its count.
-    pub fn told_about(&self, object: &Value) -> Vec<(String, i64)> {
+    pub fn events_of(&self, object: &Value) -> Vec<(String, i64)> {
         let events = self.all("events");
         let about = events.iter().filter(|event| text(event, "/involvedObject/uid") == uid(object));
         about

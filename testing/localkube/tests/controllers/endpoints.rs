@@ -25,7 +25,7 @@ fn slice(cluster: &Cluster) -> Value {
 }
 
 #[test]
-fn ready_pods_are_served_and_the_others_stand_apart() {
+fn ready_and_not_ready_pods_are_listed_separately() {
     let mut cluster = Cluster::with_nodes(1);
     service(&cluster, &json!({}));
     cluster.pod("demo-0", &json!({ "spec": { "hostname": "demo-0", "subdomain": "demo" } }));
@@ -52,7 +52,7 @@ fn ready_pods_are_served_and_the_others_stand_apart() {
 }
 
 #[test]
-fn a_service_that_publishes_all_serves_who_is_not_ready_and_who_is_leaving() {
+fn a_service_that_publishes_not_ready_addresses_lists_all_pods() {
     let mut cluster = Cluster::with_nodes(1);
     service(&cluster, &json!({ "publishNotReadyAddresses": true }));
     cluster.pod("demo-0", &json!({}));
@@ -68,7 +68,7 @@ fn a_service_that_publishes_all_serves_who_is_not_ready_and_who_is_leaving() {
 }
 
 #[test]
-fn a_pod_that_is_leaving_is_served_no_longer() {
+fn a_terminating_pod_is_not_served() {
     let mut cluster = Cluster::with_nodes(1);
     service(&cluster, &json!({}));
     cluster.pod("demo-0", &json!({}));
@@ -104,7 +104,7 @@ fn pods_with_different_numbers_behind_a_named_port_are_grouped() {
 }
 
 #[test]
-fn endpoints_go_with_their_service() {
+fn endpoints_are_deleted_with_their_service() {
     let mut cluster = Cluster::with_nodes(0);
     service(&cluster, &json!({}));
     cluster.settle();
@@ -115,7 +115,7 @@ fn endpoints_go_with_their_service() {
 }
 
 #[test]
-fn endpoints_that_somebody_else_keeps_are_left_alone() {
+fn endpoints_of_a_service_without_selector_are_left_alone() {
     let mut cluster = Cluster::with_nodes(0);
     cluster.create("endpoints", json!({ "metadata": { "name": "mine" }, "subsets": [] }));
     cluster.settle();

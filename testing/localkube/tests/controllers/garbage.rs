@@ -19,7 +19,7 @@ fn family(cluster: &Cluster) -> [Value; 3] {
 }
 
 #[test]
-fn dependents_follow_their_owner_down_the_line() {
+fn dependents_are_deleted_transitively() {
     let mut cluster = Cluster::with_nodes(0);
     family(&cluster);
     cluster.settle();
@@ -32,7 +32,7 @@ fn dependents_follow_their_owner_down_the_line() {
 }
 
 #[test]
-fn in_the_foreground_the_owner_goes_last() {
+fn a_foreground_deletion_removes_the_owner_last() {
     let mut cluster = Cluster::with_nodes(1);
     let parent = cluster.create("configmaps", json!({ "metadata": { "name": "parent" } }));
     cluster.pod("child", &json!({ "metadata": { "ownerReferences": owned_by(&parent) } }));
@@ -47,7 +47,7 @@ fn in_the_foreground_the_owner_goes_last() {
 }
 
 #[test]
-fn in_the_foreground_dependents_wait_for_theirs() {
+fn in_a_foreground_deletion_dependents_wait_for_their_dependents() {
     let mut cluster = Cluster::with_nodes(0);
     let [_, _, grandchild] = family(&cluster);
     let held = json!({ "metadata": { "finalizers": ["example.org/hold"] } });
@@ -62,7 +62,7 @@ fn in_the_foreground_dependents_wait_for_theirs() {
 }
 
 #[test]
-fn who_does_not_block_does_not_hold_its_owner() {
+fn a_dependent_that_does_not_block_does_not_delay_its_owner() {
     let mut cluster = Cluster::with_nodes(0);
     let parent = cluster.create("configmaps", json!({ "metadata": { "name": "parent" } }));
     let mut owners = owned_by(&parent);
@@ -76,7 +76,7 @@ fn who_does_not_block_does_not_hold_its_owner() {
 }
 
 #[test]
-fn orphans_stay_and_lose_their_owners_name() {
+fn orphans_are_kept_without_their_owner_reference() {
     let mut cluster = Cluster::with_nodes(0);
     family(&cluster);
     cluster.delete_as("configmaps", "parent", Propagation::Orphan);
@@ -87,7 +87,7 @@ fn orphans_stay_and_lose_their_owners_name() {
 }
 
 #[test]
-fn a_namesake_of_the_owner_is_not_the_owner() {
+fn an_object_with_the_owners_name_but_another_uid_is_not_the_owner() {
     let mut cluster = Cluster::with_nodes(0);
     family(&cluster);
     cluster.delete("configmaps", "parent");
@@ -97,7 +97,7 @@ fn a_namesake_of_the_owner_is_not_the_owner() {
 }
 
 #[test]
-fn one_owner_that_lives_is_enough() {
+fn one_existing_owner_keeps_a_dependent() {
     let mut cluster = Cluster::with_nodes(0);
     let [one, other] =
         ["one", "other"].map(|name| cluster.create("configmaps", json!({ "metadata": { "name": name } })));
@@ -108,7 +108,11 @@ fn one_owner_that_lives_is_enough() {
     cluster.delete("configmaps", "one");
     cluster.settle();
     let child = cluster.get("secrets", "child");
-    assert_eq!(child["metadata"]["ownerReferences"], owned_by(&other), "the dead owner's name is taken away");
+    assert_eq!(
+        child["metadata"]["ownerReferences"],
+        owned_by(&other),
+        "the reference to the deleted owner is removed"
+    );
     cluster.delete("configmaps", "other");
     cluster.settle();
     assert!(cluster.find("secrets", "child").is_none());

@@ -14,7 +14,7 @@ fn the_namespaces_of_every_cluster_are_active() {
 }
 
 #[test]
-fn a_namespace_is_emptied_before_it_goes() {
+fn a_namespace_is_emptied_before_it_is_removed() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.create("namespaces", json!({ "metadata": { "name": "team" } }));
     let inside = |plural: &str| ObjectKey { namespace: "team".into(), ..key(plural, "thing") };
@@ -36,7 +36,7 @@ fn a_namespace_is_emptied_before_it_goes() {
 }
 
 #[test]
-fn an_empty_namespace_goes_at_once() {
+fn an_empty_namespace_is_removed_immediately() {
     let mut cluster = Cluster::with_nodes(0);
     cluster.create("namespaces", json!({ "metadata": { "name": "team" } }));
     cluster.settle();

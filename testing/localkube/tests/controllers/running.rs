@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::cluster::Cluster;
 
 #[tokio::test(start_paused = true)]
-async fn the_controllers_follow_every_change_by_themselves() {
+async fn the_controllers_run_at_every_change() {
     let cluster = Cluster::with_nodes(1);
     let store = cluster.store.clone();
     let running = tokio::spawn(async move { run(&store).await });
@@ -27,7 +27,7 @@ async fn the_controllers_follow_every_change_by_themselves() {
 }
 
 #[test]
-fn the_same_objects_lead_to_the_same_placement() {
+fn the_same_objects_give_the_same_nodes() {
     let placements = [0, 1].map(|_| {
         let mut cluster = Cluster::with_nodes(3);
         for number in 0..7 {
@@ -41,10 +41,10 @@ fn the_same_objects_lead_to_the_same_placement() {
 }
 
 #[test]
-fn a_view_that_followed_is_the_same_as_a_fresh_one() {
+fn an_updated_view_equals_a_fresh_one() {
     let cluster = Cluster::with_nodes(1);
     let mut view = View::of(&cluster.store);
-    assert!(!view.catch_up(&cluster.store), "nothing happened");
+    assert!(!view.catch_up(&cluster.store), "nothing changed");
     cluster.pod("demo-0", &json!({}));
     cluster.claim("demo-0", None);
     cluster.delete("pods", "demo-0");
@@ -55,7 +55,7 @@ fn a_view_that_followed_is_the_same_as_a_fresh_one() {
 }
 
 #[test]
-fn a_restored_store_is_looked_at_anew() {
+fn the_controllers_read_a_restored_store() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.pod("demo-0", &json!({}));
     let before = cluster.store.snapshot();
@@ -67,7 +67,7 @@ fn a_restored_store_is_looked_at_anew() {
 }
 
 #[test]
-fn what_is_said_again_is_counted_and_what_is_old_is_forgotten() {
+fn repeated_events_are_counted_and_old_ones_expire() {
     let mut cluster = Cluster::with_nodes(1);
     let pod = cluster.pod("demo-0", &json!({}));
     let note =
@@ -76,12 +76,12 @@ fn what_is_said_again_is_counted_and_what_is_old_is_forgotten() {
         record(&cluster.store, &note).unwrap();
         cluster.pass_seconds(10);
     }
-    let told = cluster.told_about(&pod);
-    assert_eq!(told, [("BackOff: Back-off restarting failed container".to_owned(), 3)]);
+    let reported = cluster.events_of(&pod);
+    assert_eq!(reported, [("BackOff: Back-off restarting failed container".to_owned(), 3)]);
     let event = &cluster.all("events")[0];
     assert_ne!(event["firstTimestamp"], event["lastTimestamp"]);
     cluster.pass_seconds(3601);
     ControlPlane::new(&cluster.store).settle();
-    assert!(cluster.told_about(&pod).iter().all(|(told, _)| told.starts_with("Scheduled")));
+    assert!(cluster.events_of(&pod).iter().all(|(reported, _)| reported.starts_with("Scheduled")));
     cluster.settle();
 }

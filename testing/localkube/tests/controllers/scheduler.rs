@@ -15,23 +15,23 @@ fn one_per_node() -> Value {
 }
 
 #[test]
-fn a_pod_is_placed_and_an_event_and_a_condition_say_so() {
+fn a_pod_is_bound_with_an_event_and_a_condition() {
     let mut cluster = Cluster::with_nodes(1);
     let pod = cluster.pod("demo-0", &json!({}));
     cluster.settle();
     assert_eq!(cluster.node_of("demo-0"), "node-1");
     assert_eq!(condition(&cluster.get("pods", "demo-0"), "PodScheduled")["status"], "True");
-    let told = cluster.told_about(&pod);
-    assert_eq!(told, [("Scheduled: Successfully assigned default/demo-0 to node-1".to_owned(), 1)]);
+    let reported = cluster.events_of(&pod);
+    assert_eq!(reported, [("Scheduled: Successfully assigned default/demo-0 to node-1".to_owned(), 1)]);
 }
 
 #[test]
-fn a_pod_that_is_held_back_is_placed_when_its_last_gate_is_gone() {
+fn a_gated_pod_is_bound_when_its_last_gate_is_removed() {
     let mut cluster = Cluster::with_nodes(1);
     let gates = json!([{ "name": "example.org/a" }, { "name": "example.org/b" }]);
     let pod = cluster.pod("demo-0", &json!({ "spec": { "schedulingGates": gates } }));
-    let told = condition(&pod, "PodScheduled");
-    assert_eq!((&told["status"], &told["reason"]), (&json!("False"), &json!("SchedulingGated")));
+    let reported = condition(&pod, "PodScheduled");
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("False"), &json!("SchedulingGated")));
     for left in [json!([{ "name": "example.org/b" }]), Value::Null] {
         cluster.settle();
         assert_eq!(cluster.node_of("demo-0"), "");
@@ -39,12 +39,12 @@ fn a_pod_that_is_held_back_is_placed_when_its_last_gate_is_gone() {
     }
     cluster.settle();
     assert_eq!(cluster.node_of("demo-0"), "node-1");
-    let told = condition(&cluster.get("pods", "demo-0"), "PodScheduled");
-    assert_eq!((&told["status"], &told["reason"]), (&json!("True"), &Value::Null));
+    let reported = condition(&cluster.get("pods", "demo-0"), "PodScheduled");
+    assert_eq!((&reported["status"], &reported["reason"]), (&json!("True"), &Value::Null));
 }
 
 #[test]
-fn a_pod_that_is_held_back_is_put_on_no_node_and_none_is_held_back_later() {
+fn a_gated_pod_cannot_be_bound_and_no_gate_can_be_added_later() {
     let cluster = Cluster::with_nodes(1);
     let gated = json!({ "spec": { "schedulingGates": [{ "name": "example.org/a" }] } });
     cluster.pod("demo-0", &gated);
@@ -82,26 +82,26 @@ fn required_anti_affinity_leaves_a_pod_without_a_node_pending() {
     let placed: BTreeSet<String> = ["demo-0", "demo-1"].map(|pod| cluster.node_of(pod)).into();
     assert_eq!(placed.len(), 2);
     let pending = cluster.get("pods", "demo-2");
-    let told = condition(&pending, "PodScheduled");
+    let reported = condition(&pending, "PodScheduled");
     let message = "0/2 nodes are available: 2 node(s) didn't match pod anti-affinity rules. preemption: 0/2 nodes are \
                    available: 2 No preemption victims found for incoming pod.";
-    assert_eq!((&told["reason"], &told["message"]), (&json!("Unschedulable"), &json!(message)));
-    assert_eq!(cluster.told_about(&pending), [(format!("FailedScheduling: {message}"), 1)]);
+    assert_eq!((&reported["reason"], &reported["message"]), (&json!("Unschedulable"), &json!(message)));
+    assert_eq!(cluster.events_of(&pending), [(format!("FailedScheduling: {message}"), 1)]);
 }
 
 #[test]
-fn a_pod_that_waited_is_placed_when_a_node_comes() {
+fn a_pending_pod_is_bound_when_a_node_is_added() {
     let mut cluster = Cluster::with_nodes(0);
     let pod = cluster.pod("demo-0", &json!({}));
     cluster.settle();
-    assert_eq!(cluster.told_about(&pod)[0].0, "FailedScheduling: no nodes available to schedule pods");
+    assert_eq!(cluster.events_of(&pod)[0].0, "FailedScheduling: no nodes available to schedule pods");
     cluster.node("node-1");
     cluster.settle();
     assert_eq!(cluster.node_of("demo-0"), "node-1");
 }
 
 #[test]
-fn a_preference_is_followed_while_it_can_be() {
+fn a_preference_is_followed_while_it_is_possible() {
     let term = json!({ "weight": 100, "podAffinityTerm": {
         "labelSelector": { "matchLabels": { "app": "demo" } }, "topologyKey": "kubernetes.io/hostname" } });
     let apart = anti_affinity("preferredDuringSchedulingIgnoredDuringExecution", &term);
@@ -115,7 +115,7 @@ fn a_preference_is_followed_while_it_can_be() {
 }
 
 #[test]
-fn a_hard_topology_spread_is_kept_and_a_soft_one_is_not_insisted_on() {
+fn a_hard_topology_spread_is_enforced_and_a_soft_one_is_not() {
     let spread = |how: &str| {
         json!({ "spec": { "topologySpreadConstraints": [{ "maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
             "whenUnsatisfiable": how, "labelSelector": { "matchLabels": { "app": "demo" } } }] } })
@@ -143,7 +143,7 @@ fn cordoned_tainted_unready_and_unselected_nodes_are_each_named() {
     let pod = cluster.pod("demo-0", &json!({ "spec": { "nodeSelector": wants, "containers": containers } }));
     cluster.settle();
     assert_eq!(
-        cluster.told_about(&pod)[0].0,
+        cluster.events_of(&pod)[0].0,
         "FailedScheduling: 0/5 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node \
          affinity/selector, 1 node(s) had untolerated taint {dedicated: db}, 1 node(s) had untolerated taint \
          {node.kubernetes.io/not-ready: }, 1 node(s) were unschedulable. preemption: 0/5 nodes are available: \
@@ -164,7 +164,7 @@ fn a_tolerated_taint_does_not_keep_a_pod_away() {
 }
 
 #[test]
-fn requests_of_pods_that_are_there_or_were_just_placed_count() {
+fn requests_of_running_and_of_just_bound_pods_count() {
     let half = json!({ "spec": { "containers": [{ "name": "etcd", "image": "etcd",
         "resources": { "requests": { "memory": "5Gi" } } }] } });
     let mut cluster = Cluster::with_nodes(2);
@@ -183,7 +183,7 @@ fn requests_of_pods_that_are_there_or_were_just_placed_count() {
 }
 
 #[test]
-fn a_claim_is_given_its_node_first_and_the_pod_follows_its_volume_for_ever() {
+fn a_claim_gets_its_node_first_and_its_pod_always_runs_there() {
     let mut cluster = Cluster::with_nodes(3);
     for number in 0..3 {
         cluster.claim(&format!("demo-{number}"), None);
@@ -203,16 +203,19 @@ fn a_claim_is_given_its_node_first_and_the_pod_follows_its_volume_for_ever() {
     let pod = cluster.pod_with_claim("demo-1");
     cluster.settle();
     assert_eq!(cluster.node_of("demo-1"), "");
-    assert!(cluster.told_about(&pod)[0].0.contains("2 node(s) had volume node affinity conflict"));
+    assert!(cluster.events_of(&pod)[0].0.contains("2 node(s) had volume node affinity conflict"));
 }
 
 #[test]
-fn a_pod_whose_claim_is_missing_says_so() {
+fn a_pod_without_its_claim_reports_it() {
     let mut cluster = Cluster::with_nodes(1);
     let pod = cluster.pod_with_claim("demo-0");
     cluster.settle();
-    let told = &cluster.told_about(&pod)[0].0;
-    assert!(told.contains("0/1 nodes are available: persistentvolumeclaim \"demo-0\" not found."), "{told}");
+    let reported = &cluster.events_of(&pod)[0].0;
+    assert!(
+        reported.contains("0/1 nodes are available: persistentvolumeclaim \"demo-0\" not found."),
+        "{reported}"
+    );
     cluster.claim("demo-0", None);
     cluster.settle();
     assert_eq!(cluster.node_of("demo-0"), "node-1");
@@ -224,21 +227,21 @@ fn pods_of_another_scheduler_are_left_alone() {
     let pod = cluster.pod("demo-0", &json!({ "spec": { "schedulerName": "my-own" } }));
     cluster.settle();
     assert_eq!(cluster.node_of("demo-0"), "");
-    assert!(cluster.told_about(&pod).is_empty());
+    assert!(cluster.events_of(&pod).is_empty());
 }
 
 #[test]
-fn a_pod_with_a_claim_of_the_default_class_is_placed_without_complaint() {
+fn a_pod_with_a_claim_of_the_default_class_is_bound_without_a_warning() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.claim("demo-0", None);
     let pod = cluster.pod_with_claim("demo-0");
     cluster.settle();
-    let told: Vec<String> = cluster.told_about(&pod).into_iter().map(|(told, _)| told).collect();
-    assert_eq!(told, ["Scheduled: Successfully assigned default/demo-0 to node-1"]);
+    let reported: Vec<String> = cluster.events_of(&pod).into_iter().map(|(reported, _)| reported).collect();
+    assert_eq!(reported, ["Scheduled: Successfully assigned default/demo-0 to node-1"]);
 }
 
 #[test]
-fn a_node_that_a_claim_was_promised_is_kept_though_a_better_one_turns_up() {
+fn the_selected_node_of_a_claim_is_kept_although_a_better_one_is_added() {
     let mut cluster = Cluster::with_nodes(1);
     let mut class = cluster.get("storageclasses", "standard");
     class["metadata"] = json!({ "name": "slow" });
@@ -250,9 +253,9 @@ fn a_node_that_a_claim_was_promised_is_kept_though_a_better_one_turns_up() {
     cluster.settle();
     cluster.node("node-0");
     cluster.settle();
-    let promised = &cluster.get("persistentvolumeclaims", "demo-0")["metadata"]["annotations"];
+    let annotations = &cluster.get("persistentvolumeclaims", "demo-0")["metadata"]["annotations"];
     assert_eq!(
-        promised["volume.kubernetes.io/selected-node"], "node-1",
+        annotations["volume.kubernetes.io/selected-node"], "node-1",
         "the provisioner is already at work there"
     );
     assert_eq!(cluster.node_of("demo-0"), "");

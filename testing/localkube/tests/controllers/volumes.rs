@@ -4,15 +4,15 @@ use serde_json::json;
 use crate::cluster::Cluster;
 
 #[test]
-fn a_claim_waits_for_its_first_consumer_and_says_so_once() {
+fn a_claim_waits_for_its_first_consumer_and_reports_it_once() {
     let mut cluster = Cluster::with_nodes(1);
     let claim = cluster.claim("demo-0", None);
     cluster.settle();
     let waiting = cluster.get("persistentvolumeclaims", "demo-0");
     assert_eq!(text(&waiting, "/spec/storageClassName"), "standard", "the default class");
     assert_eq!(text(&waiting, "/status/phase"), "Pending");
-    let told = "WaitForFirstConsumer: waiting for first consumer to be created before binding";
-    assert_eq!(cluster.told_about(&claim), [(told.to_owned(), 1)]);
+    let reported = "WaitForFirstConsumer: waiting for first consumer to be created before binding";
+    assert_eq!(cluster.events_of(&claim), [(reported.to_owned(), 1)]);
 }
 
 #[test]
@@ -39,8 +39,8 @@ fn a_class_that_does_not_exist_leaves_the_claim_pending() {
     cluster.pod_with_claim("demo-0");
     cluster.settle();
     assert_eq!(text(&cluster.get("persistentvolumeclaims", "demo-0"), "/status/phase"), "Pending");
-    let told = "ProvisioningFailed: storageclass.storage.k8s.io \"fast\" not found";
-    assert_eq!(cluster.told_about(&claim), [(told.to_owned(), 1)]);
+    let reported = "ProvisioningFailed: storageclass.storage.k8s.io \"fast\" not found";
+    assert_eq!(cluster.events_of(&claim), [(reported.to_owned(), 1)]);
     assert_eq!(cluster.node_of("demo-0"), "");
 }
 
@@ -57,7 +57,7 @@ fn an_immediate_class_binds_without_a_consumer() {
 }
 
 #[test]
-fn a_claim_that_grows_grows_its_volume() {
+fn an_expanded_claim_expands_its_volume() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.claim("demo-0", None);
     cluster.pod_with_claim("demo-0");
@@ -72,7 +72,7 @@ fn a_claim_that_grows_grows_its_volume() {
 }
 
 #[test]
-fn a_claim_in_use_stays_until_its_pod_is_gone_and_takes_its_volume_along() {
+fn a_claim_in_use_is_kept_until_its_pod_is_gone_and_then_deleted_with_its_volume() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.claim("demo-0", None);
     cluster.pod_with_claim("demo-0");
@@ -87,7 +87,7 @@ fn a_claim_in_use_stays_until_its_pod_is_gone_and_takes_its_volume_along() {
 }
 
 #[test]
-fn a_retained_volume_outlives_its_claim_and_serves_the_next_when_freed() {
+fn a_retained_volume_is_kept_and_can_be_bound_again() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.claim("demo-0", None);
     cluster.pod_with_claim("demo-0");
@@ -110,7 +110,7 @@ fn a_retained_volume_outlives_its_claim_and_serves_the_next_when_freed() {
 }
 
 #[test]
-fn a_claim_whose_volume_was_taken_away_is_lost() {
+fn a_claim_whose_volume_was_deleted_is_lost() {
     let mut cluster = Cluster::with_nodes(1);
     cluster.claim("demo-0", None);
     cluster.pod_with_claim("demo-0");

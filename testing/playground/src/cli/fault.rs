@@ -1,4 +1,4 @@
-//! Breaking things on purpose.
+//! `quorate playground fault`: causes faults.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod};
 use kube::api::{Api, DeleteParams};
 use nix::sys::signal::Signal;
 
-use super::say;
+use super::print_line;
 use super::status::client;
 use crate::home::Home;
 use crate::process::Launcher;
 use crate::supervisor::OPERATOR;
 
-/// What to break.
+/// The faults.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Fault {
     /// Delete a Pod.
     KillPod {
-        /// `demo-0`, or `namespace/demo-0`.
+        /// The Pod: `demo-0`, or `namespace/demo-0`.
         pod: String,
     },
     /// Kill a member's etcd process (SIGKILL).
@@ -27,24 +27,24 @@ pub enum Fault {
         /// The member's Pod.
         pod: String,
     },
-    /// Make a member's etcd hang (SIGSTOP).
+    /// Pause a member's etcd process (SIGSTOP).
     StopEtcd {
         /// The member's Pod.
         pod: String,
     },
-    /// Let a hung etcd go on (SIGCONT).
+    /// Resume a paused etcd process (SIGCONT).
     ContEtcd {
         /// The member's Pod.
         pod: String,
     },
-    /// Kill the operator (SIGKILL). It is started again.
+    /// Kill the operator (SIGKILL). It restarts.
     KillOperator,
-    /// Empty a member's volume behind everybody's back.
+    /// Delete all data on a member's volume.
     WipeVolume {
         /// The member's Pod.
         pod: String,
     },
-    /// Say how often each object was created and deleted.
+    /// Print how often each object was created and deleted.
     #[command(hide = true)]
     CountWrites,
 }
@@ -79,10 +79,10 @@ fn signal(home: &Home, wanted: &str, signal: Signal) -> Result<()> {
     let found = running.iter().find(|(name, _)| name == wanted);
     let Some((name, process)) = found else {
         let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
-        bail!("{wanted} does not run; what runs: {}", names.join(", "));
+        bail!("{wanted} is not running. Running processes: {}", names.join(", "));
     };
     process.signal(signal);
-    say(format_args!("sent {signal} to {name} (pid {})", process.pid));
+    print_line(format_args!("sent {signal} to {name} (pid {})", process.pid));
     Ok(())
 }
 
@@ -91,7 +91,7 @@ async fn delete_pod(home: &Home, pod: &str) -> Result<()> {
     let (namespace, pod) = split(pod);
     let pods: Api<Pod> = Api::namespaced(client(home).await?, namespace);
     pods.delete(pod, &DeleteParams::default()).await?;
-    say(format_args!("deleted Pod {namespace}/{pod}"));
+    print_line(format_args!("deleted Pod {namespace}/{pod}"));
     Ok(())
 }
 
@@ -108,16 +108,16 @@ async fn wipe(home: &Home, pod: &str) -> Result<()> {
         let path = entry?.path();
         if path.is_dir() { std::fs::remove_dir_all(path)? } else { std::fs::remove_file(path)? }
     }
-    say(format_args!("emptied {}", directory.display()));
+    print_line(format_args!("emptied {}", directory.display()));
     Ok(())
 }
 
 async fn count_writes(home: &Home) -> Result<()> {
-    // What was written last is saved by then.
+    // The latest writes are saved by then.
     tokio::time::sleep(Duration::from_secs(1)).await;
     let state: serde_json::Value = serde_json::from_slice(&std::fs::read(home.state())?)?;
     for (object, count) in state["writes"].as_object().into_iter().flatten() {
-        say(format_args!("{object} {count}"));
+        print_line(format_args!("{object} {count}"));
     }
     Ok(())
 }

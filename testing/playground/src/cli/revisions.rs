@@ -1,5 +1,5 @@
-//! How far each member's data are. Status does not tell: a figure that changes with every write is a metric, and etcd
-//! serves it itself.
+//! The revision of each member's data. It is not in status, because it changes with every write; etcd serves it as a
+//! metric.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -10,19 +10,19 @@ use quorate_apistore::fields::{items, name, namespace, text};
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// By namespace and name of the Pod.
+/// The revisions by namespace and name of the Pod.
 pub(super) type Revisions = BTreeMap<(String, String), u64>;
 
 /// The port of etcd's metrics in every member's Pod.
 const METRICS_PORT: u16 = 2381;
 
-/// The same name in etcd 3.5, 3.6 and 3.7.
+/// The name is the same in etcd 3.5, 3.6 and 3.7.
 const METRIC: &str = "etcd_debugging_mvcc_current_revision ";
 
-/// A hung member must not make the table hang.
+/// A member that does not answer must not delay the table.
 const PATIENCE: Duration = Duration::from_millis(300);
 
-/// Asks all members at once; who does not answer is not in it.
+/// Queries all members at once; a member that does not answer is omitted.
 pub(super) async fn of(pods: &[Value]) -> Revisions {
     let asked = pods.iter().filter(|pod| has_etcd(pod)).filter_map(|pod| {
         let ip: IpAddr = text(pod, "/status/podIP").parse().ok()?;
@@ -44,7 +44,7 @@ async fn metrics(address: SocketAddr) -> Option<String> {
     String::from_utf8(page?.to_vec()).ok()
 }
 
-/// A gauge, so it may be written as 1.234567e+06.
+/// The value is a float such as 1.234567e+06.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "etcd counts up from 1")]
 fn read(page: &str) -> Option<u64> {
     let value = page.lines().find_map(|line| line.strip_prefix(METRIC))?;
@@ -56,7 +56,7 @@ mod tests {
     use super::read;
 
     #[test]
-    fn the_revision_is_found_also_when_it_is_large() {
+    fn large_revisions_are_parsed() {
         let page = |value: &str| format!("# HELP x\netcd_debugging_mvcc_current_revision {value}\nother 1\n");
         assert_eq!(read(&page("7")), Some(7));
         assert_eq!(read(&page("1.234567e+06")), Some(1_234_567));

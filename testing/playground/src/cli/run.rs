@@ -1,4 +1,4 @@
-//! Starting: in the foreground with a live table, or detached.
+//! Starts a playground: in the foreground with a live table, or detached.
 
 use std::fs::{self, File};
 use std::io::IsTerminal;
@@ -14,7 +14,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{PlaygroundArgs, sample, say, status, table};
+use super::status::Startup;
+use super::{PlaygroundArgs, print_line, sample, status, table};
 use crate::home::Home;
 use crate::ledger::Ledger;
 use crate::log_source::Logs;
@@ -25,10 +26,10 @@ use crate::server::Server;
 use crate::supervisor::OperatorOptions;
 use crate::{clock, isolate, proxy, saved, supervisor};
 
-/// How long a detached start may take until its cluster is available.
-const PATIENCE: Duration = Duration::from_secs(180);
+/// How long a detached start waits until its cluster is ready.
+const READY_WITHIN: Duration = Duration::from_secs(180);
 
-/// How long containers may take to stop when the playground does.
+/// How long containers may take to stop with the playground.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// Runs until Ctrl-C, SIGTERM, or `down`.
@@ -41,20 +42,20 @@ pub(super) fn foreground(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode>
     let _claim = home.claim(args.fresh)?;
     isolate::enter()?;
     for name in Launcher::stop_leftovers(home) {
-        say(format_args!("stopped {name}, left by an earlier playground"));
+        print_line(format_args!("stopped {name}, left by an earlier playground"));
     }
     keep_program(home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(world(args, home, programs, &version));
+    let result = runtime.block_on(serve(args, home, programs, &version));
     runtime.shutdown_timeout(Duration::from_secs(2));
     let _ = fs::remove_file(home.pid());
     result?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Starts another process for it, and waits until the cluster is available.
+/// Starts a process in the background, and waits until the cluster is ready.
 pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
-    // Whatever can be told at once is told here, not in a log.
+    // Report errors here, not in the log, where possible.
     Programs::find(args.etcd_bin_dir.as_deref())?;
     drop(home.claim(args.fresh)?);
     let log = File::create(home.log())?;
@@ -68,20 +69,27 @@ pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
         .process_group(0)
         .spawn()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let start = Instant::now();
+    let (start, mut reported) = (Instant::now(), Vec::new());
+    print_line(format_args!("Starting a playground in {}", home.dir().display()));
     loop {
         if let Some(exit) = child.try_wait()? {
             let log = fs::read_to_string(home.log()).unwrap_or_default();
-            bail!("the playground ended at once ({exit}):\n{}", log.trim());
+            bail!("the playground did not start ({exit}):\n{}", log.trim());
         }
-        if runtime.block_on(status::is_up(home, !args.empty)) {
-            break;
+        match runtime.block_on(status::startup(home, !args.empty)) {
+            Startup::Ready => break,
+            Startup::Waiting(lines) if lines != reported => {
+                lines.iter().for_each(print_line);
+                reported = lines;
+            }
+            Startup::Waiting(_) | Startup::Starting => {}
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > READY_WITHIN {
             let _ = runtime.block_on(status::show(home));
             bail!(
-                "not available within {PATIENCE:?}; it goes on: see {} or the log {}",
-                "quorate playground status",
+                "not ready within {READY_WITHIN:?}; the playground keeps running. See `quorate playground status --dir {}` and \
+                 the log {}",
+                home.dir().display(),
                 home.log().display()
             );
         }
@@ -91,7 +99,7 @@ pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The program stays what it is while it runs, also when it is built anew.
+/// Links the program, so that a rebuild does not change the running one.
 fn keep_program(home: &Home) -> Result<()> {
     let own = std::env::current_exe()?;
     let _ = fs::remove_file(home.program());
@@ -101,7 +109,7 @@ fn keep_program(home: &Home) -> Result<()> {
     Ok(())
 }
 
-async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: &str) -> Result<()> {
+async fn serve(args: &PlaygroundArgs, home: &Home, programs: Programs, version: &str) -> Result<()> {
     let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let kube = LocalKube::new(Arc::new(clock::now));
     let returning = saved::restore(&kube, home)?;
@@ -113,13 +121,13 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
     kube.set_log_source(Arc::new(Logs::of(home)));
     let server = Server::bind(home, &ledger).await?;
 
-    // Ends with this function, whichever way it ends.
-    let mut beside = JoinSet::new();
+    // All tasks end with this function.
+    let mut tasks = JoinSet::new();
     let controllers = kube.clone();
-    beside.spawn(async move { controllers.run_controllers().await });
-    beside.spawn(server.serve(kube.service()));
-    beside.spawn(saved::keep(kube.clone(), home.clone()));
-    beside.spawn(proxy::run(kube.clone(), ledger.clone()));
+    tasks.spawn(async move { controllers.run_controllers().await });
+    tasks.spawn(server.serve(kube.service()));
+    tasks.spawn(saved::keep(kube.clone(), home.clone()));
+    tasks.spawn(proxy::run(kube.clone(), ledger.clone()));
     let setup = Setup {
         client,
         home: home.clone(),
@@ -128,9 +136,9 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         nodes: args.nodes,
         crash_back_off: args.crash_back_off,
     };
-    let nodes = Nodes::start(setup, &mut beside).await?;
+    let nodes = Nodes::start(setup, &mut tasks).await?;
     let kubelets = nodes.clone();
-    beside.spawn(async move { kubelets.run().await });
+    tasks.spawn(async move { kubelets.run().await });
     let operator = CancellationToken::new();
     let first_env = args.operator_env.iter().filter_map(|pair| pair.split_once('='));
     let options = OperatorOptions {
@@ -151,9 +159,9 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         _ = signals.1.recv() => {}
     }
 
-    say("\nstopping; a second Ctrl-C stops at once");
+    print_line("\nstopping; a second Ctrl-C stops at once");
     let orderly = async {
-        // The operator first, or it would mend what is being stopped.
+        // Stop the operator first, or it would repair what is being stopped.
         operator.cancel();
         while supervised.join_next().await.is_some() {}
         nodes.stop(GRACE).await;
@@ -164,8 +172,8 @@ async fn world(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         _ = signals.1.recv() => {}
     }
     saved::save(&kube, home);
-    say(format_args!(
-        "stopped. The data stay in {}; the next start there brings them back",
+    print_line(format_args!(
+        "stopped. The data are kept in {}; the next start with this directory restores them",
         home.dir().display()
     ));
     Ok(())

@@ -1,4 +1,4 @@
-//! What a new playground holds: the custom resources and one sample cluster.
+//! The content of a new playground: the custom resource definitions and a sample cluster.
 
 use anyhow::{Context, Result};
 use quorate_apistore::store::Part;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// The name of the sample cluster.
 pub(super) const NAME: &str = "demo";
 
-/// Serves our kinds, in their present form.
+/// Installs the custom resource definitions of this version.
 pub(super) fn definitions(kube: &LocalKube) -> Result<()> {
     let resource = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
     for definition in quorate_api::crds() {
@@ -19,11 +19,11 @@ pub(super) fn definitions(kube: &LocalKube) -> Result<()> {
         if kube.store().get(&key).is_none() {
             kube.store()
                 .create(&resource, "", definition, false)
-                .context("the custom resources are not served")?;
+                .context("cannot install the custom resource definitions")?;
         } else {
             let spec = definition["spec"].take();
             let renewed = renew(kube, &key, "spec", spec);
-            renewed.context("the custom resources are not served")?;
+            renewed.context("cannot install the custom resource definitions")?;
         }
     }
     Ok(())
@@ -37,7 +37,7 @@ fn renew(kube: &LocalKube, key: &ObjectKey, part: &str, value: Value) -> Result<
     })
 }
 
-/// Applies the sample cluster.
+/// Creates the sample cluster.
 pub(super) fn apply(kube: &LocalKube, version: &str, size: u32) -> Result<()> {
     let cluster = json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": NAME},

@@ -1,4 +1,4 @@
-//! What is told of a playground: how it stands, how to talk to it, how it was stopped.
+//! What the commands report about a playground: readiness, overview, connection commands, stop.
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use quorate_apistore::fields::{condition, integer, items, label, name, namespace
 use serde_json::Value;
 
 use super::revisions::{self, Revisions};
-use super::{say, table};
+use super::{print_line, table};
 use crate::home::Home;
 use crate::process::Launcher;
 use crate::programs::Programs;
@@ -23,12 +23,16 @@ use crate::programs::Programs;
 /// How long a playground may take to stop before it is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What is printed at the start.
+/// Printed at the start.
 pub(super) fn introduce(home: &Home, programs: &Programs, returning: bool) {
-    let what = if returning { "the playground is back" } else { "a new playground" };
-    say(format_args!("{what} in {} (etcd {})\n", home.dir().display(), programs.versions().join(", ")));
-    say(format_args!("  export KUBECONFIG={}", home.kubeconfig().display()));
-    say("  kubectl get etcd,pods,pvc\n");
+    let what = if returning { "Restored the playground" } else { "Started a new playground" };
+    print_line(format_args!(
+        "{what} in {} (etcd {})\n",
+        home.dir().display(),
+        programs.versions().join(", ")
+    ));
+    print_line(format_args!("  export KUBECONFIG={}", home.kubeconfig().display()));
+    print_line("  kubectl get etcd,pods,pvc\n");
 }
 
 /// `quorate playground status`.
@@ -41,18 +45,18 @@ pub(super) async fn show(home: &Home) -> Result<()> {
     };
     let client = client(home).await?;
     let clusters = clusters(&client).await?;
-    say(format_args!("playground pid {} in {}\n", tenant.process.pid, home.dir().display()));
-    say(format_args!("  export KUBECONFIG={}\n", home.kubeconfig().display()));
+    print_line(format_args!("playground pid {} in {}\n", tenant.process.pid, home.dir().display()));
+    print_line(format_args!("  export KUBECONFIG={}\n", home.kubeconfig().display()));
     let revisions = revisions::of(&pods(&client).await?).await;
-    say(format_args!("{}\n", told(&clusters, &revisions, home)));
+    print_line(format_args!("{}\n", overview(&clusters, &revisions, home)));
     for cluster in &clusters {
         if let Some(line) = etcdctl(&client, home, cluster).await {
-            say(format_args!("  {line}\n"));
+            print_line(format_args!("  {line}\n"));
         }
     }
-    say("PID\tPROCESS");
+    print_line("PID\tPROCESS");
     for (name, process) in Launcher::running(home) {
-        say(format_args!("{}\t{name}", process.pid));
+        print_line(format_args!("{}\t{name}", process.pid));
     }
     Ok(())
 }
@@ -60,7 +64,7 @@ pub(super) async fn show(home: &Home) -> Result<()> {
 /// `quorate playground down`.
 pub(super) fn down(home: &Home) -> ExitCode {
     let Some(tenant) = home.tenant() else {
-        say(format_args!("no playground runs on {}", home.dir().display()));
+        print_line(format_args!("no playground runs on {}", home.dir().display()));
         return ExitCode::SUCCESS;
     };
     tenant.process.signal(Signal::SIGTERM);
@@ -71,59 +75,105 @@ pub(super) fn down(home: &Home) -> ExitCode {
         }
         std::thread::sleep(Duration::from_millis(20));
     }
-    say(format_args!("stopped the playground in {}; its data stay", home.dir().display()));
+    print_line(format_args!("stopped the playground in {}; its data are kept", home.dir().display()));
     ExitCode::SUCCESS
 }
 
-/// Whether the API answers and, if asked for, every cluster is available.
-pub(super) async fn is_up(home: &Home, with_clusters: bool) -> bool {
-    if home.tenant().is_none() {
-        return false;
-    }
-    let Ok(client) = client(home).await else { return false };
-    let (Ok(clusters), Ok(pods)) = (clusters(&client).await, pods(&client).await) else { return false };
-    // What status says may still be of the time before the last stop; Pods are not Ready before they run.
-    let available = |cluster: &Value| {
-        let wanted = integer(cluster, "/spec/size").and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-        let is_member =
-            |pod: &&Value| label(pod, CLUSTER) == Some(name(cluster)) && namespace(pod) == namespace(cluster);
-        let ready = pods.iter().filter(is_member).filter(|pod| condition(pod, "Ready") == "True").count();
-        wanted == 0 || (condition(cluster, "Available") == "True" && ready >= wanted)
-    };
-    !with_clusters || (!clusters.is_empty() && clusters.iter().all(available))
+/// The readiness of a starting playground.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Startup {
+    /// The API does not answer yet.
+    Starting,
+    /// One line for each cluster that is not ready.
+    Waiting(Vec<String>),
+    /// The API answers and, if clusters are expected, every cluster is ready.
+    Ready,
 }
 
-/// Clusters and members, for people.
-pub(super) fn told(clusters: &[Value], revisions: &Revisions, home: &Home) -> String {
-    let mut text_out = String::new();
+/// Reads the readiness. With `clusters_expected` the playground must have clusters, and all must be ready.
+pub(super) async fn startup(home: &Home, clusters_expected: bool) -> Startup {
+    if home.tenant().is_none() {
+        return Startup::Starting;
+    }
+    let Ok(client) = client(home).await else { return Startup::Starting };
+    let (Ok(clusters), Ok(pods)) = (clusters(&client).await, pods(&client).await) else {
+        return Startup::Starting;
+    };
+    if !clusters_expected {
+        return Startup::Ready;
+    }
+    if clusters.is_empty() {
+        return Startup::Waiting(Vec::new());
+    }
+    let waiting: Vec<String> =
+        clusters.iter().filter(|cluster| !is_ready(cluster, &pods)).map(summary).collect();
+    if waiting.is_empty() { Startup::Ready } else { Startup::Waiting(waiting) }
+}
+
+/// Whether all members of a cluster serve. Status alone may date from before the last stop, so the Pods must be ready as
+/// well: after a start no Pod is ready before it runs.
+fn is_ready(cluster: &Value, pods: &[Value]) -> bool {
+    let size = usize::try_from(size(cluster)).unwrap_or(0);
+    let is_member =
+        |pod: &&Value| label(pod, CLUSTER) == Some(name(cluster)) && namespace(pod) == namespace(cluster);
+    let ready_pods = pods.iter().filter(is_member).filter(|pod| condition(pod, "Ready") == "True").count();
+    serves_fully(cluster) && ready_pods >= size
+}
+
+/// Clusters and members as text.
+pub(super) fn overview(clusters: &[Value], revisions: &Revisions, home: &Home) -> String {
+    if clusters.is_empty() {
+        return "There is no EtcdCluster; create one with kubectl apply.\n".to_owned();
+    }
+    let mut overview = String::new();
     for cluster in clusters {
-        let conditions = items(cluster, "/status/conditions");
-        let message = |kind: &str| {
-            let found = conditions.iter().find(|one| one["type"] == kind);
-            found.map(|one| text(one, "/message").to_owned()).unwrap_or_default()
-        };
         let endpoint =
             client_port(home, cluster).map(|port| format!("  clients 127.0.0.1:{port}")).unwrap_or_default();
         let _ = writeln!(
-            text_out,
-            "{}/{}  {}  {} of {} ready{endpoint}\n  {}",
+            overview,
+            "{}/{}  {}{endpoint}\n  {}",
             namespace(cluster),
             name(cluster),
             text(cluster, "/status/phase"),
-            integer(cluster, "/status/readyReplicas").unwrap_or(0),
-            integer(cluster, "/spec/size").unwrap_or(0),
-            message("Progressing"),
+            progress(cluster),
         );
     }
-    if clusters.is_empty() {
-        let _ = writeln!(text_out, "no EtcdCluster yet; kubectl apply one");
-        return text_out;
-    }
-    let _ = write!(text_out, "{}", table::members(clusters, revisions));
-    text_out
+    let _ = write!(overview, "{}", table::members(clusters, revisions));
+    overview
 }
 
-/// A client of the API that the kubeconfig names.
+/// One line about a cluster: `default/demo: 0 of 3 members serve. Waiting for ...`.
+fn summary(cluster: &Value) -> String {
+    format!("{}/{}: {}", namespace(cluster), name(cluster), progress(cluster))
+}
+
+/// `Ready: 3 of 3 members serve`, or how many serve and what the operator reports.
+fn progress(cluster: &Value) -> String {
+    let (ready, size) = (integer(cluster, "/status/readyReplicas").unwrap_or(0), size(cluster));
+    if serves_fully(cluster) {
+        return format!("Ready: {ready} of {size} members serve");
+    }
+    let explains = ["Progressing", "Degraded"].into_iter().find(|kind| condition(cluster, kind) == "True");
+    let kind = explains.unwrap_or("Available");
+    let reported = items(cluster, "/status/conditions").iter().find(|one| one["type"] == kind);
+    let message = reported.map(|one| text(one, "/message")).unwrap_or_default();
+    format!("{ready} of {size} members serve. {message}").trim_end().to_owned()
+}
+
+/// Whether status reports that the cluster has its size and is available. A cluster of size 0 has nothing to serve.
+fn serves_fully(cluster: &Value) -> bool {
+    let ready = integer(cluster, "/status/readyReplicas").unwrap_or(0);
+    let progressing = condition(cluster, "Progressing") == "True";
+    !progressing
+        && ready == size(cluster)
+        && (size(cluster) == 0 || condition(cluster, "Available") == "True")
+}
+
+fn size(cluster: &Value) -> i64 {
+    integer(cluster, "/spec/size").unwrap_or(0)
+}
+
+/// A client for the API of the kubeconfig.
 pub(super) async fn client(home: &Home) -> Result<kube::Client> {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let kubeconfig =
@@ -149,13 +199,13 @@ async fn pods(client: &kube::Client) -> Result<Vec<Value>> {
     Ok(listed.items.iter().filter_map(|pod| serde_json::to_value(pod).ok()).collect())
 }
 
-/// The port on this machine of a cluster's client Service, as the ledger has it.
+/// The local port of a cluster's client Service, from the ledger.
 fn client_port(home: &Home, cluster: &Value) -> Option<u64> {
     let ledger: Value = serde_json::from_slice(&std::fs::read(home.ledger()).ok()?).ok()?;
     ledger["ports"][format!("{}/{}-client", namespace(cluster), name(cluster))].as_u64()
 }
 
-/// A line that can be pasted: etcdctl against the cluster's port on this machine, with its client certificate in files.
+/// A command to copy: etcdctl with the cluster's local port and its client certificate in files.
 pub(super) async fn etcdctl(client: &kube::Client, home: &Home, cluster: &Value) -> Option<String> {
     let (space, name) = (namespace(cluster), name(cluster));
     let port = client_port(home, cluster)?;
@@ -180,4 +230,53 @@ pub(super) async fn etcdctl(client: &kube::Client, home: &Home, cluster: &Value)
         "{program} --endpoints=https://127.0.0.1:{port} --cacert={dir}/ca.crt --cert={dir}/tls.crt --key={dir}/tls.key \
          endpoint status -w table"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(ready: i64, conditions: &[(&str, &str, &str)]) -> Value {
+        let conditions: Vec<Value> = conditions
+            .iter()
+            .map(|(kind, status, message)| json!({ "type": kind, "status": status, "message": message }))
+            .collect();
+        json!({
+            "metadata": { "namespace": "default", "name": "demo" }, "spec": { "size": 3 },
+            "status": { "readyReplicas": ready, "conditions": conditions },
+        })
+    }
+
+    #[test]
+    fn a_cluster_of_its_size_that_is_available_is_ready() {
+        let done = [("Available", "True", ""), ("Progressing", "False", "The cluster matches its spec")];
+        assert_eq!(summary(&cluster(3, &done)), "default/demo: Ready: 3 of 3 members serve");
+        let starting = cluster(0, &done[..1]);
+        assert_eq!(progress(&starting), "0 of 3 members serve.", "available alone is not ready");
+    }
+
+    #[test]
+    fn a_cluster_that_is_not_ready_shows_what_explains_it() {
+        let growing = [("Available", "True", "fine"), ("Progressing", "True", "Adding member demo-2")];
+        assert_eq!(progress(&cluster(2, &growing)), "2 of 3 members serve. Adding member demo-2");
+        let sick = [("Available", "True", "fine"), ("Degraded", "True", "demo-2: unreachable")];
+        assert_eq!(progress(&cluster(2, &sick)), "2 of 3 members serve. demo-2: unreachable");
+    }
+
+    #[test]
+    fn pods_must_be_ready_as_well() {
+        let done = cluster(3, &[("Available", "True", "")]);
+        let pod = |name: &str, ready: &str| {
+            json!({
+                "metadata": { "namespace": "default", "name": name, "labels": { CLUSTER: "demo" } },
+                "status": { "conditions": [{ "type": "Ready", "status": ready }] },
+            })
+        };
+        let mut pods = vec![pod("demo-0", "True"), pod("demo-1", "True"), pod("demo-2", "False")];
+        assert!(!is_ready(&done, &pods), "status is of the time before the stop");
+        pods[2] = pod("demo-2", "True");
+        assert!(is_ready(&done, &pods));
+    }
 }

@@ -1,4 +1,4 @@
-//! The live table of members: in place on a terminal, else whenever it changes.
+//! The live table of members: updated in place on a terminal, otherwise printed again when it changes.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -11,16 +11,16 @@ use quorate_localkube::LocalKube;
 use serde_json::Value;
 
 use super::revisions::{self, Revisions};
-use super::{say, status};
+use super::{print_line, status};
 use crate::home::Home;
 
-/// How old what it shows of the members' data may be.
+/// How old the revisions in it may be.
 const REFRESH: Duration = Duration::from_secs(1);
 
-/// No more often than this, however much happens.
+/// The least time between two updates.
 const PACE: Duration = Duration::from_millis(200);
 
-/// Shows the table for as long as it is polled.
+/// Shows the table while this future is polled.
 pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
     let client = kube::Client::new(kube.service(), "default");
     let mut changed = kube.store().subscribe();
@@ -32,30 +32,30 @@ pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
             let (pods, _) = kube.store().list(&ResourceKey::new("", "pods"), None);
             revisions::of(&pods).await
         } else {
-            // A log would get another table with every write, and every member would be asked for ever for nobody.
+            // In a log the revisions would print a new table with every write.
             Revisions::new()
         };
-        let text = status::told(&clusters, &revisions, home);
-        let lines = how_to_talk(&client, &clusters, home, &mut introduced).await;
+        let text = status::overview(&clusters, &revisions, home);
+        let lines = connect_commands(&client, &clusters, home, &mut introduced).await;
         if text != shown || !lines.is_empty() {
             if terminal && !shown.is_empty() {
-                // Up to where the last one began, and everything below is cleared.
+                // Moves to the start of the last table and clears everything below.
                 let _ = write!(std::io::stdout(), "\x1b[{}A\x1b[J", shown.lines().count());
             }
             for line in lines {
-                say(format_args!("  {line}\n"));
+                print_line(format_args!("  {line}\n"));
             }
-            say(&text);
+            print_line(&text);
             shown = text;
         }
         tokio::time::sleep(PACE).await;
-        // A stop of the watch is no change; the table goes on until it is dropped.
+        // The end of the watch is no error; the table runs until it is dropped.
         let _ = tokio::time::timeout(REFRESH, changed.changed()).await;
     }
 }
 
-/// A line to paste for every cluster that is available for the first time.
-async fn how_to_talk(
+/// A command to copy for every cluster that is available for the first time.
+async fn connect_commands(
     client: &kube::Client,
     clusters: &[Value],
     home: &Home,
@@ -79,7 +79,7 @@ pub(super) fn members(clusters: &[Value], revisions: &Revisions) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header([
-        "CLUSTER", "MEMBER", "ID", "ROLE", "LEADER", "VERSION", "HEALTHY", "REVISION", "NODE", "WHY",
+        "CLUSTER", "MEMBER", "ID", "ROLE", "LEADER", "VERSION", "HEALTHY", "REVISION", "NODE", "REASON",
     ]);
     for cluster in clusters {
         for member in items(cluster, "/status/members") {

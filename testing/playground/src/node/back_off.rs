@@ -1,12 +1,12 @@
-//! How long a container that keeps ending waits before its next start: not at all the first time, then 10 s, doubled
-//! each time up to 5 min, and forgotten once it has run for 10 min. As the kubelet does it.
+//! The restart delays of a container, as the kubelet has them: none after the first exit, then 10 s, doubled each time
+//! up to 5 min, and reset after a run of 10 min.
 
 use std::time::Duration;
 
-/// The longest wait.
+/// The longest delay.
 const MOST: Duration = Duration::from_secs(300);
 
-/// The waits of one container or image.
+/// The delays of one container or image.
 #[derive(Clone, Copy, Debug)]
 pub struct BackOff {
     base: Duration,
@@ -14,12 +14,12 @@ pub struct BackOff {
 }
 
 impl BackOff {
-    /// Starts at `base`, which is 10 s on a real node.
+    /// The first delay is `base`, 10 s on a real node.
     pub fn new(base: Duration) -> Self {
         Self { base, next: None }
     }
 
-    /// How long to wait after an end; `lasted` is how long it ran before.
+    /// The delay after an exit; `lasted` is how long the container ran.
     pub fn after(&mut self, lasted: Duration) -> Duration {
         if lasted >= 2 * MOST {
             self.next = None;
@@ -30,7 +30,7 @@ impl BackOff {
     }
 }
 
-/// A wait as Go prints it: `10s`, `2m40s`.
+/// A delay as Go prints it: `10s`, `2m40s`.
 pub fn shown(wait: Duration) -> String {
     let (minutes, seconds) = (wait.as_secs() / 60, wait.as_secs() % 60);
     match (minutes, wait.subsec_millis()) {
@@ -46,14 +46,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_restart_is_at_once_and_later_ones_wait_twice_as_long_each_time_up_to_five_minutes() {
+    fn the_first_restart_is_immediate_and_later_delays_double_up_to_five_minutes() {
         let mut back_off = BackOff::new(Duration::from_secs(10));
         let waits: Vec<String> = (0..8).map(|_| shown(back_off.after(Duration::ZERO))).collect();
         assert_eq!(waits, ["0s", "10s", "20s", "40s", "1m20s", "2m40s", "5m0s", "5m0s"]);
     }
 
     #[test]
-    fn ten_minutes_of_running_are_forgiven() {
+    fn a_run_of_ten_minutes_resets_the_delay() {
         let mut back_off = BackOff::new(Duration::from_secs(10));
         for _ in 0..5 {
             back_off.after(Duration::from_secs(599));

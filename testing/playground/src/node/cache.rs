@@ -1,4 +1,4 @@
-//! What the node has to know of other objects: Secrets, ConfigMaps, claims, volumes and Services, kept up to date.
+//! The objects that nodes read, kept up to date: Secrets, ConfigMaps, claims, volumes and Services.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -29,21 +29,21 @@ pub struct Cache {
 pub type Values = BTreeMap<String, Vec<u8>>;
 
 impl Cache {
-    /// Begins to watch, in tasks of this set.
+    /// Starts the watches as tasks of this set.
     pub fn start(client: &Client, tasks: &mut JoinSet<()>) -> Self {
-        let (told, changed) = watch::channel(0);
-        let told = Arc::new(told);
+        let (changes, changed) = watch::channel(0);
+        let changes = Arc::new(changes);
         Self {
-            secrets: reflect(client, &told, tasks),
-            config_maps: reflect(client, &told, tasks),
-            claims: reflect(client, &told, tasks),
-            volumes: reflect(client, &told, tasks),
-            services: reflect(client, &told, tasks),
+            secrets: reflect(client, &changes, tasks),
+            config_maps: reflect(client, &changes, tasks),
+            claims: reflect(client, &changes, tasks),
+            volumes: reflect(client, &changes, tasks),
+            services: reflect(client, &changes, tasks),
             changed,
         }
     }
 
-    /// One that knows of nothing.
+    /// An empty cache.
     #[cfg(test)]
     pub fn empty() -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Cache {
         }
     }
 
-    /// Waits until everything was listed once.
+    /// Waits until every kind was listed once.
     pub async fn ready(&self) {
         let _ = self.secrets.wait_until_ready().await;
         let _ = self.config_maps.wait_until_ready().await;
@@ -65,7 +65,7 @@ impl Cache {
         let _ = self.services.wait_until_ready().await;
     }
 
-    /// Fires at every change.
+    /// Notifies at every change.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changed.clone()
     }
@@ -108,20 +108,20 @@ impl Cache {
     }
 }
 
-fn reflect<K>(client: &Client, told: &Arc<watch::Sender<u64>>, tasks: &mut JoinSet<()>) -> Store<K>
+fn reflect<K>(client: &Client, changes: &Arc<watch::Sender<u64>>, tasks: &mut JoinSet<()>) -> Store<K>
 where
     K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static,
     <K as Resource>::DynamicType: Eq + Hash + Clone + Default,
 {
     let (store, writer) = reflector::store();
-    let (api, told) = (Api::<K>::all(client.clone()), told.clone());
+    let (api, changes) = (Api::<K>::all(client.clone()), changes.clone());
     tasks.spawn(async move {
         let events = watcher(api, watcher::Config::default()).default_backoff().reflect(writer);
-        let tell = |_| {
-            told.send_modify(|count| *count += 1);
+        let notify = |_| {
+            changes.send_modify(|count| *count += 1);
             std::future::ready(())
         };
-        events.for_each(tell).await;
+        events.for_each(notify).await;
     });
     store
 }

@@ -1,6 +1,6 @@
-//! One container: found, made, started, watched, restarted, until its Pod stops or its work is done.
+//! One container: prepared, started, watched and restarted, until its Pod stops or its work is done.
 
-mod making;
+mod preparation;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::back_off::{BackOff, shown};
 use super::events::Kind;
-use super::pod::{Order, PodRun};
+use super::pod::PodRun;
 use super::probe::{Checks, Finding, InContainer};
 use super::state::{ContainerPhase, ContainerState, Ended};
 use crate::clock::now;
 use crate::process::{Exit, Process};
-use making::Made;
+use preparation::Prepared;
 
 /// One container of a Pod.
 pub struct Runner {
@@ -38,13 +38,13 @@ struct Running {
 }
 
 impl Runner {
-    /// That container.
+    /// A container of this Pod.
     pub fn new(run: Arc<PodRun>, name: &str, is_init: bool) -> Self {
         Self { run, name: name.to_owned(), is_init }
     }
 
-    /// Runs it as often as its Pod's restart policy says. The end of its last run, or nothing if the Pod stopped before
-    /// it ever ran.
+    /// Runs the container as often as the Pod's restart policy allows. Returns the end of its last run, `None` if the
+    /// Pod stopped before the first.
     pub async fn keep(self) -> Option<Ended> {
         let mut back_off = BackOff::new(self.run.crash_back_off());
         loop {
@@ -53,12 +53,12 @@ impl Runner {
                 state.phase = ContainerPhase::Terminated(ended.clone());
                 (state.started, state.ready) = (false, false);
             });
-            if self.run.stopping() || !self.is_to_run_again(ended.code) {
+            if self.run.stopping() || !self.restarts_after(ended.code) {
                 return Some(ended);
             }
             let lasted = ended.until.duration_since(ended.since).unsigned_abs();
             let wait = back_off.after(lasted);
-            if !wait.is_zero() && !self.wait_out(wait, &ended).await {
+            if !wait.is_zero() && !self.wait_back_off(wait, &ended).await {
                 return Some(ended);
             }
             self.update(|state| {
@@ -68,7 +68,7 @@ impl Runner {
         }
     }
 
-    fn is_to_run_again(&self, code: i32) -> bool {
+    fn restarts_after(&self, code: i32) -> bool {
         let policy = self.run.restart_policy();
         match policy.as_str() {
             "Never" => false,
@@ -77,8 +77,8 @@ impl Runner {
         }
     }
 
-    /// Waits in CrashLoopBackOff; false if the Pod stops meanwhile.
-    async fn wait_out(&self, wait: Duration, ended: &Ended) -> bool {
+    /// Waits in CrashLoopBackOff. `false` if the Pod stops meanwhile.
+    async fn wait_back_off(&self, wait: Duration, ended: &Ended) -> bool {
         let pod = self.run.title();
         self.update(|state| {
             state.phase = ContainerPhase::Waiting {
@@ -92,35 +92,35 @@ impl Runner {
             state.last = Some(ended.clone());
         });
         let message = format!("Back-off restarting failed container {} in pod {pod}", self.name);
-        self.tell(Kind::Warning, "BackOff", &message).await;
+        self.record(Kind::Warning, "BackOff", &message).await;
         tokio::select! {
             () = sleep(wait) => true,
             () = self.run.stopped() => false,
         }
     }
 
-    /// One run, from image to end; nothing if the Pod stopped before it began.
+    /// One run, from image to exit. `None` if the Pod stopped before the start.
     async fn once(&self) -> Option<Ended> {
         let made = self.make().await?;
         match self.start(made) {
             Ok(running) => {
                 let message = format!("Created container: {}", self.name);
-                let told = async {
-                    self.tell(Kind::Normal, "Created", &message).await;
-                    self.tell(Kind::Normal, "Started", &format!("Started container {}", self.name)).await;
+                let events = async {
+                    self.record(Kind::Normal, "Created", &message).await;
+                    self.record(Kind::Normal, "Started", &format!("Started container {}", self.name)).await;
                 };
-                // What is told must not delay what happens.
-                let (ended, ()) = tokio::join!(self.watch(running), told);
+                // Recording events must not delay the container.
+                let (ended, ()) = tokio::join!(self.watch(running), events);
                 Some(ended)
             }
             Err(why) => {
-                self.tell(Kind::Warning, "Failed", &format!("Error: {why}")).await;
+                self.record(Kind::Warning, "Failed", &format!("Error: {why}")).await;
                 Some(self.cannot_run(&why))
             }
         }
     }
 
-    fn start(&self, made: Made) -> Result<Running, String> {
+    fn start(&self, made: Prepared) -> Result<Running, String> {
         let restart = self.state(|state| state.restarts);
         let (output, logs) = self.run.logs(&self.name).begin(restart).map_err(|error| error.to_string())?;
         let title = self.run.process_name(&self.name);
@@ -140,40 +140,40 @@ impl Runner {
         Ok(Running { process, image: made.image_name, since, id, restart, checks, logs })
     }
 
-    /// Until it has ended, whatever the reason.
+    /// Watches the container until it exits.
     async fn watch(&self, mut running: Running) -> Ended {
-        let (told, mut findings) = mpsc::channel(8);
+        let (findings_out, mut findings) = mpsc::channel(8);
         let checks = running.checks.clone();
         let checking = async {
             if !self.is_init {
-                checks.run(told).await;
+                checks.run(findings_out).await;
             }
             std::future::pending::<()>().await;
         };
         tokio::pin!(checking);
-        let mut orders = self.run.orders();
+        let mut signals = self.run.signals();
         let mut stop = self.run.stop();
         let mut pod = self.run.watch();
-        let (mut kill_at, mut out_of_memory) = (None::<Instant>, false);
+        let mut kill_at = None::<Instant>;
         stop.mark_changed();
         let exit = loop {
             tokio::select! {
                 exit = running.process.wait() => break exit,
                 () = &mut checking => {}
                 Some(finding) = findings.recv() => {
-                    if let Some(grace) = self.found(finding).await {
+                    if let Some(grace) = self.handle(finding).await {
                         kill_at = Some(self.terminate(&running.process, kill_at, Instant::now() + grace));
                     }
                 }
-                order = orders.recv() => match order {
-                    Ok(order) => out_of_memory |= self.obey(&running.process, &order),
+                signal = signals.recv() => match signal {
+                    Ok(signal) => running.process.signal_all(signal),
                     Err(broadcast::error::RecvError::Lagged(_) | broadcast::error::RecvError::Closed) => {}
                 },
                 Ok(()) = stop.changed() => {
                     let asked = *stop.borrow_and_update();
                     if let Some(until) = asked {
                         if kill_at.is_none() {
-                            self.tell_stopping();
+                            self.report_stopping();
                         }
                         kill_at = Some(self.terminate(&running.process, kill_at, until));
                     }
@@ -181,7 +181,7 @@ impl Runner {
                 Ok(()) = pod.changed(), if kill_at.is_none() => {
                     if self.spec().is_some_and(|container| container.image != Some(running.image.clone())) {
                         let message = format!("Container {} definition changed, will be restarted", self.name);
-                        self.tell(Kind::Normal, "Killing", &message).await;
+                        self.record(Kind::Normal, "Killing", &message).await;
                         kill_at = Some(self.terminate(&running.process, kill_at, Instant::now() + self.run.grace()));
                     }
                 }
@@ -191,24 +191,24 @@ impl Runner {
                 }
             }
         };
-        // What it said last is on its way through a pipe.
+        // The last lines of output are still in the pipe.
         let _ = timeout(Duration::from_secs(1), &mut running.logs).await;
-        self.ended(&running, &exit, out_of_memory)
+        self.ended(&running, &exit)
     }
 
-    /// Takes in what a probe found; how long the container has to end, if it is to.
-    async fn found(&self, finding: Finding) -> Option<Duration> {
+    /// Handles a finding of a probe. Returns the grace period if the container must stop.
+    async fn handle(&self, finding: Finding) -> Option<Duration> {
         match finding {
             Finding::Started => self.update(|state| state.started = true),
             Finding::Ready(ready) => self.update(|state| state.ready = ready),
             Finding::Unhealthy(what, why) => {
                 let message = format!("{} probe failed: {why}", what.shown());
-                self.tell(Kind::Warning, "Unhealthy", &message).await;
+                self.record(Kind::Warning, "Unhealthy", &message).await;
             }
             Finding::Failed(what) => {
                 let probe = what.shown().to_lowercase();
                 let message = format!("Container {} failed {probe} probe, will be restarted", self.name);
-                self.tell(Kind::Normal, "Killing", &message).await;
+                self.record(Kind::Normal, "Killing", &message).await;
                 return Some(self.run.grace());
             }
         }
@@ -223,28 +223,15 @@ impl Runner {
         before.map_or(until, |before| before.min(until))
     }
 
-    /// Does to the process what a fault asks for; whether it is to look as if memory had run out.
-    fn obey(&self, process: &Process, order: &Order) -> bool {
-        if order.container.as_ref().is_some_and(|name| *name != self.name) {
-            return false;
-        }
-        process.signal_all(order.signal);
-        order.out_of_memory
-    }
-
-    fn ended(&self, running: &Running, exit: &Exit, out_of_memory: bool) -> Ended {
+    fn ended(&self, running: &Running, exit: &Exit) -> Ended {
         if let Some(why) = &exit.not_started {
             return Ended { id: running.id.clone(), since: running.since, ..self.cannot_run(why) };
         }
-        let reason = match exit.code {
-            0 => "Completed",
-            _ if out_of_memory => "OOMKilled",
-            _ => "Error",
-        };
+        let reason = if exit.code == 0 { "Completed" } else { "Error" };
         Ended {
             code: exit.code,
             reason: reason.to_owned(),
-            message: self.last_words(exit.code, running.restart),
+            message: self.termination_message(exit.code, running.restart),
             since: running.since,
             until: now(),
             id: running.id.clone(),
@@ -263,19 +250,19 @@ impl Runner {
         }
     }
 
-    /// Tells while it happens: what is told must not delay it.
-    fn tell_stopping(&self) {
+    /// Records the event in the background, so that it does not delay the stop.
+    fn report_stopping(&self) {
         if self.run.is_retired() {
             return;
         }
         let (run, name) = (self.run.clone(), self.name.clone());
         tokio::spawn(async move {
-            run.tell(Some(&name), Kind::Normal, "Killing", &format!("Stopping container {name}")).await;
+            run.record(Some(&name), Kind::Normal, "Killing", &format!("Stopping container {name}")).await;
         });
     }
 
-    async fn tell(&self, kind: Kind, reason: &str, message: &str) {
-        self.run.tell(Some(&self.name), kind, reason, message).await;
+    async fn record(&self, kind: Kind, reason: &str, message: &str) {
+        self.run.record(Some(&self.name), kind, reason, message).await;
     }
 
     fn update(&self, change: impl FnOnce(&mut ContainerState)) {
@@ -286,7 +273,7 @@ impl Runner {
         self.run.read(&self.name, self.is_init, read)
     }
 
-    /// As the Pod has it now: its image may be edited.
+    /// The current spec: the image may have been edited.
     fn spec(&self) -> Option<Container> {
         let pod = self.run.pod();
         let spec = pod.spec.as_ref()?;

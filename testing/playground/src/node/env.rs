@@ -1,4 +1,4 @@
-//! A container's environment and command line.
+//! The environment and the command line of a container.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -9,7 +9,7 @@ use kube::ResourceExt;
 use super::cache::Cache;
 use super::expand::expand;
 
-/// What a container runs with.
+/// The command line and environment of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Invocation {
     /// Program and arguments.
@@ -18,16 +18,16 @@ pub struct Invocation {
     pub env: Vec<(String, String)>,
 }
 
-/// Facts of a Pod that only its node knows.
+/// Facts of a Pod that only the node has.
 #[derive(Clone, Copy, Debug)]
 pub struct Placed {
     /// The Pod's address.
     pub ip: Ipv4Addr,
-    /// Its node's.
+    /// The node's address.
     pub host: Ipv4Addr,
 }
 
-/// Command line and environment of a container, or why it cannot be made (CreateContainerConfigError).
+/// The command line and environment of a container, or why they cannot be built (CreateContainerConfigError).
 pub fn invocation(
     pod: &Pod,
     container: &Container,
@@ -70,7 +70,7 @@ pub fn invocation(
     Ok(Invocation { command, env: env.into_iter().collect() })
 }
 
-/// What `/etc/hostname` would say.
+/// The Pod's hostname.
 pub fn hostname(pod: &Pod) -> String {
     pod.spec.as_ref().and_then(|spec| spec.hostname.clone()).unwrap_or_else(|| pod.name_any())
 }
@@ -138,7 +138,7 @@ pub fn field_of(pod: &Pod, path: &str, placed: Placed) -> Result<String, String>
     Ok(value)
 }
 
-/// As the downward API writes maps into files: `key="value"`, sorted.
+/// Maps as the downward API writes them to files: `key="value"`, sorted.
 fn listed(map: &BTreeMap<String, String>) -> String {
     map.iter().map(|(key, value)| format!("{key}={value:?}")).collect::<Vec<_>>().join("\n")
 }
@@ -150,7 +150,7 @@ fn resource_of(container: &Container, resource: &str) -> Result<String, String> 
         Some(("requests", name)) => (resources.requests, name),
         Some(_) | None => return Err(format!("unsupported container resource : {resource}")),
     };
-    // Whole bytes, and whole cores: a fraction counts for one.
+    // Integers of bytes or cores: a fraction is rounded up.
     let amount = map.and_then(|map| map.get(name).and_then(quorate_api::quantity::bytes));
     Ok(amount.unwrap_or_default().to_string())
 }
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_command_the_image_decides() {
+    fn without_a_command_the_image_entrypoint_runs() {
         assert_eq!(
             of(json!({"name": "c", "args": ["x"]}), &Cache::empty()).unwrap().command,
             ["/entry", "x"]
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_that_is_missing_keeps_the_container_from_being_made_unless_it_is_optional() {
+    fn a_missing_secret_prevents_the_start_unless_it_is_optional() {
         let from = |optional: bool| {
             json!({"name": "c", "env": [{"name": "A", "valueFrom": {"secretKeyRef":
                 {"name": "s", "key": "k", "optional": optional}}}]})

@@ -1,5 +1,5 @@
-//! Events about Pods and nodes, as the kubelet writes them: a repeated one counts up, and one that repeats too often is
-//! dropped.
+//! Events of Pods and nodes, as the kubelet records them: a repeated event raises its count, and one that repeats too
+//! often is dropped.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -12,23 +12,23 @@ use serde_json::json;
 
 use crate::clock::{now, seconds};
 
-/// How many events about one object are written in a row, and how long one more takes to be allowed.
+/// How many events of one object are recorded in a row, before one is allowed per refill interval.
 const BURST: f64 = 25.0;
 const REFILL: Duration = Duration::from_secs(300);
 
-/// Writes events.
+/// Records events.
 pub struct Events {
     client: Client,
-    told: Mutex<HashMap<Key, Told>>,
+    recorded: Mutex<HashMap<Key, Recorded>>,
     budget: Mutex<HashMap<String, (f64, Instant)>>,
 }
 
-/// A kind of event.
+/// The type of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// As it should be.
+    /// Information.
     Normal,
-    /// Not as it should be.
+    /// A problem.
     Warning,
 }
 
@@ -40,19 +40,20 @@ struct Key {
     message: String,
 }
 
-struct Told {
+struct Recorded {
     name: String,
     count: i32,
 }
 
 impl Events {
-    /// Writes through this client.
+    /// Records with this client.
     pub fn new(client: Client) -> Self {
-        Self { client, told: Mutex::default(), budget: Mutex::default() }
+        Self { client, recorded: Mutex::default(), budget: Mutex::default() }
     }
 
-    /// Tells of a Pod, or of one of its containers. An event that cannot be written is lost, as on a real node.
-    pub async fn tell(&self, pod: &Pod, container: Option<&str>, kind: Kind, reason: &str, message: &str) {
+    /// Records an event of a Pod or of one of its containers. As on a real node, an event that cannot be written is
+    /// lost.
+    pub async fn record(&self, pod: &Pod, container: Option<&str>, kind: Kind, reason: &str, message: &str) {
         let Some(uid) = pod.uid() else { return };
         if !self.allowed(&uid) {
             return;
@@ -66,10 +67,10 @@ impl Events {
         let namespace = pod.namespace().unwrap_or_default();
         let api: Api<Event> = Api::namespaced(self.client.clone(), &namespace);
         let known = {
-            let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-            told.get_mut(&key).map(|told| {
-                told.count += 1;
-                (told.name.clone(), told.count)
+            let mut recorded = self.recorded.lock().unwrap_or_else(PoisonError::into_inner);
+            recorded.get_mut(&key).map(|recorded| {
+                recorded.count += 1;
+                (recorded.name.clone(), recorded.count)
             })
         };
         if let Some((name, count)) = known {
@@ -81,15 +82,15 @@ impl Events {
         let event = event(pod, &key, kind);
         let name = event.name_any();
         if let Err(error) = api.create(&PostParams::default(), &event).await {
-            tracing::debug!(%error, reason, "an event was not written");
+            tracing::debug!(%error, reason, "cannot write an event");
             return;
         }
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Told { name, count: 1 });
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Recorded { name, count: 1 });
     }
 
-    /// Forgets a Pod that is gone.
+    /// Forgets a deleted Pod.
     pub fn forget(&self, uid: &str) {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| key.uid != uid);
+        self.recorded.lock().unwrap_or_else(PoisonError::into_inner).retain(|key, _| key.uid != uid);
         self.budget.lock().unwrap_or_else(PoisonError::into_inner).remove(uid);
     }
 

@@ -1,5 +1,5 @@
-//! `$(NAME)` in commands, arguments and environment, as Kubernetes expands it: an unknown name stays as it is written,
-//! and `$$` is a dollar sign.
+//! Expands `$(NAME)` in commands, arguments and environment, as Kubernetes does: an unknown name stays unchanged, and
+//! `$$` is a dollar sign.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What stands for container images here: etcd's are the programs this machine has, our own is this very program.
+//! Stand-ins for container images: those of etcd are the programs of this machine, that of Quorate is this program.
 
 use std::path::PathBuf;
 
@@ -12,24 +12,24 @@ pub struct Images {
     quorate: PathBuf,
 }
 
-/// An image, as far as a container needs it.
+/// The part of an image that a container needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// Its id, in status.
+    /// Its id in status.
     pub id: String,
     /// Its files.
     pub files: Vec<Bind>,
-    /// What runs when the container names no command.
+    /// The command of containers that have none.
     pub entrypoint: Vec<String>,
 }
 
 impl Images {
-    /// Images made of these programs; `quorate` is our own.
+    /// Images from these programs; `quorate` is our own.
     pub fn new(programs: Programs, quorate: PathBuf) -> Self {
         Self { programs, quorate }
     }
 
-    /// The image of a reference, or why it cannot be pulled, as a container runtime says it.
+    /// The image of a reference, or why it cannot be pulled, in the words of a container runtime.
     pub fn pull(&self, reference: &str) -> Result<Image, String> {
         let (repository, tag) = split(reference);
         let name = repository.rsplit('/').next().unwrap_or_default();
@@ -63,7 +63,7 @@ fn file(from: &std::path::Path, to: &str) -> Bind {
     Bind { from: from.to_owned(), to: to.into(), read_only: true }
 }
 
-/// Repository and tag. A colon before a slash belongs to a port.
+/// Splits repository and tag. A colon before a slash belongs to a port.
 fn split(reference: &str) -> (&str, &str) {
     let reference = reference.split_once('@').map_or(reference, |(before, _digest)| before);
     match reference.rsplit_once(':') {
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_not_there_is_refused_with_those_that_are() {
+    fn a_missing_version_is_refused_with_the_list_of_versions() {
         for reference in ["gcr.io/etcd-development/etcd:v3.6.999", "nginx:1", "localhost:5000/etcd"] {
             let refused = images().pull(reference).unwrap_err();
             assert!(refused.starts_with("rpc error: code = NotFound"), "{refused}");

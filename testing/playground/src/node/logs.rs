@@ -1,4 +1,4 @@
-//! What containers say: one file for each run, cut when it grows too large.
+//! The logs of containers: one file for each run, rotated when it grows too large.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 use tokio::task::JoinHandle;
 
-/// How large a file may grow before it is put aside as `.old`.
+/// The size at which a file is renamed to `.old`.
 const LARGEST: u64 = 10 << 20;
 
 /// The logs of one container.
@@ -19,7 +19,7 @@ pub struct ContainerLogs {
 }
 
 impl ContainerLogs {
-    /// Those below `logs` of a container.
+    /// The logs of a container below `logs`.
     pub fn of(logs: &Path, namespace: &str, pod: &str, container: &str) -> Self {
         Self { dir: logs.join(format!("{namespace}_{pod}_{container}")) }
     }
@@ -29,7 +29,7 @@ impl ContainerLogs {
         self.dir.join(format!("{run}.log"))
     }
 
-    /// The newest run that has a log, and the one before.
+    /// The latest run with a log, and the one before.
     pub fn newest(&self) -> (Option<PathBuf>, Option<PathBuf>) {
         let mut runs = self.runs();
         runs.sort_unstable();
@@ -37,8 +37,8 @@ impl ContainerLogs {
         (newest, runs.pop().map(|run| self.file(run)))
     }
 
-    /// Opens the log of a run: what is written into the descriptor arrives there, and the task ends when all has. Runs
-    /// before the last are deleted.
+    /// Opens the log of a run. Output written to the descriptor goes to the file; the task ends at the end of the
+    /// output. Only the log of the previous run is kept.
     pub fn begin(&self, run: i32) -> io::Result<(OwnedFd, JoinHandle<()>)> {
         fs::create_dir_all(&self.dir)?;
         for old in self.runs().into_iter().filter(|old| *old < run - 1) {
@@ -53,7 +53,7 @@ impl ContainerLogs {
         Ok((writer.into(), copying))
     }
 
-    /// The end of a run's log, for the termination message: as much as the kubelet takes.
+    /// The end of a log, for the termination message: as much as the kubelet reads.
     pub fn tail(&self, run: i32) -> String {
         const BYTES: u64 = 2048;
         const LINES: usize = 80;
@@ -71,7 +71,7 @@ impl ContainerLogs {
         if kept.is_empty() { String::new() } else { kept.join("\n") + "\n" }
     }
 
-    /// Deletes them.
+    /// Deletes all logs of the container.
     pub fn delete(&self) {
         let _ = fs::remove_dir_all(&self.dir);
     }
@@ -99,7 +99,7 @@ async fn copy(mut from: pipe::Receiver, path: PathBuf, mut to: File) {
         if read == 0 {
             return;
         }
-        // A full disk loses the log and not the container.
+        // If the disk is full, the log is lost but the container runs on.
         if to.write_all(&buffer[..read]).is_ok() {
             written += read as u64;
         }

@@ -1,4 +1,4 @@
-//! One Pod on its node, from its first sight to its end.
+//! One Pod on its node, from its start to its deletion.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,19 +29,8 @@ use crate::clock::now;
 use crate::home::Home;
 use crate::process::Launcher;
 
-/// How long a Pod that was deleted by force has to end.
-const FORCED: Duration = Duration::from_secs(1);
-
-/// What somebody wants done to a container's process, as a fault.
-#[derive(Clone, Debug)]
-pub struct Order {
-    /// Which container; all if none.
-    pub container: Option<String>,
-    /// The signal.
-    pub signal: Signal,
-    /// It is to look as if the container had run out of memory.
-    pub out_of_memory: bool,
-}
+/// The grace period of a Pod that was deleted by force.
+const FORCED_GRACE: Duration = Duration::from_secs(1);
 
 /// A Pod that this node runs.
 pub struct PodRun {
@@ -53,13 +42,13 @@ pub struct PodRun {
     changed: watch::Sender<u64>,
     mounted: Mutex<Mounted>,
     stop: watch::Sender<Option<Instant>>,
-    /// Its node goes down, and the Pod is not to know.
+    /// The node stops, and the object stays unchanged.
     retired: AtomicBool,
-    orders: broadcast::Sender<Order>,
+    signals: broadcast::Sender<Signal>,
 }
 
 impl PodRun {
-    /// Takes a Pod over. One that ran before, on a node that has restarted since, is known by its status.
+    /// Takes a Pod over. If it ran before the node restarted, its earlier states come from its status.
     pub(super) fn new(shared: Arc<Shared>, pod: Arc<Pod>, placed: Placed) -> Arc<Self> {
         let spec = pod.spec.clone().unwrap_or_default();
         let old = pod.status.clone().unwrap_or_default();
@@ -91,12 +80,12 @@ impl PodRun {
             mounted: Mutex::default(),
             stop: watch::Sender::new(None),
             retired: AtomicBool::new(false),
-            orders: broadcast::Sender::new(8),
+            signals: broadcast::Sender::new(8),
         })
     }
 
-    /// Its whole life.
-    pub(super) async fn live(self: Arc<Self>) {
+    /// Runs the Pod until it is deleted or the node stops.
+    pub(super) async fn run(self: Arc<Self>) {
         tokio::select! {
             () = self.work() => {}
             () = self.keep_reporting() => {}
@@ -106,7 +95,7 @@ impl PodRun {
             return;
         }
         self.report().await;
-        // Where its work was done by itself, it stays until somebody deletes it.
+        // A finished Pod stays until its object is deleted.
         self.stopped().await;
         if self.is_retired() {
             return;
@@ -115,14 +104,14 @@ impl PodRun {
         self.delete().await;
     }
 
-    /// Takes in a newer state of the object.
+    /// Receives a newer version of the object.
     pub(super) fn observe(&self, pod: Arc<Pod>) {
         let version = |pod: &Pod| pod.resource_version().and_then(|version| version.parse::<u64>().ok());
         if let Some(at) = &pod.metadata.deletion_timestamp {
             let seconds = pod.metadata.deletion_grace_period_seconds.unwrap_or(0).max(0);
             let left = Duration::try_from(at.0.duration_since(now())).unwrap_or_default();
             let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
-            self.stop_by(Instant::now() + left.min(grace).max(FORCED));
+            self.stop_by(Instant::now() + left.min(grace).max(FORCED_GRACE));
         }
         self.pod.send_if_modified(|known| {
             let newer = version(&pod) > version(known);
@@ -133,20 +122,20 @@ impl PodRun {
         });
     }
 
-    /// The object is gone: it was deleted by force.
-    pub(super) fn forced(&self) {
-        self.stop_by(Instant::now() + FORCED);
+    /// The object was deleted by force.
+    pub(super) fn force_delete(&self) {
+        self.stop_by(Instant::now() + FORCED_GRACE);
     }
 
-    /// Its node goes down: its processes end, and its object stays as it is.
+    /// Stops the processes because the node stops; the object stays unchanged.
     pub(super) fn retire(&self, grace: Duration) {
         self.retired.store(true, Ordering::Relaxed);
-        // A process that hangs could not end by itself.
-        self.order(Order { container: None, signal: Signal::SIGCONT, out_of_memory: false });
+        // A paused process cannot handle SIGTERM.
+        let _ = self.signals.send(Signal::SIGCONT);
         self.stop_by(Instant::now() + grace);
     }
 
-    /// Whether its node goes down.
+    /// Whether the node stops.
     pub fn is_retired(&self) -> bool {
         self.retired.load(Ordering::Relaxed)
     }
@@ -159,11 +148,6 @@ impl PodRun {
             }
             sooner
         });
-    }
-
-    /// Does something to its processes.
-    pub fn order(&self, order: Order) -> usize {
-        self.orders.send(order).unwrap_or(0)
     }
 
     async fn work(self: &Arc<Self>) {
@@ -189,16 +173,15 @@ impl PodRun {
         join_all(runners.map(Runner::keep)).await;
     }
 
-    /// Makes the volumes, as often as it takes; false if the Pod stops meanwhile.
+    /// Prepares the volumes, retrying. `false` if the Pod stops meanwhile.
     async fn mount(&self) -> bool {
-        // Others may be a moment behind: a certificate, a claim. Only what stays is told.
+        // A certificate or a claim may come a moment later. Report only failures that last.
         let mut wait = Duration::from_millis(500);
-        let mut tell_at = Instant::now() + wait;
+        let mut report_at = Instant::now() + wait;
         loop {
             let mut changes = self.shared.cache.changes();
-            let is_lost = |volume: &str| self.shared.ledger.is_lost(volume);
             let pod = self.pod();
-            let made = volumes::set_up(&self.shared.home, &pod, self.placed, &self.shared.cache, is_lost);
+            let made = volumes::set_up(&self.shared.home, &pod, self.placed, &self.shared.cache);
             let failed = match made {
                 Ok(mounted) => {
                     *self.mounted.lock().unwrap_or_else(PoisonError::into_inner) = mounted;
@@ -208,10 +191,10 @@ impl PodRun {
             };
             tokio::select! {
                 _ = changes.changed() => {}
-                () = sleep_until(tell_at) => {
-                    self.tell(None, Kind::Warning, "FailedMount", &failed.to_string()).await;
+                () = sleep_until(report_at) => {
+                    self.record(None, Kind::Warning, "FailedMount", &failed.to_string()).await;
                     wait = (2 * wait).min(Duration::from_secs(122));
-                    tell_at = Instant::now() + wait;
+                    report_at = Instant::now() + wait;
                 }
                 () = self.stopped() => return false,
             }
@@ -228,7 +211,7 @@ impl PodRun {
         }
     }
 
-    /// Shows changed Secrets and ConfigMaps to containers that run.
+    /// Updates mounted Secrets and ConfigMaps.
     async fn keep_fresh(&self) {
         let mut changes = self.shared.cache.changes();
         while changes.changed().await.is_ok() {
@@ -239,7 +222,7 @@ impl PodRun {
         std::future::pending::<()>().await;
     }
 
-    /// Writes the status, if there is anything new in it.
+    /// Writes the status if it has changed.
     async fn report(&self) {
         if self.is_retired() {
             return;
@@ -256,11 +239,11 @@ impl PodRun {
         match self.api().patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await {
             Ok(pod) => self.observe(Arc::new(pod)),
             Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => {}
-            Err(error) => tracing::warn!(pod = self.title(), %error, "a Pod's status was not written"),
+            Err(error) => tracing::warn!(pod = self.title(), %error, "cannot write the status of the Pod"),
         }
     }
 
-    /// Tells the API that nothing of it is left.
+    /// Deletes the object: all containers have stopped.
     #[expect(clippy::disallowed_methods, reason = "the kubelet is the one who ends the life of a Pod object")]
     async fn delete(&self) {
         let params = DeleteParams {
@@ -271,7 +254,7 @@ impl PodRun {
         match self.api().delete(&self.pod().name_any(), &params).await {
             Ok(_) => {}
             Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => {}
-            Err(error) => tracing::warn!(pod = self.title(), %error, "a Pod was not deleted"),
+            Err(error) => tracing::warn!(pod = self.title(), %error, "cannot delete the Pod"),
         }
     }
 
@@ -284,39 +267,39 @@ impl PodRun {
     }
 }
 
-/// What its containers need.
+/// What its containers use.
 impl PodRun {
-    /// The object, as it was last seen.
+    /// The latest version of the object.
     pub fn pod(&self) -> Arc<Pod> {
         self.pod.borrow().clone()
     }
 
-    /// Fires when the object changes.
+    /// Notifies when the object changes.
     pub fn watch(&self) -> watch::Receiver<Arc<Pod>> {
         self.pod.subscribe()
     }
 
-    /// Fires when it is to stop, and by when.
+    /// Notifies when it must stop, and by when.
     pub fn stop(&self) -> watch::Receiver<Option<Instant>> {
         self.stop.subscribe()
     }
 
-    /// Whether it is to stop.
+    /// Whether it must stop.
     pub fn stopping(&self) -> bool {
         self.stop.borrow().is_some()
     }
 
-    /// Returns once it is to stop.
+    /// Returns once it must stop.
     pub async fn stopped(&self) {
         let _ = self.stop.subscribe().wait_for(Option::is_some).await;
     }
 
-    /// Faults as they come.
-    pub fn orders(&self) -> broadcast::Receiver<Order> {
-        self.orders.subscribe()
+    /// Signals for its processes.
+    pub fn signals(&self) -> broadcast::Receiver<Signal> {
+        self.signals.subscribe()
     }
 
-    /// Changes what is known of a container.
+    /// Changes the state of a container.
     pub fn update(&self, name: &str, is_init: bool, change: impl FnOnce(&mut ContainerState)) {
         let mut state = self.lock();
         if let Some(container) = select(&mut state, is_init).iter_mut().find(|one| one.name == name) {
@@ -326,16 +309,16 @@ impl PodRun {
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Reads what is known of a container.
+    /// Reads the state of a container.
     pub fn read<T>(&self, name: &str, is_init: bool, read: impl FnOnce(&ContainerState) -> T) -> T {
         let mut state = self.lock();
         let known = select(&mut state, is_init).iter().find(|one| one.name == name);
         read(known.unwrap_or(&ContainerState::new(name, "")))
     }
 
-    /// Writes an event about it or one of its containers.
-    pub async fn tell(&self, container: Option<&str>, kind: Kind, reason: &str, message: &str) {
-        self.shared.events.tell(&self.pod(), container, kind, reason, message).await;
+    /// Records an event of the Pod or of one of its containers.
+    pub async fn record(&self, container: Option<&str>, kind: Kind, reason: &str, message: &str) {
+        self.shared.events.record(&self.pod(), container, kind, reason, message).await;
     }
 
     /// `name_namespace(uid)`, as the kubelet writes it.
@@ -344,7 +327,7 @@ impl PodRun {
         format!("{}_{}({})", pod.name_any(), pod.namespace().unwrap_or_default(), self.uid)
     }
 
-    /// What the process of a container is called.
+    /// The name of a container's process.
     pub fn process_name(&self, container: &str) -> String {
         let pod = self.pod();
         format!("{}/{}/{container}", pod.namespace().unwrap_or_default(), pod.name_any())
@@ -360,7 +343,7 @@ impl PodRun {
         self.placed.ip
     }
 
-    /// Its address and its node's.
+    /// Its address and that of its node.
     pub fn placed(&self) -> Placed {
         self.placed
     }
@@ -394,13 +377,13 @@ impl PodRun {
         policy.unwrap_or_else(|| "Always".to_owned())
     }
 
-    /// How long its containers have between being told to end and being ended.
+    /// The time between SIGTERM and SIGKILL.
     pub fn grace(&self) -> Duration {
         let seconds = self.pod().spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
         Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
     }
 
-    /// The first wait of a container that keeps ending.
+    /// The first delay of CrashLoopBackOff.
     pub fn crash_back_off(&self) -> Duration {
         self.shared.crash_back_off
     }
@@ -430,7 +413,7 @@ fn select(state: &mut PodState, is_init: bool) -> &mut Vec<ContainerState> {
     if is_init { &mut state.inits } else { &mut state.containers }
 }
 
-/// What ran when the node went down was ended by that.
+/// Restores the state of a container from status. A container that was running when the node stopped has ended.
 fn resumed(fresh: ContainerState, known: Option<&ContainerStatus>) -> ContainerState {
     let Some(known) = known else { return fresh };
     let ended = |since: Option<jiff::Timestamp>| Ended {

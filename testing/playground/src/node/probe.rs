@@ -1,5 +1,5 @@
-//! Startup, readiness and liveness of one container, asked as the kubelet asks: a look each period, at once when the
-//! last one took longer than that; readiness right after startup.
+//! Startup, readiness and liveness probes of one container, run as the kubelet runs them: once each period,
+//! immediately if the last one took longer than that; readiness right after startup.
 
 mod act;
 
@@ -12,14 +12,14 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 pub use act::{Act, InContainer};
 
-/// How long after its start a container is looked at for the first time. A real kubelet's timer runs from before the
-/// start, so there it is anything up to a period.
-const FIRST_LOOK: Duration = Duration::from_millis(100);
+/// The delay between the start of a container and its first probe. A real kubelet's timer runs from before the start,
+/// so there it is anything up to a period.
+const FIRST_PROBE: Duration = Duration::from_millis(100);
 
 /// One probe, with its defaults filled in.
 #[derive(Clone, Debug)]
 pub struct Check {
-    what: What,
+    what: ProbeKind,
     act: Act,
     delay: Duration,
     period: Duration,
@@ -28,14 +28,14 @@ pub struct Check {
     failures: u32,
 }
 
-/// What a probe is for.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum What {
-    /// The others wait for it.
+pub enum ProbeKind {
+    /// The other probes wait for it.
     Startup,
-    /// Whether it gets traffic.
+    /// Decides whether the container gets traffic.
     Readiness,
-    /// Whether it is to be restarted.
+    /// Decides whether the container is restarted.
     Liveness,
 }
 
@@ -47,21 +47,21 @@ pub struct Checks {
     liveness: Option<Check>,
 }
 
-/// What the probes of a container found.
+/// A result of the probes of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// It has started.
+    /// The container has started.
     Started,
-    /// It is ready, or not.
+    /// The container is ready, or not.
     Ready(bool),
-    /// One look failed: an event.
-    Unhealthy(What, String),
-    /// It is to be killed.
-    Failed(What),
+    /// One probe failed: an event.
+    Unhealthy(ProbeKind, String),
+    /// The container must be killed.
+    Failed(ProbeKind),
 }
 
-impl What {
-    /// As events name it.
+impl ProbeKind {
+    /// Its name in events.
     pub fn shown(self) -> &'static str {
         match self {
             Self::Startup => "Startup",
@@ -72,38 +72,38 @@ impl What {
 }
 
 impl Checks {
-    /// Those of a container of a Pod with this address; `inside` runs commands in the container.
+    /// The probes of a container whose Pod has this address; `inside` runs commands in the container.
     pub fn of(container: &Container, ip: Ipv4Addr, inside: &InContainer) -> Self {
         let check =
             |what, probe: Option<&Probe>| probe.map(|probe| Check::new(what, probe, container, ip, inside));
         Self {
-            startup: check(What::Startup, container.startup_probe.as_ref()),
-            readiness: check(What::Readiness, container.readiness_probe.as_ref()),
-            liveness: check(What::Liveness, container.liveness_probe.as_ref()),
+            startup: check(ProbeKind::Startup, container.startup_probe.as_ref()),
+            readiness: check(ProbeKind::Readiness, container.readiness_probe.as_ref()),
+            liveness: check(ProbeKind::Liveness, container.liveness_probe.as_ref()),
         }
     }
 
-    /// Looks until the container is to be killed; tells what it finds.
-    pub async fn run(self, tell: Sender<Finding>) {
+    /// Probes until the container must be killed; sends findings.
+    pub async fn run(self, findings: Sender<Finding>) {
         if let Some(startup) = self.startup
-            && !startup.decided(&tell).await
+            && !startup.decided(&findings).await
         {
-            let _ = tell.send(Finding::Failed(What::Startup)).await;
+            let _ = findings.send(Finding::Failed(ProbeKind::Startup)).await;
             return;
         }
-        let _ = tell.send(Finding::Started).await;
+        let _ = findings.send(Finding::Started).await;
         if self.readiness.is_none() {
-            let _ = tell.send(Finding::Ready(true)).await;
+            let _ = findings.send(Finding::Ready(true)).await;
         }
         tokio::join!(
             async {
                 if let Some(readiness) = self.readiness {
-                    readiness.follow(&tell).await;
+                    readiness.follow(&findings).await;
                 }
             },
             async {
                 if let Some(liveness) = self.liveness {
-                    liveness.watch(&tell).await;
+                    liveness.watch(&findings).await;
                 }
             }
         );
@@ -111,7 +111,13 @@ impl Checks {
 }
 
 impl Check {
-    fn new(what: What, probe: &Probe, container: &Container, ip: Ipv4Addr, inside: &InContainer) -> Self {
+    fn new(
+        what: ProbeKind,
+        probe: &Probe,
+        container: &Container,
+        ip: Ipv4Addr,
+        inside: &InContainer,
+    ) -> Self {
         let number = |value: Option<i32>, default: u32| {
             value.and_then(|value| u32::try_from(value).ok()).filter(|value| *value > 0).unwrap_or(default)
         };
@@ -127,79 +133,79 @@ impl Check {
         }
     }
 
-    /// True once it succeeded often enough, false once it failed too often.
-    async fn decided(self, tell: &Sender<Finding>) -> bool {
-        let mut looks = Looks::begin(self);
+    /// `true` after enough successes in a row, `false` after enough failures.
+    async fn decided(self, findings: &Sender<Finding>) -> bool {
+        let mut series = Series::new(self);
         loop {
-            match looks.next(tell).await {
-                Row { good: true, enough: true } => return true,
-                Row { good: false, enough: true } => return false,
-                Row { enough: false, .. } => {}
+            match series.next(findings).await {
+                Streak { good: true, enough: true } => return true,
+                Streak { good: false, enough: true } => return false,
+                Streak { enough: false, .. } => {}
             }
         }
     }
 
-    /// Tells each time it turns.
-    async fn follow(self, tell: &Sender<Finding>) {
-        let (mut looks, mut ready) = (Looks::begin(self), false);
+    /// Sends each change of readiness.
+    async fn follow(self, findings: &Sender<Finding>) {
+        let (mut series, mut ready) = (Series::new(self), false);
         loop {
-            let Row { good, enough } = looks.next(tell).await;
+            let Streak { good, enough } = series.next(findings).await;
             if enough && good != ready {
                 ready = good;
-                let _ = tell.send(Finding::Ready(ready)).await;
+                let _ = findings.send(Finding::Ready(ready)).await;
             }
         }
     }
 
-    /// Tells each time it has failed too often in a row.
-    async fn watch(self, tell: &Sender<Finding>) {
+    /// Sends each time enough probes failed in a row.
+    async fn watch(self, findings: &Sender<Finding>) {
         let what = self.what;
-        let mut looks = Looks::begin(self);
+        let mut series = Series::new(self);
         loop {
-            if let Row { good: false, enough: true } = looks.next(tell).await {
-                let _ = tell.send(Finding::Failed(what)).await;
+            if let Streak { good: false, enough: true } = series.next(findings).await {
+                let _ = findings.send(Finding::Failed(what)).await;
             }
         }
     }
 }
 
-/// Looks in a row that came out the same.
+/// Equal results in a row.
 #[derive(Clone, Copy, Debug)]
-struct Row {
+struct Streak {
     good: bool,
-    /// As many as the probe's threshold asks for.
+    /// Whether the threshold of the probe is reached.
     enough: bool,
 }
 
-struct Looks {
+struct Series {
     check: Check,
     ticks: Interval,
     last: Option<bool>,
     row: u32,
 }
 
-impl Looks {
-    fn begin(check: Check) -> Self {
+impl Series {
+    fn new(check: Check) -> Self {
         let first = match check.what {
-            What::Startup => check.delay.max(FIRST_LOOK),
-            What::Readiness | What::Liveness => check.delay,
+            ProbeKind::Startup => check.delay.max(FIRST_PROBE),
+            ProbeKind::Readiness | ProbeKind::Liveness => check.delay,
         };
         let mut ticks = interval_at(Instant::now() + first, check.period);
-        // As Go's ticker: one tick waits while a look takes longer, further ones are dropped.
+        // As Go's ticker does: one tick waits for a slow probe, further ones are dropped.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
         Self { check, ticks, last: None, row: 0 }
     }
 
-    async fn next(&mut self, tell: &Sender<Finding>) -> Row {
+    async fn next(&mut self, findings: &Sender<Finding>) -> Streak {
         self.ticks.tick().await;
         let answer = self.check.act.ask(self.check.timeout).await;
         let good = answer.is_ok();
         self.row = if self.last == Some(good) { self.row.saturating_add(1) } else { 1 };
         self.last = Some(good);
         if let Err(why) = answer {
-            let _ = tell.send(Finding::Unhealthy(self.check.what, why)).await;
+            let _ = findings.send(Finding::Unhealthy(self.check.what, why)).await;
         }
         let threshold = if good { self.check.successes } else { self.check.failures };
-        Row { good, enough: self.row >= threshold }
+        Streak { good, enough: self.row >= threshold }
     }
 }

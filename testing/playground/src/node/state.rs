@@ -1,4 +1,4 @@
-//! What the node knows of a Pod's containers.
+//! The states of a Pod's containers.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{
@@ -13,40 +13,40 @@ use crate::clock::seconds;
 pub struct ContainerState {
     /// Its name.
     pub name: String,
-    /// The image it is to run.
+    /// The image of the spec.
     pub image: String,
-    /// The image it runs, once that was found.
+    /// The id of the resolved image.
     pub image_id: String,
-    /// What it does now.
+    /// Its phase.
     pub phase: ContainerPhase,
-    /// How its last run ended.
+    /// The end of its last run.
     pub last: Option<Ended>,
-    /// How often it was started again.
+    /// The number of restarts.
     pub restarts: i32,
-    /// Its startup probe succeeded, or it has none.
+    /// Whether its startup probe succeeded, or it has none.
     pub started: bool,
-    /// Its readiness probe succeeds, or it has none.
+    /// Whether its readiness probe succeeds, or it has none.
     pub ready: bool,
 }
 
-/// What a container does now.
+/// The phase of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ContainerPhase {
     /// It does not run.
     Waiting {
-        /// One word.
+        /// The reason, in CamelCase.
         reason: String,
-        /// A sentence.
+        /// The message.
         message: Option<String>,
     },
     /// It runs.
     Running {
-        /// Since when.
+        /// The start time.
         since: Timestamp,
-        /// Which run.
+        /// The id of the run.
         id: String,
     },
-    /// It ended.
+    /// It has ended.
     Terminated(Ended),
 }
 
@@ -55,15 +55,15 @@ pub enum ContainerPhase {
 pub struct Ended {
     /// Its exit code.
     pub code: i32,
-    /// One word.
+    /// The reason, in CamelCase.
     pub reason: String,
-    /// Its last words.
+    /// The termination message.
     pub message: Option<String>,
-    /// When it began.
+    /// The start time.
     pub since: Timestamp,
-    /// When it ended.
+    /// The end time.
     pub until: Timestamp,
-    /// Which run.
+    /// The id of the run.
     pub id: String,
 }
 
@@ -82,7 +82,7 @@ impl ContainerState {
         }
     }
 
-    /// As status tells it. An init container is ready once it has succeeded.
+    /// The container status. An init container is ready once it has succeeded.
     pub fn status(&self, is_init: bool) -> ContainerStatus {
         let succeeded = matches!(&self.phase, ContainerPhase::Terminated(ended) if ended.code == 0);
         let running = matches!(self.phase, ContainerPhase::Running { .. });
@@ -109,7 +109,7 @@ impl ContainerState {
 }
 
 impl ContainerPhase {
-    /// Waiting, for a reason that explains itself.
+    /// Waiting, with a reason and no message.
     pub fn waiting(reason: &str) -> Self {
         Self::Waiting { reason: reason.to_owned(), message: None }
     }

@@ -1,4 +1,4 @@
-//! From what the node knows of a Pod to its status. Pure.
+//! The status of a Pod, from the states of its containers. Pure.
 
 use std::net::Ipv4Addr;
 
@@ -8,10 +8,10 @@ use k8s_openapi::api::core::v1::{HostIP, Pod, PodCondition, PodIP, PodStatus};
 use super::state::{ContainerPhase, ContainerState};
 use crate::clock::seconds;
 
-/// What the node knows of a Pod.
+/// The state of a Pod on its node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodState {
-    /// When the node took it over.
+    /// When the node took over the Pod.
     pub since: Timestamp,
     /// Its address.
     pub ip: Ipv4Addr,
@@ -23,7 +23,7 @@ pub struct PodState {
     pub containers: Vec<ContainerState>,
 }
 
-/// Conditions that the node writes; all others are left to whoever wrote them.
+/// The conditions that the node writes; all others are left unchanged.
 const OWN: [&str; 5] =
     ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled"];
 
@@ -36,31 +36,31 @@ pub fn status(pod: &Pod, state: &PodState, now: Timestamp) -> PodStatus {
         format!("containers with incomplete status: [{names}]")
     });
     let ready = if phase == "Succeeded" {
-        Told::no("PodCompleted", None)
+        Reported::no("PodCompleted", None)
     } else if phase == "Failed" {
-        Told::no("PodFailed", None)
+        Reported::no("PodFailed", None)
     } else {
         condition_of(&unready(&state.containers), "ContainersNotReady", |names| {
             format!("containers with unready status: [{names}]")
         })
     };
-    let told = [
-        ("PodReadyToStartContainers", if over { Told::no("", None) } else { Told::yes() }),
+    let reported = [
+        ("PodReadyToStartContainers", if over { Reported::no("", None) } else { Reported::yes() }),
         (
             "Initialized",
             if phase == "Succeeded" {
-                Told { reason: Some("PodCompleted"), ..Told::yes() }
+                Reported { reason: Some("PodCompleted"), ..Reported::yes() }
             } else {
                 initialized
             },
         ),
         ("Ready", ready.clone()),
         ("ContainersReady", ready),
-        ("PodScheduled", Told::yes()),
+        ("PodScheduled", Reported::yes()),
     ];
     let before = old.conditions.unwrap_or_default();
     let mut conditions: Vec<PodCondition> =
-        told.into_iter().map(|(kind, told)| told.condition(kind, &before, pod, now)).collect();
+        reported.into_iter().map(|(kind, reported)| reported.condition(kind, &before, pod, now)).collect();
     conditions.extend(before.into_iter().filter(|one| !OWN.contains(&one.type_.as_str())));
     let own = |ip: Ipv4Addr| ip.to_string();
     PodStatus {
@@ -82,7 +82,7 @@ pub fn status(pod: &Pod, state: &PodState, now: Timestamp) -> PodStatus {
     }
 }
 
-/// Pending until every container has run once; over when none runs and none will be started again.
+/// `Pending` until every container has run once; finished when none runs and none will restart.
 pub fn phase(pod: &Pod, state: &PodState) -> &'static str {
     let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
     let code = |one: &ContainerState| match &one.phase {
@@ -111,23 +111,23 @@ pub fn phase(pod: &Pod, state: &PodState) -> &'static str {
 }
 
 #[derive(Clone, Debug)]
-struct Told {
-    holds: bool,
+struct Reported {
+    value: bool,
     reason: Option<&'static str>,
     message: Option<String>,
 }
 
-impl Told {
+impl Reported {
     fn yes() -> Self {
-        Self { holds: true, reason: None, message: None }
+        Self { value: true, reason: None, message: None }
     }
 
     fn no(reason: &'static str, message: Option<String>) -> Self {
-        Self { holds: false, reason: Some(reason).filter(|reason| !reason.is_empty()), message }
+        Self { value: false, reason: Some(reason).filter(|reason| !reason.is_empty()), message }
     }
 
     fn condition(self, kind: &str, before: &[PodCondition], pod: &Pod, now: Timestamp) -> PodCondition {
-        let status = if self.holds { "True" } else { "False" };
+        let status = if self.value { "True" } else { "False" };
         let same = before.iter().find(|one| one.type_ == kind && one.status == status);
         let since = same.and_then(|one| one.last_transition_time.clone()).unwrap_or_else(|| seconds(now));
         PodCondition {
@@ -144,8 +144,8 @@ impl Told {
     }
 }
 
-fn condition_of(missing: &[&str], reason: &'static str, message: impl Fn(&str) -> String) -> Told {
-    if missing.is_empty() { Told::yes() } else { Told::no(reason, Some(message(&missing.join(" ")))) }
+fn condition_of(missing: &[&str], reason: &'static str, message: impl Fn(&str) -> String) -> Reported {
+    if missing.is_empty() { Reported::yes() } else { Reported::no(reason, Some(message(&missing.join(" ")))) }
 }
 
 fn unfinished(inits: &[ContainerState]) -> Vec<&str> {
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_keeps_its_time_until_it_turns_and_those_of_others_stay() {
+    fn a_condition_keeps_its_time_until_its_status_changes_and_other_conditions_stay() {
         let mut pod = pod("Always");
         let (then, now) = (Timestamp::from_second(100).unwrap(), Timestamp::from_second(200).unwrap());
         let mut one = state(vec![], vec![running()]);
@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_whose_container_is_not_ready_says_which() {
+    fn a_pod_reports_which_container_is_not_ready() {
         let conditions =
             status(&pod("Always"), &state(vec![], vec![running()]), Timestamp::UNIX_EPOCH).conditions;
         let ready = conditions.unwrap().into_iter().find(|one| one.type_ == "Ready").unwrap();

@@ -1,4 +1,4 @@
-//! A Pod's volumes: directories of the machine that appear in its containers.
+//! A Pod's volumes: directories of the machine that are mounted into its containers.
 
 mod files;
 
@@ -19,10 +19,10 @@ use super::env::{Placed, field_of};
 use crate::home::Home;
 use crate::shim::Bind;
 
-/// Where each volume of a Pod is, by its name.
+/// The directory of each volume of a Pod, by name.
 pub type Mounted = BTreeMap<String, PathBuf>;
 
-/// A volume that is not there yet: what `kubectl describe pod` shows as FailedMount.
+/// A volume cannot be mounted yet: `kubectl describe pod` shows it as FailedMount.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct FailedMount(String);
@@ -32,18 +32,12 @@ pub fn pod_dir(home: &Home, uid: &str) -> PathBuf {
     home.pods().join(uid)
 }
 
-/// Makes every volume of a Pod. `is_lost` says which persistent volumes were lost with their disk.
-pub fn set_up(
-    home: &Home,
-    pod: &Pod,
-    placed: Placed,
-    cache: &Cache,
-    is_lost: impl Fn(&str) -> bool,
-) -> Result<Mounted, FailedMount> {
+/// Prepares all volumes of a Pod.
+pub fn set_up(home: &Home, pod: &Pod, placed: Placed, cache: &Cache) -> Result<Mounted, FailedMount> {
     let mut mounted = Mounted::new();
     for volume in volumes(pod) {
         let path = if let Some(claim) = &volume.persistent_volume_claim {
-            persistent(home, pod, &claim.claim_name, cache, &is_lost)?
+            persistent(home, pod, &claim.claim_name, cache)?
         } else {
             let path = pod_dir(home, &pod.uid().unwrap_or_default()).join("volumes").join(&volume.name);
             let made = ephemeral(&path, volume, pod, placed, cache);
@@ -57,33 +51,33 @@ pub fn set_up(
     Ok(mounted)
 }
 
-/// Brings volumes that show Secrets and ConfigMaps up to date. What is gone meanwhile stays as it was.
+/// Updates volumes of Secrets and ConfigMaps. Volumes whose source is gone stay unchanged.
 pub fn refresh(home: &Home, pod: &Pod, placed: Placed, cache: &Cache) {
     for volume in
         volumes(pod).filter(|volume| volume.empty_dir.is_none() && volume.persistent_volume_claim.is_none())
     {
         let path = pod_dir(home, &pod.uid().unwrap_or_default()).join("volumes").join(&volume.name);
         if let Err(why) = ephemeral(&path, volume, pod, placed, cache) {
-            tracing::debug!(pod = pod.name_any(), volume = volume.name, why, "a volume was not refreshed");
+            tracing::debug!(pod = pod.name_any(), volume = volume.name, why, "cannot update a volume");
         }
     }
 }
 
-/// Takes away all that a Pod left on the node. Persistent volumes stay.
+/// Removes the directory of a Pod. Persistent volumes stay.
 pub fn tear_down(home: &Home, uid: &str) {
     let dir = pod_dir(home, uid);
     for entry in fs::read_dir(dir.join("volumes")).into_iter().flatten().flatten() {
-        // Only volumes in memory are mounted; the others refuse.
+        // Only volumes in memory are mounts; unmounting the others fails.
         let _ = umount2(&entry.path(), MntFlags::MNT_DETACH);
     }
     if let Err(error) = fs::remove_dir_all(&dir)
         && error.kind() != io::ErrorKind::NotFound
     {
-        tracing::warn!(dir = %dir.display(), %error, "a Pod's directory was not removed");
+        tracing::warn!(dir = %dir.display(), %error, "cannot remove the directory of a Pod");
     }
 }
 
-/// Where a container's mounts come from and where they appear.
+/// The source and target of a container's mounts.
 pub fn binds(mounts: &[VolumeMount], mounted: &Mounted) -> Result<Vec<Bind>, String> {
     let bind = |mount: &VolumeMount| {
         let volume = mounted.get(&mount.name);
@@ -106,13 +100,7 @@ fn volumes(pod: &Pod) -> impl Iterator<Item = &Volume> {
     pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten())
 }
 
-fn persistent(
-    home: &Home,
-    pod: &Pod,
-    claim_name: &str,
-    cache: &Cache,
-    is_lost: &impl Fn(&str) -> bool,
-) -> Result<PathBuf, FailedMount> {
+fn persistent(home: &Home, pod: &Pod, claim_name: &str, cache: &Cache) -> Result<PathBuf, FailedMount> {
     let namespace = pod.namespace().unwrap_or_default();
     let claim = cache.claim(&namespace, claim_name);
     let claim =
@@ -123,12 +111,6 @@ fn persistent(
     let volume = cache.volume(&name).ok_or_else(unbound)?;
     let path = directory(home, &volume);
     let path = path.ok_or_else(|| FailedMount(format!("volume {name:?} is not a directory of this node")))?;
-    if is_lost(&name) {
-        return Err(FailedMount(format!(
-            "MountVolume.NewMounter initialization failed for volume {name:?} : path \"{}\" does not exist",
-            path.display()
-        )));
-    }
     fs::create_dir_all(&path).map_err(|error| {
         FailedMount(format!(
             "MountVolume.SetUp failed for volume {name:?} : mkdir {}: {error}",
@@ -138,7 +120,7 @@ fn persistent(
     Ok(path)
 }
 
-/// The directory of a persistent volume: below this playground's, wherever that is moved.
+/// The directory of a persistent volume, below this playground's directory even if that was moved.
 pub fn directory(home: &Home, volume: &PersistentVolume) -> Option<PathBuf> {
     let local = volume.spec.as_ref()?.local.as_ref()?;
     Some(home.volumes().join(Path::new(&local.path).file_name()?))
@@ -161,7 +143,7 @@ fn ephemeral(path: &Path, volume: &Volume, pod: &Pod, placed: Placed, cache: &Ca
     } else if let Some(projected) = &volume.projected {
         (self::projected(projected, pod, placed, cache)?, projected.default_mode)
     } else {
-        return Err("this kind of volume does not exist in the playground".to_owned());
+        return Err("the playground does not support this kind of volume".to_owned());
     };
     let mode = u32::try_from(mode.unwrap_or(0o644)).unwrap_or(0o644);
     files::replace(path, &values, mode).map_err(|error| error.to_string())
@@ -225,7 +207,7 @@ fn projected(
         } else if let Some(downward) = &part.downward_api {
             all.extend(fields(pod, downward.items.as_deref().unwrap_or_default(), placed)?);
         } else {
-            return Err("this projection does not exist in the playground".to_owned());
+            return Err("the playground does not support this projection".to_owned());
         }
     }
     Ok(all)

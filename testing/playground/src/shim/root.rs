@@ -1,4 +1,4 @@
-//! A container's file system: a tmpfs with what the container needs mounted into it, and nothing else of the machine.
+//! A container's file system: a tmpfs in which only the files that the container needs are mounted.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -16,22 +16,22 @@ pub struct Root {
     pub at: PathBuf,
     /// Files and directories of the machine, and where they appear.
     pub binds: Vec<Bind>,
-    /// Nothing but the mounts may be written to.
+    /// Only the mounts may be written to.
     pub read_only: bool,
 }
 
-/// One file or directory that appears in the container.
+/// A file or directory that is mounted into the container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bind {
-    /// Where it is.
+    /// Its path on the machine.
     pub from: PathBuf,
-    /// Where it appears: an absolute path.
+    /// Its absolute path in the container.
     pub to: PathBuf,
-    /// It may not be written to.
+    /// It must not be written to.
     pub read_only: bool,
 }
 
-/// What programs are linked with, where the machine has it.
+/// Shared libraries, where the machine has them.
 const LIBRARIES: &[&str] = &[
     "/lib",
     "/lib32",
@@ -47,7 +47,8 @@ const DEVICES: &[&str] = &["null", "zero", "full", "random", "urandom"];
 const NONE: Option<&str> = None;
 
 impl Root {
-    /// Makes it, and makes it this process' root. The process must be in a mount namespace of its own.
+    /// Creates the file system and makes it the root of this process. The process must be in a mount namespace of its
+    /// own.
     pub fn enter(&self) -> Result<(), String> {
         let data = Some("mode=755,size=64m");
         mount(Some("tmpfs"), &self.at, Some("tmpfs"), MsFlags::MS_NOSUID, data)
@@ -65,7 +66,7 @@ impl Root {
             self.bind(&Bind { from: path.clone(), to: path, read_only: false })?;
         }
         self.bind(&Bind { from: "/proc".into(), to: "/proc".into(), read_only: false })?;
-        // Outer ones first, so that none hides another.
+        // Mount parents first, so that they do not hide their children.
         let mut binds: Vec<&Bind> = self.binds.iter().collect();
         binds.sort_by_key(|bind| bind.to.components().count());
         for bind in binds {
@@ -91,11 +92,11 @@ impl Root {
         }
         fs::write(self.at.join("etc/passwd"), "root:x:0:0:root:/root:/bin/false\n")?;
         fs::write(self.at.join("etc/group"), "root:x:0:\n")?;
-        // Names come from the hosts file and from nowhere else: an unknown one is unknown at once.
+        // Names are resolved by the hosts file only: an unknown name fails at once.
         fs::write(self.at.join("etc/nsswitch.conf"), "passwd: files\ngroup: files\nhosts: files\n")
     }
 
-    /// A directory of libraries, or the link that many systems have in its place.
+    /// Mounts a directory of libraries, or creates the link that many systems have in its place.
     fn library(&self, path: &Path) -> Result<(), String> {
         let Ok(metadata) = fs::symlink_metadata(path) else { return Ok(()) };
         if metadata.is_symlink() {
@@ -125,7 +126,7 @@ impl Root {
         }
         mount(Some(&bind.from), &target, NONE, MsFlags::MS_BIND | MsFlags::MS_REC, NONE)?;
         if bind.read_only {
-            // What the original forbids must stay forbidden, else the kernel refuses.
+            // The kernel refuses a remount that drops restrictions of the original.
             let kept = inherited(statvfs(&target)?.flags());
             let flags = MsFlags::MS_REMOUNT | MsFlags::MS_BIND | MsFlags::MS_RDONLY | kept;
             mount(NONE, &target, NONE, flags, NONE)?;
@@ -139,7 +140,7 @@ impl Root {
 
     fn pivot(&self) -> std::io::Result<()> {
         std::env::set_current_dir(&self.at)?;
-        // The old root ends up on top of the new one, and is taken off.
+        // The old root is mounted over the new one; detach it.
         pivot_root(".", ".")?;
         umount2(".", MntFlags::MNT_DETACH)?;
         std::env::set_current_dir("/")

@@ -32,7 +32,6 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
 fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
     let halts = match waiting {
         Waiting::Paused
-        | Waiting::StatusFromNewerVersion(_)
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }
         | Waiting::ExistingData { .. }
@@ -113,7 +112,6 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Unsafe(_)
         | Waiting::Objects => true,
         Waiting::Paused
-        | Waiting::StatusFromNewerVersion(_)
         | Waiting::ExistingData { .. }
         | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)

@@ -1,4 +1,4 @@
-//! One look at a container: a request, a connection, or a command inside it.
+//! One probe of a container: a request, a connection, or a command inside it.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::OwnedFd;
@@ -14,35 +14,35 @@ use crate::http;
 use crate::process::Launcher;
 use crate::shim::{ShimSpec, View};
 
-/// Good, or why not, as the kubelet words it.
+/// Success, or the failure in the words of the kubelet.
 pub type Answer = Result<(), String>;
 
-/// What a probe does.
+/// The action of a probe.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// GET.
+    /// An HTTP GET.
     Http {
-        /// Where.
+        /// The address.
         address: SocketAddr,
         /// Path and query.
         path: String,
-        /// Further headers.
+        /// Additional headers.
         headers: Vec<(String, String)>,
     },
-    /// Connect.
+    /// A TCP connection.
     Tcp(SocketAddr),
-    /// Run a command in the container.
+    /// A command in the container.
     Exec(InContainer, Vec<String>),
-    /// Something that does not exist here.
+    /// An action that the playground does not support.
     Unsupported(&'static str),
 }
 
 /// How to run a command in a container.
 #[derive(Clone, Debug)]
 pub struct InContainer {
-    /// What its process is called.
+    /// The name of the process.
     pub name: String,
-    /// Starts it.
+    /// Starts the process.
     pub launcher: Launcher,
     /// The container's process.
     pub pid: i32,
@@ -51,7 +51,7 @@ pub struct InContainer {
 }
 
 impl Act {
-    /// What a probe of a container asks for.
+    /// The action of a container's probe.
     pub fn of(probe: &Probe, container: &Container, ip: Ipv4Addr, inside: &InContainer) -> Self {
         let address = |host: Option<&String>, port: &IntOrString| {
             let host = host.and_then(|host| host.parse().ok()).unwrap_or(ip);
@@ -59,7 +59,7 @@ impl Act {
         };
         if let Some(get) = &probe.http_get {
             if get.scheme.as_deref() == Some("HTTPS") {
-                return Self::Unsupported("HTTPS probes do not exist in the playground");
+                return Self::Unsupported("the playground does not support HTTPS probes");
             }
             let headers = get.http_headers.iter().flatten().map(|one| (one.name.clone(), one.value.clone()));
             return Self::Http {
@@ -73,11 +73,11 @@ impl Act {
         }
         match &probe.exec {
             Some(exec) => Self::Exec(inside.clone(), exec.command.clone().unwrap_or_default()),
-            None => Self::Unsupported("this kind of probe does not exist in the playground"),
+            None => Self::Unsupported("the playground does not support this kind of probe"),
         }
     }
 
-    /// Does it, once.
+    /// Executes the probe once.
     pub async fn ask(&self, within: Duration) -> Answer {
         match self {
             Self::Http { address, path, headers } => {

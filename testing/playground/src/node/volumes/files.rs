@@ -1,5 +1,5 @@
-//! Directories of files that change all at once, as the kubelet makes them: the files are links through `..data`, which
-//! is itself a link and replaced in one step. A reader never sees the certificate of today with the key of yesterday.
+//! Directories whose files change all at once, as the kubelet makes them: the files are links through `..data`, which
+//! is itself a link that is replaced atomically. A reader never sees a new certificate with an old key.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::clock::now;
 
 const DATA: &str = "..data";
 
-/// Makes the directory show these files and no others; does nothing if it does already.
+/// Makes these files the content of the directory. Does nothing if they already are.
 pub fn replace(directory: &Path, files: &BTreeMap<String, Vec<u8>>, mode: u32) -> io::Result<()> {
     fs::create_dir_all(directory)?;
     let data = directory.join(DATA);
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn files_come_change_and_go_together() {
+    fn files_are_added_changed_and_removed_atomically() {
         let dir = tempfile::tempdir().unwrap();
         replace(dir.path(), &files(&[("tls.crt", "one"), ("tls.key", "1"), ("sub/ca", "x")]), 0o440).unwrap();
         let read = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();

@@ -1,4 +1,4 @@
-//! What comes before a container's start: its image, its configuration, its file system.
+//! What precedes a container's start: its image, its configuration, its file system.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ use crate::node::state::ContainerPhase;
 use crate::node::volumes;
 use crate::shim::{Bind, Root, ShimSpec, View};
 
-/// How long until a configuration that was not complete is looked at again, if nothing changes meanwhile.
+/// When an incomplete configuration is read again if nothing changes.
 const LOOK_AGAIN: Duration = Duration::from_secs(10);
 
-/// As much of a termination message as the kubelet takes.
+/// The length of a termination message that the kubelet reads.
 const LONGEST_MESSAGE: usize = 4096;
 
 /// A container that can be started.
-pub(super) struct Made {
+pub(super) struct Prepared {
     pub spec: ShimSpec,
     pub container: Container,
     pub image_name: String,
@@ -30,17 +30,17 @@ pub(super) struct Made {
 }
 
 impl Runner {
-    /// Makes it, however long that takes; nothing if the Pod stops meanwhile.
-    pub(super) async fn make(&self) -> Option<Made> {
+    /// Prepares the container, retrying. `None` if the Pod stops meanwhile.
+    pub(super) async fn make(&self) -> Option<Prepared> {
         let (image_name, image) = self.pull().await?;
         loop {
             let container = self.spec()?;
             let mut changes = self.run.cache().changes();
             match self.configure(&container, &image) {
-                Ok(spec) => return Some(Made { spec, container, image_name, image_id: image.id }),
+                Ok(spec) => return Some(Prepared { spec, container, image_name, image_id: image.id }),
                 Err(why) => {
                     self.wait_for("CreateContainerConfigError", &why);
-                    self.tell(Kind::Warning, "Failed", &format!("Error: {why}")).await;
+                    self.record(Kind::Warning, "Failed", &format!("Error: {why}")).await;
                 }
             }
             tokio::select! {
@@ -51,7 +51,7 @@ impl Runner {
         }
     }
 
-    /// Finds the image, as often as it takes. An edit of the Pod's image is taken up at once.
+    /// Resolves the image, retrying. A changed image takes effect immediately.
     async fn pull(&self) -> Option<(String, Image)> {
         let mut back_off = BackOff::new(self.run.crash_back_off());
         let _ = back_off.after(Duration::ZERO);
@@ -64,22 +64,22 @@ impl Runner {
             let why = match self.run.images().pull(&name) {
                 Ok(image) => {
                     let message = format!("Container image {name:?} already present on machine");
-                    self.tell(Kind::Normal, "Pulled", &message).await;
+                    self.record(Kind::Normal, "Pulled", &message).await;
                     return Some((name, image));
                 }
                 Err(why) => why,
             };
             let failed = format!("Failed to pull image {name:?}: {why}");
             self.wait_for("ErrImagePull", &why);
-            self.tell(Kind::Normal, "Pulling", &format!("Pulling image {name:?}")).await;
-            self.tell(Kind::Warning, "Failed", &failed).await;
-            self.tell(Kind::Warning, "Failed", "Error: ErrImagePull").await;
+            self.record(Kind::Normal, "Pulling", &format!("Pulling image {name:?}")).await;
+            self.record(Kind::Warning, "Failed", &failed).await;
+            self.record(Kind::Warning, "Failed", "Error: ErrImagePull").await;
             self.wait_for(
                 "ImagePullBackOff",
                 &format!("Back-off pulling image {name:?}: ErrImagePull: {why}"),
             );
-            self.tell(Kind::Normal, "BackOff", &format!("Back-off pulling image {name:?}")).await;
-            self.tell(Kind::Warning, "Failed", "Error: ImagePullBackOff").await;
+            self.record(Kind::Normal, "BackOff", &format!("Back-off pulling image {name:?}")).await;
+            self.record(Kind::Warning, "Failed", "Error: ImagePullBackOff").await;
             let again = sleep(back_off.after(Duration::ZERO));
             tokio::pin!(again);
             loop {
@@ -126,8 +126,8 @@ impl Runner {
         })
     }
 
-    /// The termination message: what it left in the file, else, where that was asked for, the end of its log.
-    pub(super) fn last_words(&self, code: i32, restart: i32) -> Option<String> {
+    /// The termination message: the content of the file, or the end of the log if the policy says so.
+    pub(super) fn termination_message(&self, code: i32, restart: i32) -> Option<String> {
         let left = fs::read(self.termination_log()).unwrap_or_default();
         let left = String::from_utf8_lossy(&left[..left.len().min(LONGEST_MESSAGE)]).into_owned();
         if !left.is_empty() {
