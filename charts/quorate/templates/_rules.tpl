@@ -2,23 +2,23 @@
 volumes, and touches no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
 refused; "list" and "watch" are how it sees. */}}
 {{- define "quorate.rules" -}}
-# What is wanted. Patched for the finalizer, by which Pods stop before the object goes.
+# The desired state. Patched for the finalizer: Pods are stopped before the object is deleted.
 - apiGroups: [operator.etcd.io]
   resources: [etcdclusters]
   verbs: [get, list, watch, patch]
-# What is seen, and the record of what is under way.
+# The observed state, and the record of changes under way.
 - apiGroups: [operator.etcd.io]
   resources: [etcdclusters/status]
   verbs: [patch]
-# Where owner references are guarded, naming an EtcdCluster as the owner that holds up deletion takes this.
+# Needed for owner references with blockOwnerDeletion, where admission checks them.
 - apiGroups: [operator.etcd.io]
   resources: [etcdclusters/finalizers]
   verbs: [update]
-# Members. A Pod is patched to let a founder start, and for the mark that its member has joined.
+# Members. A Pod is patched to remove the scheduling gate of a bootstrap member, and to label its member as joined.
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
-# Members' data. Patched to note whose data it is and to grow; deleted when its member is gone, by the retention policy.
+# Members' data. Patched to annotate the identity of the data and to grow; deleted by the retention policy once its member is removed.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete]
@@ -26,7 +26,7 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [""]
   resources: [services]
   verbs: [get, list, watch, create, patch]
-# The certificates of clusters, by label; RBAC cannot say so, hence all Secrets of the namespaces that are worked in.
+# The certificates of clusters. RBAC cannot select by label, so this covers all Secrets of the namespaces.
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, list, watch, create]
@@ -34,7 +34,7 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch]
-# What happened, told on the EtcdCluster; counted up when it happens again.
+# Events on the EtcdCluster; their count is patched when they happen again.
 - apiGroups: [""]
   resources: [events]
   verbs: [get, create, patch]

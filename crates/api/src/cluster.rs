@@ -1,5 +1,4 @@
-//! The spec of an EtcdCluster. Every rule stands beside the field it guards; those that need more than one field are in
-//! `rules`.
+//! The spec of an EtcdCluster. Every rule is beside its field; rules on more than one field are in `rules`.
 
 use k8s_openapi::api::core::v1::LocalObjectReference;
 use kube_derive::CustomResource;
@@ -29,7 +28,7 @@ pub const MAX_NAME_LENGTH: usize = 52;
 /// The image repository when neither the spec nor the operator names one.
 pub const DEFAULT_IMAGE_REGISTRY: &str = "gcr.io/etcd-development/etcd";
 
-/// What is desired of an etcd cluster.
+/// The desired state of an etcd cluster.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "operator.etcd.io",
@@ -50,19 +49,19 @@ pub const DEFAULT_IMAGE_REGISTRY: &str = "gcr.io/etcd-development/etcd";
         label_selector_path = ".status.selector"
     ),
     printcolumn = r#"{ "name": "Size", "type": "integer", "jsonPath": ".spec.size",
-        "description": "Members asked for" }"#,
+        "description": "Desired members" }"#,
     printcolumn = r#"{ "name": "Ready", "type": "integer", "jsonPath": ".status.readyReplicas",
-        "description": "Members that serve" }"#,
+        "description": "Members that serve clients" }"#,
     printcolumn = r#"{ "name": "Version", "type": "string", "jsonPath": ".status.currentVersion",
-        "description": "The etcd version that runs" }"#,
+        "description": "The etcd version of the members" }"#,
     printcolumn = r#"{ "name": "Leader", "type": "string", "jsonPath": ".status.members[?(@.isLeader==true)].name",
         "description": "The member that leads" }"#,
     printcolumn = r#"{ "name": "Phase", "type": "string", "jsonPath": ".status.phase",
-        "description": "What the cluster does now" }"#,
+        "description": "The phase of the cluster" }"#,
     printcolumn = r#"{ "name": "Target", "type": "string", "jsonPath": ".status.targetVersion", "priority": 1,
-        "description": "The etcd version committed to" }"#,
+        "description": "The committed etcd version" }"#,
     printcolumn = r#"{ "name": "Cluster-ID", "type": "string", "jsonPath": ".status.clusterID", "priority": 1,
-        "description": "The id that etcd gave the cluster" }"#,
+        "description": "The cluster ID in etcd" }"#,
     printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -88,8 +87,8 @@ pub struct EtcdClusterSpec {
     ]))]
     pub version: String,
 
-    /// The whole reference of the etcd image, for mirrors with names of their own. It must hold the version that
-    /// `version` says. Absent: `imageRegistry` with the version as tag.
+    /// The whole reference of the etcd image, for mirrors with names of their own. It must contain the version in
+    /// `version`. Absent: `imageRegistry` with the version as tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512), extend("x-kubernetes-validations" = [
         rule("self.matches('^[A-Za-z0-9][A-Za-z0-9._:/@+-]*$')",
@@ -97,8 +96,8 @@ pub struct EtcdClusterSpec {
     ]))]
     pub image: Option<String>,
 
-    /// The image repository, without a tag. Absent: what the operator was started with, by default
-    /// gcr.io/etcd-development/etcd.
+    /// The image repository, without a tag. Absent: the default of the operator, which is
+    /// gcr.io/etcd-development/etcd unless its flag --image-registry names another.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 255), extend("x-kubernetes-validations" = [
         rule("self.matches('^[A-Za-z0-9][A-Za-z0-9.-]*(:[0-9]+)?(/[a-z0-9][a-z0-9._-]*)*$')",
@@ -121,13 +120,13 @@ pub struct EtcdClusterSpec {
     #[serde(default)]
     pub storage_spec: StorageSpec,
 
-    /// Whether clients and peers speak TLS. Absent: they do.
+    /// TLS between members and with clients. Absent: TLS with certificates of the operator.
     #[serde(default)]
     pub tls: TlsSpec,
 
     /// Further etcd flags, each as one item: `--flag=value`, or `--flag` for a switch. A flag given here replaces the
-    /// one that the operator would give. Refused are flags that make up a member's identity, that point to
-    /// certificates, or that would lose data.
+    /// one that the operator would give. Flags that belong to a member's identity, that name
+    /// certificates, or that would lose data are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "rules::etcd_options")]
     pub etcd_options: Vec<String>,
@@ -136,11 +135,11 @@ pub struct EtcdClusterSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd: Option<EtcdOptions>,
 
-    /// What the Pods of members carry beyond what the operator gives them.
+    /// What is added to the Pods of members.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<PodTemplate>,
 
-    /// The operator looks and reports, and changes nothing, until this is false again.
+    /// While this is true, the operator observes and reports, and changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
 }
@@ -156,16 +155,17 @@ pub enum PullPolicy {
     Never,
 }
 
-/// Whether and how clients and peers speak TLS.
+/// TLS between members and with clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct TlsSpec {
     /// Where certificates come from. "auto": the operator keeps a CA for this cluster and issues server, peer and
-    /// client certificates (Secrets NAME-ca, NAME-server-tls, NAME-peer-tls, NAME-client-tls). "disabled": everything
-    /// is in plain text, and whoever reaches the cluster owns its data. Fixed once the cluster is founded.
+    /// client certificates (Secrets NAME-ca, NAME-server-tls, NAME-peer-tls, NAME-client-tls). "disabled": all traffic
+    /// is in plain text, and everybody who reaches the cluster can read and write its data. Fixed once the cluster is
+    /// bootstrapped.
     #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
         rule("self in ['auto', 'disabled']",
-            "tls.provider must be auto or disabled; this version of the operator does not speak to cert-manager"),
+            "tls.provider must be auto or disabled; this version of the operator does not support cert-manager"),
     ]))]
     pub provider: TlsProvider,
 }
@@ -174,15 +174,15 @@ pub struct TlsSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TlsProvider {
-    /// From a CA of the cluster's own, kept by the operator.
+    /// From the cluster's own CA, which the operator keeps.
     #[default]
     Auto,
-    /// There are none: plain text.
+    /// No certificates: plain text.
     Disabled,
 }
 
 impl PullPolicy {
-    /// The word Kubernetes has for it.
+    /// The value in Kubernetes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Always => "Always",

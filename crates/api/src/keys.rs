@@ -1,4 +1,4 @@
-//! Names that stand in metadata: labels, annotations, the finalizer.
+//! Names in metadata: labels, annotations, the finalizer.
 
 /// The API group, and the prefix of every key that is ours.
 pub const GROUP: &str = "operator.etcd.io";
@@ -21,7 +21,7 @@ pub const NAME_VALUE: &str = "etcd";
 /// Label: the cluster, once more, under the name that other tools know.
 pub const INSTANCE: &str = "app.kubernetes.io/instance";
 
-/// Label: who made the object, always [`MANAGED_BY_VALUE`].
+/// Label: who manages the object, always [`MANAGED_BY_VALUE`].
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 
 /// The value of [`MANAGED_BY`].
@@ -30,35 +30,35 @@ pub const MANAGED_BY_VALUE: &str = "quorate";
 /// Label: the cluster, as the etcd-io operator writes it.
 pub const APP: &str = "app";
 
-/// Annotation by which a human lets a new EtcdCluster serve the volumes of an earlier one: the id of that cluster.
+/// Annotation that lets a new EtcdCluster serve the volumes of an earlier one: the ID of that etcd cluster.
 pub const ADOPT: &str = "operator.etcd.io/adopt";
 
-/// Annotation on volumes: the uid of the EtcdCluster they were made for.
+/// Annotation on volumes: the uid of the EtcdCluster that they were created for.
 pub const CLUSTER_UID: &str = "operator.etcd.io/cluster-uid";
 
-/// Annotation on volumes: the id of the etcd cluster whose data they hold.
+/// Annotation on volumes: the ID of the etcd cluster of their data.
 pub const CLUSTER_ID: &str = "operator.etcd.io/cluster-id";
 
-/// Annotation on volumes: the id of the etcd member whose data they hold.
+/// Annotation on volumes: the ID of the etcd member of their data.
 pub const MEMBER_ID: &str = "operator.etcd.io/member-id";
 
-/// Annotation on volumes: the token of the bootstrap that their data stem from.
+/// Annotation on volumes: the bootstrap token of their data.
 pub const CLUSTER_TOKEN: &str = "operator.etcd.io/cluster-token";
 
-/// Annotation on Pods: the revision of everything that shaped them.
+/// Annotation on Pods: the revision of the Pod template.
 pub const REVISION: &str = "operator.etcd.io/revision";
 
-/// Annotation and label on Pods whose member has joined its cluster. The annotation is read by the guard: an empty volume is a
-/// loss from then on. The label is what the client Service selects by: a Pod of an attempt given up that runs after all founds a
-/// cluster of its own, and no client is to meet it. The value is [`JOINED_VALUE`].
+/// Annotation and label on Pods whose member has joined its cluster; the value is [`JOINED_VALUE`]. The guard reads the
+/// annotation: from then on an empty volume is a loss. The client Service selects by the label: a Pod of an abandoned
+/// bootstrap attempt may still start a cluster of its own, and no client may reach it.
 pub const JOINED: &str = "operator.etcd.io/joined";
 
 /// The value of [`JOINED`].
 pub const JOINED_VALUE: &str = "true";
 
-/// The scheduling gate that founders' Pods are made with. Whoever sees such a Pod while the cluster is still being founded removes
-/// it; what a call makes that comes later is placed on no node.
-pub const FOUNDING_GATE: &str = "operator.etcd.io/founding";
+/// The scheduling gate on the Pods of bootstrap members. The operator removes it when it observes the Pod during the
+/// bootstrap. A Pod that a delayed call creates later is never scheduled.
+pub const BOOTSTRAP_GATE: &str = "operator.etcd.io/bootstrap";
 
-/// The finalizer on EtcdClusters: Pods stop and the retention policy is carried out before the object goes.
+/// The finalizer on EtcdClusters: Pods are stopped and the retention policy is carried out before the object is deleted.
 pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";

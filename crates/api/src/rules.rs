@@ -4,7 +4,8 @@
 //! definition whose rules could become too dear.
 
 use kube_core::Rule;
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
 
 mod flags;
 
@@ -15,12 +16,12 @@ pub(crate) fn rule(cel: impl Into<String>, message: &str) -> Rule {
     Rule::new(cel).message(message)
 }
 
-/// On the whole object. The rules on changes hold only once the cluster is founded: until then an edit cures what
-/// keeps it from being founded, and a new attempt begins.
+/// On the whole object. The rules on changes apply once the cluster is bootstrapped: until then an edit may cure what
+/// prevents that, and a new attempt starts.
 pub(crate) fn object() -> Vec<Rule> {
-    const NOT_FOUNDED: &str = "!has(self.status) || !has(self.status.clusterID)";
+    const NOT_BOOTSTRAPPED: &str = "!has(self.status) || !has(self.status.clusterID)";
     let fixed = |path: &str, unchanged: &str, message: &str| {
-        rule(format!("{NOT_FOUNDED} || {unchanged}"), message).field_path(path)
+        rule(format!("{NOT_BOOTSTRAPPED} || {unchanged}"), message).field_path(path)
     };
     vec![
         rule(
@@ -36,20 +37,20 @@ pub(crate) fn object() -> Vec<Rule> {
         fixed(
             ".spec.storageSpec.medium",
             "self.spec.storageSpec.medium == oldSelf.spec.storageSpec.medium",
-            "storageSpec.medium is fixed once the cluster is founded: the data of its members lie there; make another \
-             cluster and move the data",
+            "storageSpec.medium is fixed once the cluster is bootstrapped: the data of its members are there. \
+             Create another cluster and move the data",
         ),
         fixed(
             ".spec.storageSpec.accessModes",
             "self.spec.storageSpec.accessModes == oldSelf.spec.storageSpec.accessModes",
-            "storageSpec.accessModes is fixed once the cluster is founded: Kubernetes does not change it on volumes",
+            "storageSpec.accessModes is fixed once the cluster is bootstrapped: Kubernetes does not change it on volumes",
         ),
         fixed(
             ".spec.storageSpec",
             "(has(self.spec.storageSpec.storageClassName) ? self.spec.storageSpec.storageClassName : '') == \
              (has(oldSelf.spec.storageSpec.storageClassName) ? oldSelf.spec.storageSpec.storageClassName : '')",
-            "storageSpec.storageClassName is fixed once the cluster is founded: Kubernetes does not change it on \
-             volumes; make another cluster and move the data",
+            "storageSpec.storageClassName is fixed once the cluster is bootstrapped: Kubernetes does not change it \
+             on volumes. Create another cluster and move the data",
         ),
         fixed(
             ".spec.storageSpec.volumeSizeRequest",
@@ -62,8 +63,8 @@ pub(crate) fn object() -> Vec<Rule> {
         fixed(
             ".spec.tls.provider",
             "self.spec.tls.provider == oldSelf.spec.tls.provider",
-            "tls.provider is fixed once the cluster is founded: peers that speak TLS and peers that do not can not \
-             form a quorum",
+            "tls.provider is fixed once the cluster is bootstrapped: peers with TLS and peers without it \
+             cannot form a quorum",
         ),
     ]
 }
@@ -218,6 +219,42 @@ pub(crate) fn labels(_: &mut SchemaGenerator) -> Schema {
              set by the operator: choose other keys",
         )],
     })
+}
+
+/// Labels of nodes.
+pub(crate) fn node_selector(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 64,
+        "additionalProperties": { "type": "string", "maxLength": 63 },
+    })
+}
+
+/// The schema that Kubernetes has for a type, with bounds on lists, maps and texts.
+pub(crate) fn bounded<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = T::json_schema(generator).to_value();
+    bound(&mut schema);
+    schema.try_into().expect("a schema with bounds is a schema")
+}
+
+fn bound(schema: &mut Value) {
+    let Value::Object(fields) = schema else { return };
+    if fields.get("type") == Some(&json!("array")) {
+        fields.insert("maxItems".to_owned(), json!(32));
+    }
+    if fields.get("type") == Some(&json!("string")) {
+        fields.insert("maxLength".to_owned(), json!(1024));
+    }
+    if let Some(values) = fields.get_mut("additionalProperties") {
+        bound(values);
+        fields.insert("maxProperties".to_owned(), json!(64));
+    }
+    if let Some(items) = fields.get_mut("items") {
+        bound(items);
+    }
+    if let Some(Value::Object(properties)) = fields.get_mut("properties") {
+        properties.values_mut().for_each(bound);
+    }
 }
 
 /// Annotations of Pods.

@@ -1,38 +1,50 @@
-//! The status of an EtcdCluster: what is seen, and the facts and intents that outlive the operator.
+//! The status of an EtcdCluster: what is observed, and the facts and intents that outlive the operator.
 //!
-//! What the operator must not forget is marked *latched*: it is written before it is acted on. Everything else is a
-//! picture for people and is computed anew each time.
+//! What the operator must not forget is marked *Recorded*: it is written before the operator acts on it. Everything else
+//! is for people and is computed again each time.
+//!
+//! An operator reads every status, also one that a newer operator wrote. Fields and values that it does not know never
+//! make the object unreadable. A new release follows these rules: a field never changes its type or meaning; a new value of
+//! a recorded enum, and every new fact that an older operator must not ignore, raises [`FORMAT_VERSION`].
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize};
 
 mod member;
 mod target;
 
+/// The format that this operator writes. Of a newer format it writes conditions and figures only.
+pub const FORMAT_VERSION: u32 = 1;
+
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
 pub use target::{PodTarget, StorageTarget, TargetStatus};
 
-/// What the operator sees and has decided.
+/// What the operator observes and has decided.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EtcdClusterStatus {
+    /// The format of this status. An operator that does not know the format restarts lost Pods and changes nothing else.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub format_version: Option<u32>,
+
     /// The generation of the spec that this status is about.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
 
     /// What the cluster does now, in one word. The conditions say more.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "Phase")]
     pub phase: Option<Phase>,
 
-    /// The id that etcd gave the cluster, in hexadecimal. Latched once, for ever: from then on no member is ever
-    /// started as a new cluster.
+    /// The cluster ID that etcd gave, in hexadecimal. Recorded once: from then on no member is started as part of a new
+    /// cluster.
     #[serde(rename = "clusterID", skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
 
-    /// The token that the members were founded with. It contains the uid of this object, so that no two clusters can
-    /// ever be taken for one. Latched.
+    /// The bootstrap token of the members. It contains the uid of this object, so that no two clusters have the same
+    /// token. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_token: Option<String>,
 
@@ -42,10 +54,10 @@ pub struct EtcdClusterStatus {
     /// How many members serve: started voters that answer.
     pub ready_replicas: u32,
 
-    /// How many members etcd's own list has, learners included.
+    /// How many members etcd's member list has, learners included.
     pub member_count: u32,
 
-    /// The id of the member that leads, in hexadecimal; absent while there is no leader.
+    /// The member ID of the leader, in hexadecimal; absent while there is no leader.
     #[serde(rename = "leaderID", skip_serializing_if = "Option::is_none")]
     pub leader_id: Option<String>,
 
@@ -61,28 +73,29 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub selector: Option<String>,
 
-    /// How the cluster was, or is being, founded. The members of the attempt are those in phase Seed.
+    /// How the cluster was, or is being, bootstrapped. The members of the attempt are in phase Bootstrap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapStatus>,
 
-    /// The spec that was committed to: an edit is taken over at safe points only, so that two plans never mix. Latched.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    /// The committed spec: an edit is committed at safe points only, so that two plans never mix. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "TargetStatus")]
     pub target: Option<TargetStatus>,
 
-    /// The number that the next new member gets in its name; a number is never used twice. Latched.
+    /// The number that the next new member gets in its name; a number is never used twice. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub next_ordinal: Option<u32>,
 
-    /// The cluster is at size zero: its Pods are stopped, its volumes and member identities kept. Latched.
+    /// The cluster is at size zero: its Pods are stopped, its volumes and member identities are kept. Recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hibernating: bool,
 
-    /// Every member that was promised a name and is not yet wholly gone.
+    /// Every member that has a name and is not yet removed completely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<MemberStatus>,
 
-    /// What holds, what does not, why, and since when.
+    /// Which conditions are true, why, and since when.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
@@ -91,11 +104,11 @@ pub struct EtcdClusterStatus {
 /// What the cluster does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
-    /// Nothing has begun yet.
+    /// Nothing was started yet.
     Pending,
     /// The first members are being started.
     Bootstrapping,
-    /// Every member is healthy and there are as many as asked for.
+    /// Every member is healthy, and there are as many as the spec asks for.
     Running,
     /// Members are being added or removed.
     Scaling,
@@ -105,18 +118,18 @@ pub enum Phase {
     Hibernated,
     /// The cluster comes back from size zero.
     Waking,
-    /// It serves, and some member is not healthy.
+    /// It serves, and a member is not healthy.
     Degraded,
     /// It does not serve: no quorum.
     Unavailable,
-    /// A human must decide; the conditions say what.
+    /// A person must decide; the conditions name what.
     Blocked,
     /// The object is being deleted.
     Deleting,
 }
 
 impl Phase {
-    /// The word in status.
+    /// The value in status.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -134,26 +147,60 @@ impl Phase {
     }
 }
 
-/// How the cluster was, or is being, founded.
+/// How the cluster was, or is being, bootstrapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BootstrapStatus {
-    /// How many attempts were begun; 0 for a cluster that adopted earlier data. Latched.
+    /// How many attempts were started; 0 for a cluster that adopted earlier data. Recorded.
     pub attempt: u32,
 
-    /// Why the attempt was given up, while its Pods and volumes are being cleared away. Latched.
+    /// Why the attempt was abandoned, while its Pods and volumes are being deleted. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AbandonedReason")]
     pub abandoned: Option<AbandonedReason>,
 }
 
-/// Why an attempt to found the cluster was given up.
+/// Why a bootstrap attempt was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AbandonedReason {
-    /// A volume of the set is gone or is another one.
+    /// A volume of the attempt is gone or was replaced.
     VolumeLost,
-    /// The spec was edited in what shapes the set.
+    /// An edit of the spec changes the bootstrap members.
     SpecEdited,
-    /// A volume of the set was emptied behind our back, and etcd refuses to start it.
+    /// A volume of the attempt was emptied, and etcd refuses to start on it.
     VolumeEmptied,
+    /// A value of a newer operator.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
+}
+
+impl EtcdClusterStatus {
+    /// Why the status was written by a newer operator, if it was.
+    pub fn from_newer_version(&self) -> Option<String> {
+        let format = self.format_version.filter(|format| *format > FORMAT_VERSION);
+        if let Some(format) = format {
+            return Some(format!(
+                "status.formatVersion is {format}, and this operator knows {FORMAT_VERSION}"
+            ));
+        }
+        let unknown = |field: String| Some(format!("{field} has a value that this operator does not know"));
+        if self.bootstrap.as_ref().is_some_and(|own| own.abandoned == Some(AbandonedReason::Unknown)) {
+            return unknown("status.bootstrap.abandoned".to_owned());
+        }
+        self.members.iter().find_map(|member| {
+            let field = match (member.phase, member.leaving) {
+                (MemberPhase::Unknown, _) => "phase",
+                (_, Some(LeavingReason::Unknown)) => "leaving",
+                (_, _) => return None,
+            };
+            unknown(format!("status.members[{}].{field}", member.name))
+        })
+    }
+}
+
+/// A value that only a newer operator knows counts as absent.
+fn if_known<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Option<T>, D::Error> {
+    let value = Option::<serde_json::Value>::deserialize(deserializer)?;
+    Ok(value.and_then(|value| serde_json::from_value(value).ok()))
 }

@@ -57,6 +57,7 @@ fn every_fact_in_status_survives_the_definition_and_the_types() {
         "metadata": { "name": "demo" },
         "spec": { "size": 3, "version": "3.6.16" },
         "status": {
+            "formatVersion": 1,
             "observedGeneration": 7,
             "phase": "Scaling",
             "clusterID": "8e9e05c52164694d",
@@ -75,13 +76,8 @@ fn every_fact_in_status_survives_the_definition_and_the_types() {
                 "tls": true,
                 "pod": {
                     "revision": "5f2a19b33eb1",
-                    "image": "gcr.io/etcd-development/etcd:v3.6.16",
-                    "imagePullPolicy": "IfNotPresent",
-                    "imagePullSecrets": ["registry"],
-                    "flags": ["--snapshot-count=5000"],
-                    "labels": { "team": "storage" },
-                    "annotations": { "example.org/note": "x" },
-                    "resources": "{\"limits\":{\"memory\":\"2Gi\"}}",
+                    "imageHasVersion": true,
+                    "template": "{\"image\":\"gcr.io/etcd-development/etcd:v3.6.16\"}",
                 },
                 "storage": {
                     "medium": "",

@@ -1,4 +1,4 @@
-//! Translation between the domain's words and Kubernetes' objects, both ways, and nothing else: no client, no clock, no
+//! Translation between the domain model and Kubernetes objects, both ways, and nothing else: no client, no clock, no
 //! randomness, no decisions.
 //!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
@@ -19,6 +19,7 @@ pub mod service;
 mod shape;
 pub mod status;
 pub mod target;
+pub mod template;
 pub mod trouble;
 pub mod volume;
 

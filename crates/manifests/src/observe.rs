@@ -11,7 +11,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use quorate_api::{EtcdCluster, keys};
+use quorate_api::{EtcdCluster, EtcdClusterStatus, keys};
 use quorate_model::snapshot::{Etcd, Volume};
 use quorate_model::{ClusterId, ClusterRef, ClusterUid, MemberName, Record, Snapshot, Target};
 use serde_json::Value;
@@ -57,8 +57,12 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let meta = &cluster.metadata;
     let at = cluster_ref(cluster);
     let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
-    let record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
+    let mut record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
     let (desired, refused) = desired(cluster, &record, defaults)?;
+    // A status without a template was written before there was one: the Pods are built from the spec.
+    if let Some(committed) = record.target.as_mut().filter(|target| target.pod.content.is_empty()) {
+        committed.pod = desired.pod.clone();
+    }
     let (adopt, unreadable) = adopt(meta);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
     let stands = |name: &str, desired: &Value| {
@@ -74,6 +78,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         deleting: meta.deletion_timestamp.is_some(),
         finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
         adopt,
+        newer_status: cluster.status.as_ref().and_then(EtcdClusterStatus::from_newer_version),
         record,
         pods: pods::read(pods, &at, &uid),
         volumes: read_volumes(volumes, &at),

@@ -5,6 +5,7 @@
 
 mod containers;
 
+use quorate_api::cluster::PodSpec;
 use quorate_api::{EtcdCluster, keys};
 use quorate_model::effect::Boot;
 use quorate_model::target::Medium;
@@ -14,6 +15,7 @@ use serde_json::{Value, json};
 use crate::certificate::Certificate;
 use crate::labels;
 use crate::quantity::of;
+use crate::template::Template;
 
 /// The container of etcd itself.
 pub const ETCD: &str = "etcd";
@@ -54,13 +56,13 @@ pub struct Member<'a> {
 /// The Pod.
 pub fn pod(member: &Member<'_>) -> Value {
     let Member { at, target, name, .. } = member;
-    let shape = &target.pod;
+    let template = Template::open(&target.pod);
     let pull_secrets: Vec<Value> =
-        shape.image_pull_secrets.iter().map(|name| json!({ "name": name })).collect();
+        template.image_pull_secrets.iter().map(|name| json!({ "name": name })).collect();
     let mut pod = json!({
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": metadata(member),
+        "metadata": metadata(member, &template),
         "spec": {
             "hostname": name.as_str(),
             "subdomain": at.name,
@@ -79,24 +81,53 @@ pub fn pod(member: &Member<'_>) -> Value {
             "affinity": one_to_a_node(at),
             "topologySpreadConstraints": [over_the_zones(at)],
             "initContainers": [containers::guard(member)],
-            "containers": [containers::etcd(member), containers::probe(member)],
+            "containers": [containers::etcd(member, &template), containers::probe(member)],
             "volumes": volumes(member),
         },
     });
     if !pull_secrets.is_empty() {
         pod["spec"]["imagePullSecrets"] = json!(pull_secrets);
     }
+    pass_through(&template.spec, &mut pod["spec"]);
     if member.boot == Boot::New {
-        pod["spec"]["schedulingGates"] = json!([{ "name": keys::FOUNDING_GATE }]);
+        pod["spec"]["schedulingGates"] = json!([{ "name": keys::BOOTSTRAP_GATE }]);
     }
     pod
 }
 
-fn metadata(member: &Member<'_>) -> Value {
+/// Fields of `podTemplate.spec` that go into the Pod unchanged. They replace what the operator writes there.
+fn pass_through(from: &PodSpec, spec: &mut Value) {
+    let PodSpec {
+        resources: _, // of the container
+        affinity,
+        node_selector,
+        priority_class_name,
+        runtime_class_name,
+        scheduler_name,
+        service_account_name,
+        tolerations,
+        topology_spread_constraints,
+    } = from;
+    let fields = [
+        ("affinity", json!(affinity)),
+        ("nodeSelector", json!(node_selector)),
+        ("priorityClassName", json!(priority_class_name)),
+        ("runtimeClassName", json!(runtime_class_name)),
+        ("schedulerName", json!(scheduler_name)),
+        ("serviceAccountName", json!(service_account_name)),
+        ("tolerations", json!(tolerations)),
+        ("topologySpreadConstraints", json!(topology_spread_constraints)),
+    ];
+    for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
+        spec[field] = value;
+    }
+}
+
+fn metadata(member: &Member<'_>, template: &Template) -> Value {
     let Member { cluster, at, target, name, boot, .. } = member;
-    let mut all = target.pod.labels.clone();
+    let mut all = template.labels.clone();
     all.extend(labels::of_member(at, name));
-    let mut annotations = target.pod.annotations.clone();
+    let mut annotations = template.annotations.clone();
     annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
     // From the start where the member has joined before: there is nothing to mark later.
     if *boot == Boot::Resume {

@@ -8,21 +8,26 @@ use quorate_api::status::{
     StorageTarget, TargetStatus,
 };
 use quorate_model::record::{Abandoned, Leaving, Member, Stage};
-use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Instant, MemberName, Ordinal, Record, Target, Token, Uid};
 
-/// The latched facts in a status; an empty or unreadable part counts as not latched.
+/// The recorded facts in a status; an empty or unreadable part counts as not recorded. Members in a phase that only a newer
+/// operator knows are left out.
 pub fn from_status(status: &EtcdClusterStatus) -> Record {
     let bootstrap = status.bootstrap.clone().unwrap_or_default();
-    let members = status.members.iter().map(|member| (MemberName::new(&*member.name), read_member(member)));
+    let members = status
+        .members
+        .iter()
+        .filter_map(|member| Some((MemberName::new(&*member.name), read_member(member)?)));
     Record {
         attempt: bootstrap.attempt,
         token: status.cluster_token.as_deref().map(Token::new),
         cluster_id: status.cluster_id.as_deref().and_then(|id| id.parse().ok()),
-        abandoned: bootstrap.abandoned.map(|why| match why {
-            AbandonedReason::VolumeLost => Abandoned::VolumeLost,
-            AbandonedReason::SpecEdited => Abandoned::SpecEdited,
-            AbandonedReason::VolumeEmptied => Abandoned::VolumeEmptied,
+        abandoned: bootstrap.abandoned.and_then(|why| match why {
+            AbandonedReason::VolumeLost => Some(Abandoned::VolumeLost),
+            AbandonedReason::SpecEdited => Some(Abandoned::SpecEdited),
+            AbandonedReason::VolumeEmptied => Some(Abandoned::VolumeEmptied),
+            AbandonedReason::Unknown => None,
         }),
         hibernating: status.hibernating,
         next_ordinal: Ordinal(status.next_ordinal.unwrap_or(0)),
@@ -31,7 +36,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
     }
 }
 
-/// Writes the latched facts into a status; what else is known of members keeps.
+/// Writes the recorded facts into a status; what else it reports of members is kept.
 pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     let Record { attempt, token, cluster_id, abandoned, hibernating, next_ordinal, target, members } = record;
     let abandoned = abandoned.map(|why| match why {
@@ -56,9 +61,10 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         .collect();
 }
 
-fn read_member(status: &MemberStatus) -> Member {
+fn read_member(status: &MemberStatus) -> Option<Member> {
     let stage = match status.phase {
-        MemberPhase::Seed => Stage::Bootstrap,
+        MemberPhase::Unknown => return None,
+        MemberPhase::Bootstrap => Stage::Bootstrap,
         MemberPhase::Joining => Stage::Joining,
         MemberPhase::Voter => Stage::Voter,
         MemberPhase::Leaving => Stage::Leaving(match status.leaving {
@@ -66,22 +72,23 @@ fn read_member(status: &MemberStatus) -> Member {
             Some(LeavingReason::Lost) => Leaving::Lost,
             Some(LeavingReason::Stray) => Leaving::Stray,
             Some(LeavingReason::Removed) => Leaving::Removed,
+            Some(LeavingReason::Unknown) => return None,
             Some(LeavingReason::Shrink) | None => Leaving::Shrink,
         }),
     };
-    Member {
+    Some(Member {
         stage,
         id: status.id.as_deref().and_then(|id| id.parse().ok()),
         volume: status.volume_uid.as_deref().map(Uid::new),
         version: status.version.as_deref().and_then(|version| version.parse().ok()),
         since: Instant(status.phase_since.0.as_millisecond()),
-    }
+    })
 }
 
 fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus>) -> MemberStatus {
     let Member { stage, id, volume, version, since } = member;
     let (phase, leaving) = match stage {
-        Stage::Bootstrap => (MemberPhase::Seed, None),
+        Stage::Bootstrap => (MemberPhase::Bootstrap, None),
         Stage::Joining => (MemberPhase::Joining, None),
         Stage::Voter => (MemberPhase::Voter, None),
         Stage::Leaving(why) => {
@@ -119,15 +126,10 @@ fn read_target(status: &TargetStatus) -> Option<Target> {
         size: usize::try_from(size).ok()?,
         version: version.parse().ok()?,
         tls,
-        pod: PodShape {
+        pod: PodTemplate {
             revision: PodRevision(pod.revision),
-            image: pod.image,
-            image_pull_policy: pod.image_pull_policy.map(|policy| policy.as_str().to_owned()),
-            image_pull_secrets: pod.image_pull_secrets,
-            flags: pod.flags,
-            labels: pod.labels,
-            annotations: pod.annotations,
-            resources: pod.resources,
+            image_has_version: pod.image_has_version,
+            content: pod.template,
         },
         storage: Storage {
             medium: match storage.medium {
@@ -152,13 +154,8 @@ fn write_target(target: &Target) -> TargetStatus {
         tls,
         pod: PodTarget {
             revision: pod.revision.0,
-            image: pod.image,
-            image_pull_policy: pod.image_pull_policy.as_deref().and_then(read_policy),
-            image_pull_secrets: pod.image_pull_secrets,
-            flags: pod.flags,
-            labels: pod.labels,
-            annotations: pod.annotations,
-            resources: pod.resources,
+            image_has_version: pod.image_has_version,
+            template: pod.content,
         },
         storage: StorageTarget {
             medium: match storage.medium {
@@ -177,12 +174,6 @@ fn write_target(target: &Target) -> TargetStatus {
             when_scaled: write_retention(storage.when_scaled),
         },
     }
-}
-
-fn read_policy(policy: &str) -> Option<cluster::PullPolicy> {
-    [cluster::PullPolicy::Always, cluster::PullPolicy::IfNotPresent, cluster::PullPolicy::Never]
-        .into_iter()
-        .find(|known| known.as_str() == policy)
 }
 
 fn read_retention(retention: cluster::Retention) -> Retention {

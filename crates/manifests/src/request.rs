@@ -242,7 +242,7 @@ fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
 fn release(context: &Context<'_>, uid: &Uid) -> Value {
     let seen = context.seen.pods.iter().find(|seen| seen.metadata.uid.as_deref() == Some(uid.as_str()));
     let gates = seen.iter().filter_map(|seen| seen.spec.as_ref()?.scheduling_gates.as_ref()).flatten();
-    let others: Vec<_> = gates.filter(|gate| gate.name != keys::FOUNDING_GATE).collect();
+    let others: Vec<_> = gates.filter(|gate| gate.name != keys::BOOTSTRAP_GATE).collect();
     json!({
         "metadata": seen.map_or_else(|| json!({ "uid": uid.as_str() }), |seen| precondition(&seen.metadata)),
         "spec": { "schedulingGates": if others.is_empty() { Value::Null } else { json!(others) } },

@@ -11,7 +11,7 @@ mod picture;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use quorate_api::status::{EtcdClusterStatus, Phase};
+use quorate_api::status::{EtcdClusterStatus, FORMAT_VERSION, Phase};
 use quorate_api::{ConditionType, EtcdCluster, Reason};
 use quorate_model::{Instant, Plan, Snapshot};
 
@@ -44,10 +44,14 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     let before = cluster.status.clone().unwrap_or_default();
     let picture = Picture::new(&before, snapshot, refused, plan, now);
     let mut status = before.clone();
-    record::into_status(&plan.record, &mut status);
+    // What a newer operator recorded stays as it is, also what this one cannot read.
+    if snapshot.newer_status.is_none() {
+        status.format_version = Some(FORMAT_VERSION);
+        record::into_status(&plan.record, &mut status);
+        status.members.iter_mut().for_each(|member| members::fill(member, &picture));
+    }
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(picture.phase());
-    status.members.iter_mut().for_each(|member| members::fill(member, &picture));
     status.current_replicas = count(snapshot.pods.len());
     status.ready_replicas = count(picture.serving());
     if let Some(list) = snapshot.list(now) {

@@ -1,19 +1,18 @@
-//! From the spec to the Target: texts parsed, defaults filled in, what can not be honoured refused.
+//! From the spec to the Target: texts are parsed, defaults are filled in, and what cannot be carried out is refused.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use quorate_api::EtcdCluster;
-use quorate_api::cluster::{self, DEFAULT_IMAGE_REGISTRY, PodTemplate, TlsProvider};
+use quorate_api::cluster::{self, DEFAULT_IMAGE_REGISTRY, TlsProvider};
 use quorate_api::quantity::bytes;
-use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{Target, Version};
-use sha2::{Digest, Sha256};
 
 use crate::flags;
+use crate::template::Template;
 
-/// The image of guard and probe unless told. They are part of the same program as the operator; this is the image that
-/// holds the same release of it, as `cargo xtask image` writes it.
+/// The default image of guard and probe. They are part of the operator's program; this is the image of the same release,
+/// as `cargo xtask image` writes it.
 pub const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
 /// What the operator's flags give.
@@ -25,7 +24,7 @@ pub struct Defaults {
     pub agent_image: String,
 }
 
-/// A spec that can not be honoured; for people.
+/// A spec that cannot be carried out; for people.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Invalid {
     /// Which field.
@@ -55,7 +54,7 @@ impl Default for Defaults {
     }
 }
 
-/// The Target that a spec asks for.
+/// The Target of a spec.
 pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Invalid> {
     let spec = &cluster.spec;
     let version: Version =
@@ -64,23 +63,18 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
     let medium = storage.medium;
     let flags =
         flags::settings(&spec.etcd_options, spec.etcd.as_ref(), version.line(), storage.bytes, medium)?;
-    let template = spec.pod_template.clone().unwrap_or_default();
-    let PodTemplate { metadata, spec: pod } = template;
+    let cluster::PodTemplate { metadata, spec: pod_spec } = spec.pod_template.clone().unwrap_or_default();
     let metadata = metadata.unwrap_or_default();
-    let resources = pod.and_then(|pod| pod.resources).map(|resources| {
-        serde_json::to_string(&resources).map_err(|error| Invalid::new("spec.podTemplate", error.to_string()))
-    });
-    let mut pod = PodShape {
-        revision: PodRevision::default(),
+    let template = Template {
         image: image(cluster, defaults, version),
         image_pull_policy: spec.image_pull_policy.map(|policy| policy.as_str().to_owned()),
         image_pull_secrets: spec.image_pull_secrets.iter().map(|secret| secret.name.clone()).collect(),
         flags,
         labels: metadata.labels,
         annotations: metadata.annotations,
-        resources: resources.transpose()?.unwrap_or_default(),
+        spec: pod_spec.unwrap_or_default(),
     };
-    pod.revision = revision(&pod, version, &defaults.agent_image);
+    let pod = template.seal(version, &defaults.agent_image);
     let tls = match spec.tls.provider {
         TlsProvider::Auto => true,
         TlsProvider::Disabled => false,
@@ -89,20 +83,12 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
     Ok(Target { size, version, pod, storage, tls })
 }
 
-/// What can be taken of a spec that can not be honoured: how many members, and what becomes of volumes. It is all there
-/// is to know of a cluster that is being deleted and of which nothing was ever committed.
+/// What is used of a spec that cannot be carried out: the size and the retention policy. Nothing more is needed to delete
+/// a cluster whose spec was never committed.
 pub(crate) fn always_safe(cluster: &EtcdCluster) -> Target {
     let rest = cluster::StorageSpec { retention: cluster.spec.storage_spec.retention, ..Default::default() };
-    let pod = PodShape {
-        revision: PodRevision::default(),
-        image: String::new(),
-        image_pull_policy: None,
-        image_pull_secrets: Vec::new(),
-        flags: Vec::new(),
-        labels: BTreeMap::new(),
-        annotations: BTreeMap::new(),
-        resources: String::new(),
-    };
+    let pod =
+        PodTemplate { revision: PodRevision::default(), image_has_version: false, content: String::new() };
     let storage = storage(&rest).expect("the defaults of a storage spec are sound");
     let size = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
     Target { size, version: Version::new(0, 0, 0), pod, storage, tls: false }
@@ -118,7 +104,7 @@ fn image(cluster: &EtcdCluster, defaults: &Defaults, version: Version) -> String
 fn storage(spec: &cluster::StorageSpec) -> Result<Storage, Invalid> {
     let field = "spec.storageSpec.volumeSizeRequest";
     let size = bytes(&spec.volume_size_request).ok_or_else(|| {
-        Invalid::new(field, format!("{:?} is no size such as 1Gi", spec.volume_size_request.0))
+        Invalid::new(field, format!("{:?} is not a size such as 1Gi", spec.volume_size_request.0))
     })?;
     let limit_bytes = spec.volume_size_limit.as_ref().and_then(bytes);
     if limit_bytes.is_some_and(|limit| limit < size) {
@@ -144,24 +130,4 @@ fn retention(retention: cluster::Retention) -> Retention {
         cluster::Retention::Retain => Retention::Retain,
         cluster::Retention::Delete => Retention::Delete,
     }
-}
-
-/// Twelve hexadecimal digits over all that shapes a Pod.
-fn revision(pod: &PodShape, version: Version, agent_image: &str) -> PodRevision {
-    let PodShape {
-        revision: _,
-        image,
-        image_pull_policy,
-        image_pull_secrets,
-        flags,
-        labels,
-        annotations,
-        resources,
-    } = pod;
-    let all = format!(
-        "{image}\n{image_pull_policy:?}\n{image_pull_secrets:?}\n{flags:?}\n{labels:?}\n{annotations:?}\n{resources}\n{version}\n{agent_image}"
-    );
-    let digest = Sha256::digest(all.as_bytes());
-    let number = digest.iter().take(6).fold(0_u64, |number, byte| number << 8 | u64::from(*byte));
-    PodRevision(format!("{number:012x}"))
 }

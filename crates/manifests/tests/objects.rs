@@ -31,7 +31,21 @@ fn rich() -> Value {
                 "labels": { "team": "a", "app": "mine", "operator.etcd.io/cluster": "other" },
                 "annotations": { "note": "b", "operator.etcd.io/revision": "mine" },
             },
-            "spec": { "resources": { "requests": { "cpu": "1", "memory": "2Gi" }, "limits": { "memory": "2Gi" } } },
+            "spec": {
+                "resources": { "requests": { "cpu": "1", "memory": "2Gi" }, "limits": { "memory": "2Gi" } },
+                "nodeSelector": { "disk": "fast" },
+                "priorityClassName": "system-cluster-critical",
+                "runtimeClassName": "kata",
+                "schedulerName": "packing",
+                "serviceAccountName": "etcd",
+                "tolerations": [{ "key": "dedicated", "operator": "Exists" }],
+                "topologySpreadConstraints": [
+                    { "topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule" },
+                ],
+                "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "disk", "operator": "Exists" }] }],
+                } } },
+            },
         },
     })
 }

@@ -42,7 +42,7 @@ fn whoever_else_holds_a_pod_back_is_named() {
         let pod = world.look().unwrap().sight.snapshot.pods[&MemberName::new("demo-0")].clone();
         (pod.held, pod.trouble)
     };
-    assert_eq!(seen(&["operator.etcd.io/founding"]), (true, None));
+    assert_eq!(seen(&["operator.etcd.io/bootstrap"]), (true, None));
     let told = "SchedulingGated: it is held back by example.org/quota";
     assert_eq!(seen(&["example.org/quota"]), (false, Some(told.to_owned())));
 }

@@ -1,4 +1,4 @@
-//! What is latched comes back as it was, through status as Kubernetes keeps it.
+//! The record is read back as it was written, through status as Kubernetes keeps it.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
 use quorate_manifests::record::{from_status, into_status};
 use quorate_model::record::{Abandoned, Leaving, Member, Stage};
-use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{ClusterId, Instant, MemberId, MemberName, Ordinal, Record, Target, Token, Uid, Version};
 
 fn text() -> impl Strategy<Value = String> {
@@ -36,22 +36,12 @@ fn member() -> impl Strategy<Value = Member> {
     })
 }
 
-fn pod() -> impl Strategy<Value = PodShape> {
-    let policy = prop::option::of(prop::sample::select(vec!["Always", "IfNotPresent", "Never"]));
-    let texts = || prop::collection::vec(text(), 0..3);
-    let map = || prop::collection::btree_map(text(), text(), 0..3);
-    (text(), text(), policy, texts(), texts(), map(), map(), "(|[{][}])").prop_map(
-        |(revision, image, policy, image_pull_secrets, flags, labels, annotations, resources)| PodShape {
-            revision: PodRevision(revision),
-            image,
-            image_pull_policy: policy.map(str::to_owned),
-            image_pull_secrets,
-            flags,
-            labels,
-            annotations,
-            resources,
-        },
-    )
+fn pod() -> impl Strategy<Value = PodTemplate> {
+    (text(), any::<bool>(), text()).prop_map(|(revision, image_has_version, content)| PodTemplate {
+        revision: PodRevision(revision),
+        image_has_version,
+        content,
+    })
 }
 
 fn storage() -> impl Strategy<Value = Storage> {

@@ -76,7 +76,7 @@ fn h01_founders_are_made_held_back_and_released_without_touching_anybody_elses_g
         while !world.objects.contains_key(&(Kind::Pod, "demo-0".to_owned())) {
             world.pass();
         }
-        assert_eq!(gates(&world), json!([{ "name": "operator.etcd.io/founding" }]));
+        assert_eq!(gates(&world), json!([{ "name": "operator.etcd.io/bootstrap" }]));
         world.edit(Kind::Pod, "demo-0", |pod| {
             pod["spec"]["schedulingGates"].as_array_mut().unwrap().extend(added.as_array().unwrap().clone());
         });

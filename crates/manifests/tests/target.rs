@@ -3,6 +3,7 @@
 mod world;
 
 use quorate_api::EtcdCluster;
+use quorate_manifests::template::Template;
 use quorate_manifests::{Defaults, Invalid, resolve};
 use quorate_model::Target;
 use serde_json::{Value, json};
@@ -24,7 +25,7 @@ fn with(change: &Value) -> Value {
 }
 
 fn flags(change: &Value) -> Vec<String> {
-    resolved(&with(change)).unwrap().pod.flags
+    Template::open(&resolved(&with(change)).unwrap().pod).flags
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn the_image_is_the_version_unless_it_is_given() {
         (json!({ "imageRegistry": "mirror/etcd" }), "mirror/etcd:v3.6.16"),
         (json!({ "image": "mine:latest", "imageRegistry": "mirror/etcd" }), "mine:latest"),
     ] {
-        assert_eq!(resolved(&with(&change)).unwrap().pod.image, image, "{change}");
+        assert_eq!(Template::open(&resolved(&with(&change)).unwrap().pod).image, image, "{change}");
     }
 }
 
@@ -132,6 +133,7 @@ fn whatever_shapes_a_pod_changes_the_revision_and_nothing_else_does() {
         json!({ "size": 5 }),
         json!({ "version": "v3.6.16" }),
         json!({ "paused": true }),
+        json!({ "podTemplate": { "metadata": {}, "spec": {} } }),
         json!({ "imageRegistry": "registry/etcd" }),
         json!({ "storageSpec": { "retention": { "whenDeleted": "Delete" } } }),
     ] {
@@ -148,6 +150,8 @@ fn whatever_shapes_a_pod_changes_the_revision_and_nothing_else_does() {
         json!({ "podTemplate": { "metadata": { "labels": { "a": "b" } } } }),
         json!({ "podTemplate": { "metadata": { "annotations": { "a": "b" } } } }),
         json!({ "podTemplate": { "spec": { "resources": { "limits": { "memory": "1Gi" } } } } }),
+        json!({ "podTemplate": { "spec": { "priorityClassName": "high" } } }),
+        json!({ "podTemplate": { "spec": { "nodeSelector": { "disk": "fast" } } } }),
     ] {
         let found = revision(&other);
         assert!(!others.contains(&found), "{other}");

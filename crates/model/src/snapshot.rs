@@ -33,6 +33,8 @@ pub struct Snapshot {
     pub adopt: Option<ClusterId>,
     /// What was latched.
     pub record: Record,
+    /// Why status was written by a newer operator, if it was: then the record is not complete.
+    pub newer_status: Option<String>,
     /// Pods by member name; foreign ones included, marked.
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.

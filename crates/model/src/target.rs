@@ -1,7 +1,5 @@
-//! What is desired: the spec, validated and resolved. The **committed** target is a copy of it in the record, replaced
-//! at safe points only, so that an edit half way through a change cannot mix two plans.
-
-use std::collections::BTreeMap;
+//! The target: the spec, validated and resolved. The **committed** target is the copy in the record. It is replaced at
+//! safe points only, so that an edit in the middle of a change cannot mix two plans.
 
 use crate::version::Version;
 
@@ -12,40 +10,31 @@ pub struct Target {
     pub size: usize,
     /// The etcd version to run.
     pub version: Version,
-    /// What shapes the Pods of members.
-    pub pod: PodShape,
-    /// What shapes the volumes of members.
+    /// The Pod template of members.
+    pub pod: PodTemplate,
+    /// The volumes of members.
     pub storage: Storage,
-    /// Whether clients and peers speak TLS.
+    /// Whether clients and peers use TLS.
     pub tls: bool,
 }
 
-/// What shapes a Pod. Two shapes are the same exactly when their revisions are.
+/// The Pod template: opaque to the planner, which compares revisions and never reads the content. Two templates are the
+/// same exactly when their revisions are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PodShape {
-    /// Hash over the rest and the version; written on every Pod.
+pub struct PodTemplate {
+    /// Hash over the content, the version and the operator's own part of the Pod; an annotation on every Pod.
     pub revision: PodRevision,
-    /// The whole reference of the etcd image.
-    pub image: String,
-    /// `Always`, `IfNotPresent` or `Never`; `None` leaves it to Kubernetes.
-    pub image_pull_policy: Option<String>,
-    /// Names of Secrets with registry credentials.
-    pub image_pull_secrets: Vec<String>,
-    /// etcd flags beyond those that make up a member's identity, rendered, in order.
-    pub flags: Vec<String>,
-    /// Labels of the user.
-    pub labels: BTreeMap<String, String>,
-    /// Annotations of the user.
-    pub annotations: BTreeMap<String, String>,
-    /// Resource requests and limits of the etcd container, as canonical JSON; empty if there are none.
-    pub resources: String,
+    /// The image is the one of the target's version. An image that the user names may contain any version.
+    pub image_has_version: bool,
+    /// Everything that the Pod is built from, as canonical JSON. `manifests` writes and reads it.
+    pub content: String,
 }
 
-/// Names a [`PodShape`].
+/// Names a [`PodTemplate`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct PodRevision(pub String);
 
-/// What shapes a volume.
+/// The volume of a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Storage {
     /// Disk or memory.
@@ -64,12 +53,12 @@ pub struct Storage {
     pub when_scaled: Retention,
 }
 
-/// Where a member's data live.
+/// Where the data of a member are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Medium {
     /// A PersistentVolumeClaim: survives the Pod.
     Disk,
-    /// Memory: gone with the Pod, and the member with it.
+    /// Memory: lost with the Pod, and the member with it.
     Memory,
 }
 
@@ -83,17 +72,16 @@ pub enum Retention {
 }
 
 impl Target {
-    /// This one with size and retention of another wish: they shape no Pod, and a wish to keep data is never too late.
+    /// This target with the size and retention of another one: they change no Pod, and data may be retained at any time.
     #[must_use]
-    pub fn with_what_is_always_safe(mut self, wish: &Self) -> Self {
-        self.size = wish.size;
-        self.storage.when_deleted = wish.storage.when_deleted;
-        self.storage.when_scaled = wish.storage.when_scaled;
+    pub fn with_what_is_always_safe(mut self, other: &Self) -> Self {
+        self.size = other.size;
+        self.storage.when_deleted = other.storage.when_deleted;
+        self.storage.when_scaled = other.storage.when_scaled;
         self
     }
 
-    /// Whether `other` would bootstrap a different set of members: everything but what can be changed under them
-    /// (retention).
+    /// Whether `other` bootstraps the same set of members: everything but retention is equal.
     pub fn shapes_the_same_set(&self, other: &Self) -> bool {
         self.size == other.size
             && self.version == other.version

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quorate_model::{MemberName, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::safety;
+use crate::{restart, safety};
 
 /// R12: members of two clusters behind one name, or another member than the name says. Nothing is touched.
 pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
@@ -20,6 +20,19 @@ pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
         return DONE;
     }
     ON
+}
+
+/// A newer operator wrote the status: the record is not complete. Lost Pods of the members that are known are restarted on
+/// their own volumes, and nothing else is done, not even a deletion.
+pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
+    let Some(why) = draft.seen.newer_status.clone() else { return ON };
+    draft.wait(Waiting::StatusFromNewerVersion(why));
+    let record = &draft.record;
+    let runs = record.is_bootstrapped() && record.target.is_some() && !record.hibernating;
+    if runs && !draft.seen.deleting && !draft.seen.paused && !safety::is_split(draft.seen, draft.now) {
+        restart::missing_pods(draft);
+    }
+    DONE
 }
 
 /// `spec.paused`.

@@ -38,6 +38,7 @@ pub fn plan(seen: &Snapshot, now: Instant) -> Plan {
 }
 
 fn protocols(draft: &mut Draft<'_>) -> Flow {
+    halt::on_newer_status(draft)?;
     deletion::finalize(draft)?;
     halt::on_split_brain(draft)?;
     halt::when_paused(draft)?;

@@ -36,6 +36,17 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     }
 }
 
+/// Only the Pods that do not exist, of members that may vote.
+pub(crate) fn missing_pods(draft: &mut Draft<'_>) {
+    let peers = peers(draft);
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for member in members {
+        if draft.pod(&member).is_none() && may_still_vote(draft, &member) {
+            resume(draft, &member, &peers);
+        }
+    }
+}
+
 /// A creation whose reply was lost may land when the member is long given up. Names are never used again, so such a Pod can
 /// only be in the way.
 fn stray_pods(draft: &mut Draft<'_>) {

@@ -32,10 +32,10 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version)
 /// themselves nothing is known.
 pub(crate) fn goes_back(draft: &Draft<'_>, member: &MemberName) -> Option<Waiting> {
     let target = draft.record.target.as_ref()?;
-    let (desired, image) = (target.version, &target.pod.image);
+    let desired = target.version;
     let said = draft.status_of(member).map(|said| said.version);
     let ran = said.or(draft.record.members.get(member)?.version)?;
-    (desired.line() < ran.line() && image.ends_with(&format!(":v{desired}"))).then(|| {
+    (desired.line() < ran.line() && target.pod.image_has_version).then(|| {
         Waiting::VersionRefused(format!(
             "{member} has run {ran}, and its data do not go back to {desired}: set spec.version to {ran} or later"
         ))

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rules::{self, rule};
 
-/// The settings of etcd that matter most. What is absent is left to the operator or to etcd.
+/// The settings of etcd that matter most. Absent fields keep the default of the operator or of etcd.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = rules::etcd()))]
@@ -17,7 +17,7 @@ pub struct EtcdOptions {
     #[schemars(schema_with = "rules::quantity")]
     pub quota_backend_bytes: Option<Quantity>,
 
-    /// How etcd forgets old revisions by itself: "periodic" (those older than a time; the default) or "revision" (all
+    /// How etcd compacts old revisions by itself: "periodic" (those older than a time; the default) or "revision" (all
     /// but the latest so many). It takes effect together with `autoCompactionRetention`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "AutoCompactionMode")]
@@ -52,7 +52,7 @@ pub struct EtcdOptions {
     pub election_timeout: Option<u32>,
 }
 
-/// How etcd forgets old revisions by itself.
+/// How etcd compacts old revisions by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum AutoCompactionMode {
@@ -63,7 +63,7 @@ pub enum AutoCompactionMode {
 }
 
 impl AutoCompactionMode {
-    /// The word etcd has for it.
+    /// The value in etcd.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Periodic => "periodic",

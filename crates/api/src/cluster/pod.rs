@@ -1,21 +1,22 @@
-//! What the Pods of members carry beyond what the operator gives them.
+//! What the user adds to the Pods of members.
 
 use std::collections::BTreeMap;
 
+use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::rules;
 
-/// What the Pods of members carry beyond what the operator gives them.
+/// What is added to the Pods of members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodTemplate {
     /// Labels and annotations for the Pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<PodMetadata>,
-    /// What the Pods ask of their nodes.
+    /// The spec of the Pods.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spec: Option<PodSpec>,
 }
@@ -34,13 +35,55 @@ pub struct PodMetadata {
     pub annotations: BTreeMap<String, String>,
 }
 
-/// What the Pods of members ask of their nodes.
+/// The spec of the Pods of members. Its fields mean what they mean in a Pod.
+///
+/// A field that goes into the Pod unchanged is added here and in `manifests::pod::pass_through`, and nowhere else.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
     /// Requests and limits of the etcd container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+
+    /// Node and Pod affinity. Absent: the operator prefers one member per node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::bounded::<Affinity>")]
+    pub affinity: Option<Affinity>,
+
+    /// Labels that a node must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::node_selector")]
+    pub node_selector: Option<BTreeMap<String, String>>,
+
+    /// The name of the PriorityClass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub priority_class_name: Option<String>,
+
+    /// The name of the RuntimeClass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub runtime_class_name: Option<String>,
+
+    /// The scheduler that places the Pods.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub scheduler_name: Option<String>,
+
+    /// The ServiceAccount of the Pods. Its token is not mounted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub service_account_name: Option<String>,
+
+    /// Taints that the Pods tolerate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::bounded::<Vec<Toleration>>")]
+    pub tolerations: Option<Vec<Toleration>>,
+
+    /// How the Pods are spread. Absent: the operator spreads members over zones where it can.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::bounded::<Vec<TopologySpreadConstraint>>")]
+    pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
 }
 
 /// Requests and limits of the etcd container.
@@ -48,7 +91,7 @@ pub struct PodSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(extend("x-kubernetes-validations" = rules::resources()))]
 pub struct Resources {
-    /// What a node must have free, by resource: cpu, memory, ephemeral-storage, hugepages-SIZE.
+    /// What is reserved on the node, by resource: cpu, memory, ephemeral-storage, hugepages-SIZE.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "rules::quantities")]
     pub requests: BTreeMap<String, Quantity>,

@@ -15,11 +15,11 @@ pub const DEFAULT_VOLUME_SIZE: &str = "1Gi";
 #[schemars(extend("x-kubernetes-validations" = rules::storage()))]
 pub struct StorageSpec {
     /// Disk ("", the default): a PersistentVolumeClaim for each member, which survives its Pod. "Memory": a tmpfs that
-    /// is gone with the Pod, and the member with it; for tests and caches. Fixed once the cluster is founded.
+    /// is lost with the Pod, and the member with it; for tests and caches. Fixed once the cluster is bootstrapped.
     pub medium: Medium,
 
     /// The access mode of each volume: ReadWriteOnce (the default) or ReadWriteOncePod. Fixed once the cluster is
-    /// founded.
+    /// bootstrapped.
     #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
         rule("self in ['ReadWriteOnce', 'ReadWriteOncePod']",
             "storageSpec.accessModes must be ReadWriteOnce or ReadWriteOncePod: every member has a volume of its own, \
@@ -28,7 +28,7 @@ pub struct StorageSpec {
     pub access_modes: AccessMode,
 
     /// The storage class of each volume. Absent: the default class of the Kubernetes cluster. Fixed once the cluster
-    /// is founded.
+    /// is bootstrapped.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
         rule("self.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$')",
@@ -40,7 +40,7 @@ pub struct StorageSpec {
     #[schemars(schema_with = "rules::quantity")]
     pub volume_size_request: Quantity,
 
-    /// The most that a volume may be given, written as a limit on the volumes made from then on. Absent: no limit.
+    /// The limit of the size of a volume, for volumes that are created from then on. Absent: no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::quantity")]
     pub volume_size_limit: Option<Quantity>,
@@ -53,11 +53,11 @@ pub struct StorageSpec {
     ]))]
     pub pvc_name: Option<String>,
 
-    /// What becomes of volumes that are no longer used.
+    /// Whether volumes that are no longer used are kept or deleted.
     pub retention: RetentionPolicy,
 }
 
-/// What a member's data lie on.
+/// The medium of a member's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Medium {
     /// A PersistentVolumeClaim.
@@ -78,18 +78,18 @@ pub enum AccessMode {
     ReadWriteOncePod,
 }
 
-/// What becomes of volumes that are no longer used.
+/// Whether volumes that are no longer used are kept or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RetentionPolicy {
     /// When the EtcdCluster is deleted: Retain (the default) keeps the volumes, Delete deletes them.
     pub when_deleted: Retention,
-    /// When a member is scaled away: Delete (the default) deletes its volume, Retain keeps it. It is never used again:
+    /// When the cluster is scaled in: Delete (the default) deletes its volume, Retain keeps it. It is never used again:
     /// a member that is added later starts empty.
     pub when_scaled: Retention,
 }
 
-/// What becomes of a volume.
+/// Whether a volume is kept or deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Retention {
     /// It stays.
@@ -119,7 +119,7 @@ impl Default for RetentionPolicy {
 }
 
 impl AccessMode {
-    /// The word Kubernetes has for it.
+    /// The value in Kubernetes.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::ReadWriteOnce => "ReadWriteOnce",

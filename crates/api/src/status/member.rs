@@ -4,34 +4,34 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One member: what is latched of it, and how it does.
+/// One member: what is recorded of it, and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberStatus {
     /// Its name, which is also that of its Pod and its volume: NAME-0, NAME-1, ... Never used for another member.
     pub name: String,
 
-    /// Its id in etcd, in hexadecimal; absent until etcd gave one. Latched.
+    /// Its member ID in etcd, in hexadecimal; absent until etcd gave one. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
 
-    /// Where in its life it is. Latched.
+    /// Where it is in its life cycle. Recorded.
     pub phase: MemberPhase,
 
-    /// Since when it is in this phase, to the millisecond: deadlines are counted from it. Latched.
+    /// Since when it is in this phase, to the millisecond: deadlines are counted from it. Recorded.
     pub phase_since: MicroTime,
 
-    /// Why it goes, in phase Leaving. Latched.
+    /// Why it is removed, in phase Leaving. Recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "LeavingReason")]
     pub leaving: Option<LeavingReason>,
 
-    /// The uid of its volume: a volume of that name with another uid is not its volume. Latched.
+    /// The uid of its volume: a volume of that name with another uid is not its volume. Recorded.
     #[serde(rename = "volumeUID", skip_serializing_if = "Option::is_none")]
     pub volume_uid: Option<String>,
 
-    /// What etcd's member list says it is; absent while it is not in the list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// Its role in etcd's member list; absent while it is not in the list.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::if_known")]
     #[schemars(with = "Role")]
     pub role: Option<Role>,
 
@@ -43,15 +43,15 @@ pub struct MemberStatus {
     #[serde(default)]
     pub healthy: bool,
 
-    /// The etcd version that it says it runs.
+    /// The etcd version that it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
-    /// The node that its Pod is on.
+    /// The node of its Pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 
-    /// The claim of its volume; absent for a member in memory.
+    /// The PersistentVolumeClaim of its volume; absent for a member in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc_name: Option<String>,
 
@@ -64,35 +64,44 @@ pub struct MemberStatus {
     pub since: Option<Time>,
 }
 
-/// Where in its life a member is.
+/// Where a member is in its life cycle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MemberPhase {
-    /// One of the set that founds the cluster, before the cluster id is latched.
-    Seed,
-    /// Promised a name; becomes a learner, then a voter.
+    /// A bootstrap member, before the cluster ID is recorded.
+    #[serde(alias = "Seed")]
+    Bootstrap,
+    /// It has a name, and becomes a learner, then a voter.
     Joining,
     /// A voter.
     Voter,
-    /// To be removed, or removed and being cleared away.
+    /// It is being removed, or was removed and its Pod and volume are being deleted.
     Leaving,
+    /// A value of a newer operator.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
-/// Why a member goes.
+/// Why a member is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum LeavingReason {
     /// The cluster shrinks.
     Shrink,
-    /// It did not get in sync within its deadline.
+    /// It did not catch up within its deadline.
     RolledBack,
-    /// Its data are gone for good and the others have quorum.
+    /// Its data are lost and the others have quorum.
     Lost,
-    /// A member of ours that was forgotten: a delayed call landed late.
+    /// status had no entry for it: a delayed call arrived late.
     Stray,
-    /// Somebody else removed it from etcd.
+    /// It was removed from etcd, and not by the operator.
     Removed,
+    /// A value of a newer operator.
+    #[serde(other)]
+    #[schemars(skip)]
+    Unknown,
 }
 
-/// What a member is in etcd's list.
+/// The role of a member in etcd's member list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Role {

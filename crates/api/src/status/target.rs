@@ -1,13 +1,11 @@
-//! The committed target in status: the spec as it was read at the last safe point, resolved.
-
-use std::collections::BTreeMap;
+//! The committed target in status: the spec as it was committed at the last safe point, with defaults filled in.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::{AccessMode, Medium, PullPolicy, Retention};
+use crate::cluster::{AccessMode, Medium, Retention};
 
-/// The spec that was committed to, with defaults filled in.
+/// The committed spec, with defaults filled in.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TargetStatus {
@@ -17,53 +15,31 @@ pub struct TargetStatus {
     /// The etcd version to run, without a leading "v".
     pub version: String,
 
-    /// Whether clients and peers speak TLS.
+    /// Whether clients and peers use TLS.
     pub tls: bool,
 
-    /// What shapes the Pods.
+    /// The Pod template.
     pub pod: PodTarget,
 
-    /// What shapes the volumes.
+    /// The volumes.
     pub storage: StorageTarget,
 }
 
-/// What shapes the Pods of members.
+/// The committed Pod template.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", default)]
 pub struct PodTarget {
-    /// A hash over everything that shapes a Pod; it stands on every Pod.
+    /// A hash over everything that the Pods are built from; an annotation on every Pod.
     pub revision: String,
 
-    /// The whole reference of the etcd image.
-    pub image: String,
+    /// The image is the one of the version, and not one that the user names.
+    pub image_has_version: bool,
 
-    /// When the image is pulled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "PullPolicy")]
-    pub image_pull_policy: Option<PullPolicy>,
-
-    /// The Secrets with registry credentials.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub image_pull_secrets: Vec<String>,
-
-    /// The etcd flags beyond those that make up a member's identity.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub flags: Vec<String>,
-
-    /// The user's labels.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub labels: BTreeMap<String, String>,
-
-    /// The user's annotations.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub annotations: BTreeMap<String, String>,
-
-    /// Requests and limits of the etcd container, as JSON.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub resources: String,
+    /// Everything that the Pods are built from, as JSON. It is read by the operator only.
+    pub template: String,
 }
 
-/// What shapes the volumes of members.
+/// The volumes of members.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StorageTarget {
@@ -77,16 +53,16 @@ pub struct StorageTarget {
     /// How a volume may be mounted.
     pub access_mode: AccessMode,
 
-    /// The bytes that a volume asks for.
+    /// The bytes that a volume requests.
     pub bytes: u64,
 
-    /// The most bytes that it may be given.
+    /// The limit of its bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_bytes: Option<u64>,
 
-    /// What becomes of volumes when the cluster is deleted.
+    /// Whether volumes are kept or deleted when the cluster is deleted.
     pub when_deleted: Retention,
 
-    /// What becomes of the volume of a member that was scaled away.
+    /// Whether the volume of a member is kept or deleted when the cluster is scaled in.
     pub when_scaled: Retention,
 }

@@ -13,8 +13,8 @@ pub struct Case {
     name: String,
     #[serde(default)]
     spec: Value,
-    founded: Option<Value>,
-    unfounded: Option<Value>,
+    bootstrapped: Option<Value>,
+    new: Option<Value>,
     #[serde(default)]
     pub refused: Vec<String>,
 }
@@ -22,11 +22,9 @@ pub struct Case {
 impl Case {
     /// The object before, with its status, and after.
     pub fn objects(&self) -> (Option<Value>, Value) {
-        let founded = json!({ "clusterID": "8e9e05c52164694d" });
-        match (&self.founded, &self.unfounded) {
-            (Some(before), _) => {
-                (Some(self.object(before, founded.clone())), self.object(&self.spec, founded))
-            }
+        let status = json!({ "clusterID": "8e9e05c52164694d" });
+        match (&self.bootstrapped, &self.new) {
+            (Some(before), _) => (Some(self.object(before, status.clone())), self.object(&self.spec, status)),
             (None, Some(before)) => {
                 (Some(self.object(before, json!({}))), self.object(&self.spec, json!({})))
             }

@@ -69,7 +69,7 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
 }
 
 fn is_held(pod: &Pod) -> bool {
-    gates(pod).any(|gate| gate == keys::FOUNDING_GATE)
+    gates(pod).any(|gate| gate == keys::BOOTSTRAP_GATE)
 }
 
 fn gates(pod: &Pod) -> impl Iterator<Item = &str> {
@@ -117,7 +117,7 @@ fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
 
 /// Queues and quotas hold Pods back, too, and that may last.
 fn held_by_others(pod: &Pod) -> Option<String> {
-    let others: Vec<&str> = gates(pod).filter(|gate| *gate != keys::FOUNDING_GATE).collect();
+    let others: Vec<&str> = gates(pod).filter(|gate| *gate != keys::BOOTSTRAP_GATE).collect();
     (!others.is_empty()).then(|| format!("SchedulingGated: it is held back by {}", others.join(", ")))
 }
 

@@ -2,12 +2,13 @@
 
 use quorate_api::keys;
 use quorate_model::effect::Boot;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{ETCD, GUARD, Member, PROBE};
 use crate::certificate::Certificate;
 use crate::flags;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
+use crate::template::Template;
 
 /// Certificates, the volumes they come in, and where these are mounted.
 pub(super) const MOUNTED: [(Certificate, &str, &str); 3] = [
@@ -65,19 +66,18 @@ pub(super) fn joined_volume() -> Value {
 }
 
 /// etcd itself. The kubelet asks the probe about it, and restarts etcd, not the probe, when the answer is bad.
-pub(super) fn etcd(member: &Member<'_>) -> Value {
+pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     let Member { target, .. } = member;
-    let shape = &target.pod;
     let mut mounts = vec![data()];
     if target.tls {
         mounts.extend(MOUNTED.map(|(_, volume, path)| mount_read_only(volume, path)));
     }
     let mut args = flags::identity(member);
-    args.extend(shape.flags.iter().cloned());
-    let resources = serde_json::from_str(&shape.resources).unwrap_or_else(|_| Value::Object(Map::new()));
+    args.extend(template.flags.iter().cloned());
+    let resources = json!(template.spec.resources.clone().unwrap_or_default());
     let mut etcd = json!({
         "name": ETCD,
-        "image": shape.image,
+        "image": template.image,
         "command": ["/usr/local/bin/etcd"],
         "args": args,
         "env": env(member),
@@ -96,7 +96,7 @@ pub(super) fn etcd(member: &Member<'_>) -> Value {
         "livenessProbe": asks("/healthz", 10, 5, 3),
         "volumeMounts": mounts,
     });
-    if let Some(policy) = &shape.image_pull_policy {
+    if let Some(policy) = &template.image_pull_policy {
         etcd["imagePullPolicy"] = json!(policy);
     }
     etcd

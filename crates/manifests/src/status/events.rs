@@ -122,7 +122,7 @@ fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, stopped: bool)
     let mut events = Vec::new();
     if before.map(|before| before.phase) != Some(after.phase) {
         events.extend(match after.phase {
-            MemberPhase::Seed => None,
+            MemberPhase::Bootstrap | MemberPhase::Unknown => None,
             MemberPhase::Joining => {
                 Some(EventText::normal(Reason::MemberJoining, format!("{name} joins as a learner")))
             }

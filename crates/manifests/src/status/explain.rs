@@ -23,6 +23,7 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::Sick(..) => Reason::MemberUnhealthy,
         Waiting::VersionRefused(_) => Reason::VersionRefused,
         Waiting::SafePoint(_) => Reason::SpecPending,
+        Waiting::StatusFromNewerVersion(_) => Reason::StatusFromNewerVersion,
         Waiting::Unsafe(_) => Reason::UnsafeChange,
     };
     Explanation::new(reason, waiting.to_string())

@@ -71,6 +71,8 @@ pub enum Waiting {
     VersionRefused(String),
     /// A change of the spec is not committed yet.
     SafePoint(String),
+    /// A newer operator wrote the status, so that the record is not complete; why this is known.
+    StatusFromNewerVersion(String),
     /// A safety rule forbids the next step for now.
     Unsafe(Unsafe),
 }
@@ -144,6 +146,11 @@ impl fmt::Display for Waiting {
                  rolled until it is removed (etcdctl member remove {id})"
             ),
             Self::VersionRefused(why) | Self::SafePoint(why) => f.write_str(why),
+            Self::StatusFromNewerVersion(why) => write!(
+                f,
+                "a newer operator wrote the status of this cluster: {why}. Lost Pods are restarted on their own volumes, \
+                 and nothing else is done. Upgrade the operator"
+            ),
             Self::Unsafe(why) => write!(f, "{why}"),
         }
     }

@@ -9,7 +9,7 @@ use quorate_model::effect::Boot;
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply, Volume};
-use quorate_model::target::{Medium, PodRevision, PodShape, Retention, Storage};
+use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Plan,
     Record, Revision, Snapshot, Span, Target, Token, Version,
@@ -34,15 +34,10 @@ pub fn target(size: usize) -> Target {
     Target {
         size,
         version: Version::new(3, 6, 16),
-        pod: PodShape {
+        pod: PodTemplate {
             revision: PodRevision("r1".into()),
-            image: "etcd:v3.6.16".into(),
-            image_pull_policy: None,
-            image_pull_secrets: Vec::new(),
-            flags: Vec::new(),
-            labels: BTreeMap::new(),
-            annotations: BTreeMap::new(),
-            resources: String::new(),
+            image_has_version: true,
+            content: "{}".into(),
         },
         storage: Storage {
             medium: Medium::Disk,
@@ -66,6 +61,7 @@ impl World {
     pub fn new(size: usize) -> Self {
         Self {
             seen: Snapshot {
+                newer_status: None,
                 cluster: ClusterRef::new("default", "demo"),
                 uid: ClusterUid::new("uid-1"),
                 desired: target(size),

@@ -32,6 +32,7 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
 fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
     let halts = match waiting {
         Waiting::Paused
+        | Waiting::StatusFromNewerVersion(_)
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }
         | Waiting::ExistingData { .. }
@@ -112,6 +113,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Unsafe(_)
         | Waiting::Objects => true,
         Waiting::Paused
+        | Waiting::StatusFromNewerVersion(_)
         | Waiting::ExistingData { .. }
         | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)

@@ -238,6 +238,7 @@ fn waits(waiting: &Waiting) -> Outcome {
             Outcome::Unwell
         }
         Waiting::Paused
+        | Waiting::StatusFromNewerVersion(_)
         | Waiting::ForeignObjects(_)
         | Waiting::ExistingData { .. }
         | Waiting::UnknownPods(_)

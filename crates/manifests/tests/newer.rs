@@ -1,0 +1,85 @@
+//! This operator meets the status of a newer one: it reports that, restarts lost Pods, and changes nothing else.
+
+mod world;
+
+use quorate_api::Reason;
+use quorate_manifests::{Act, Kind, request};
+use quorate_model::{Effect, KubeEffect};
+use serde_json::{Value, json};
+use world::World;
+
+/// A cluster of three whose status a newer operator wrote, with values and fields that this one does not know.
+fn met(newer: impl FnOnce(&mut Value)) -> World {
+    let mut world = World::running(3);
+    world.edit(Kind::Cluster, "demo", |cluster| newer(&mut cluster["status"]));
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(1));
+    world
+}
+
+fn newer_format(status: &mut Value) {
+    status["formatVersion"] = json!(2);
+    status["phase"] = json!("Meditating");
+    status["unheardOf"] = json!({ "a": 1 });
+    status["members"][1]["unheardOf"] = json!("b");
+    status["members"][1]["role"] = json!("witness");
+    status["target"]["unheardOf"] = json!("c");
+}
+
+fn unknown_phase(status: &mut Value) {
+    status["members"][2]["phase"] = json!("Quarantined");
+}
+
+fn unknown_bootstrap(status: &mut Value) {
+    status["bootstrap"]["abandoned"] = json!("Bored");
+}
+
+#[test]
+fn a_lost_pod_is_restarted_and_nothing_else_is_done() {
+    for newer in [newer_format, unknown_phase, unknown_bootstrap] {
+        let mut world = met(newer);
+        let written = world.status();
+        world.remove(Kind::Pod, "demo-1");
+        world.remove(Kind::Pod, "demo-2");
+        let pass = world.look().unwrap();
+        let restarted: Vec<String> = pass
+            .plan
+            .effects
+            .iter()
+            .map(|effect| match effect {
+                Effect::Kube { write: KubeEffect::CreatePod { member, .. }, .. } => member.to_string(),
+                other => panic!("{other} is not a restart"),
+            })
+            .collect();
+        let phase_is_known = written.members[2].phase != quorate_api::status::MemberPhase::Unknown;
+        let known: &[&str] = if phase_is_known { &["demo-1", "demo-2"] } else { &["demo-1"] };
+        assert_eq!(restarted, known, "a member in an unknown phase is left alone");
+        let (status, reason, message) = world.condition("Progressing");
+        assert_eq!((&*status, &*reason), ("False", Reason::StatusFromNewerVersion.as_str()), "{message}");
+        assert!(message.contains("Upgrade the operator"), "{message}");
+        world.settle();
+        assert_eq!(world.members.len(), 3, "the cluster is not scaled");
+    }
+}
+
+#[test]
+fn what_the_newer_operator_recorded_is_kept() {
+    for newer in [newer_format, unknown_phase, unknown_bootstrap] {
+        let world = met(newer);
+        let pass = world.look().unwrap();
+        assert!(pass.plan.recorded_steps.is_empty());
+        let write = request::write_status(&world.cluster(), &pass.status).expect("conditions have changed");
+        let Act::PatchStatus(patch) = write.act else { panic!("{:?}", write.act) };
+        let fields: Vec<&String> = patch["status"].as_object().unwrap().keys().collect();
+        let reported = ["conditions", "phase", "readyReplicas"];
+        assert!(fields.iter().all(|field| reported.contains(&field.as_str())), "{patch:#}");
+    }
+}
+
+#[test]
+fn a_deletion_waits_for_the_newer_operator() {
+    let mut world = met(newer_format);
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
+    });
+    assert!(world.look().unwrap().plan.effects.is_empty());
+}
