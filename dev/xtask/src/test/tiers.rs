@@ -49,7 +49,7 @@ pub const BUDGETS: [Budget; 9] = [
     Budget { tier: Tier::Docs, ci: 90, full: 90 },
     Budget { tier: Tier::Explore, ci: 420, full: 900 },
     Budget { tier: Tier::Random, ci: 180, full: 360 },
-    Budget { tier: Tier::Shell, ci: 420, full: 420 },
+    Budget { tier: Tier::Shell, ci: 240, full: 240 },
     Budget { tier: Tier::Etcd, ci: 480, full: 780 },
     Budget { tier: Tier::Kube, ci: 780, full: 900 },
 ];
