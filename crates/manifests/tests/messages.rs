@@ -1,0 +1,333 @@
+//! Every message that a user can see in conditions, events and refused specs, in one file to review the wording:
+//! `snapshots/messages__messages.snap`. A new reason, or a new thing to wait on, does not pass before it is in there.
+
+mod world;
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, crds};
+use quorate_manifests::{
+    Act, Defaults, Kind, Situation, Write, explain, invalid_status, resolve, status, trouble,
+};
+use quorate_model::effect::Unsafe;
+use quorate_model::record::Abandoned;
+use quorate_model::snapshot::{Etcd, Listed};
+use quorate_model::{ClusterId, MemberId, MemberName, PeerUrl, Waiting};
+use serde_json::{Value, json};
+use world::{World, plain};
+
+/// A section of the file: its title and its lines, each once.
+type Section = (&'static str, Vec<String>);
+
+#[test]
+fn messages() {
+    let sections = [
+        ("What a plan waits on", waited_on().iter().map(|waiting| explain(waiting).to_string()).collect()),
+        ("What a safety rule forbids", refusals().iter().map(ToString::to_string).collect()),
+        ("What could not be done", troubles().iter().map(ToString::to_string).collect()),
+        ("Conditions", conditions()),
+        ("Events", events()),
+        ("A spec that cannot be carried out", invalid_specs()),
+        ("What the API server refuses (CEL)", cel()),
+    ];
+    every_reason_is_shown(&sections);
+    let mut file = String::new();
+    for (title, lines) in sections {
+        let _ = writeln!(file, "\n# {title}\n");
+        let mut seen = BTreeSet::new();
+        for line in lines.into_iter().filter(|line| seen.insert(line.clone())) {
+            let _ = writeln!(file, "{line}");
+        }
+    }
+    insta::assert_snapshot!("messages", file);
+}
+
+fn every_reason_is_shown(sections: &[Section]) {
+    let lines = || sections.iter().flat_map(|(_, lines)| lines);
+    for reason in Reason::ALL {
+        let shown = format!("{reason}: ");
+        let is_shown = |line: &String| line.split("  ").any(|part| part.starts_with(&shown));
+        assert!(lines().any(is_shown), "no message here has the reason {reason}: add a situation");
+    }
+}
+
+fn name(name: &str) -> MemberName {
+    MemberName::new(name)
+}
+
+/// One of each, and of those with more than one text one of each text.
+fn waited_on() -> Vec<Waiting> {
+    let mut all = vec![Waiting::Paused];
+    while let Some(next) = all.last().and_then(after) {
+        all.push(next);
+    }
+    let volumes = vec![name("demo-0"), name("demo-1")];
+    for (found, unfit) in [
+        (vec![], None),
+        (vec![ClusterId(0xc1)], Some(ClusterId(0xdead))),
+        (vec![ClusterId(1), ClusterId(2)], None),
+    ] {
+        all.push(Waiting::ExistingData { found, volumes: volumes.clone(), unfit });
+    }
+    for why in [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied] {
+        all.push(Waiting::Clearing(why.as_str()));
+    }
+    all
+}
+
+/// The next one. A new variant does not compile before it is in this chain.
+fn after(waiting: &Waiting) -> Option<Waiting> {
+    let demo = || name("demo-1");
+    Some(match waiting {
+        Waiting::Paused => Waiting::ForeignObjects(vec!["Service default/demo".to_owned()]),
+        Waiting::ForeignObjects(_) => {
+            Waiting::ExistingData { found: vec![ClusterId(0xc1)], volumes: vec![name("demo-0")], unfit: None }
+        }
+        Waiting::ExistingData { .. } => {
+            Waiting::SplitBrain(vec![(name("demo-0"), ClusterId(0xc1)), (demo(), ClusterId(0xdead))])
+        }
+        Waiting::SplitBrain(_) => {
+            Waiting::WrongMember { member: demo(), answers: MemberId(0xb0), recorded: MemberId(0xb2) }
+        }
+        Waiting::WrongMember { .. } => Waiting::Objects,
+        Waiting::Objects => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
+        Waiting::Clearing(_) => Waiting::PodStarting(demo()),
+        Waiting::PodStarting(_) => {
+            Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())
+        }
+        Waiting::PodStuck(..) => Waiting::PodStopping(demo()),
+        Waiting::PodStopping(_) => Waiting::VolumeGoing(demo()),
+        Waiting::VolumeGoing(_) => Waiting::VolumeLost(demo()),
+        Waiting::VolumeLost(_) => Waiting::UnknownPods(vec![name("demo-0"), demo()]),
+        Waiting::UnknownPods(_) => {
+            Waiting::Quorum { healthy: 1, voters: 3, why: "no voter that answers has a leader".to_owned() }
+        }
+        Waiting::Quorum { .. } => Waiting::FirstLeader,
+        Waiting::FirstLeader => Waiting::InSync(demo()),
+        Waiting::InSync(_) => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
+        Waiting::Sick(..) => {
+            Waiting::UnmanagedMember(MemberId(0xbad), PeerUrl::new("https://elsewhere:2380"))
+        }
+        Waiting::UnmanagedMember(..) => Waiting::VersionRefused(
+            "version 3.7.3 must not follow 3.5.35: etcd is upgraded one minor version at a time".to_owned(),
+        ),
+        Waiting::VersionRefused(_) => {
+            Waiting::SafePoint("the edit is taken up when learner demo-3 is a voter".to_owned())
+        }
+        Waiting::SafePoint(_) => {
+            Waiting::StatusFromNewerVersion("status.formatVersion is 2, and this operator knows 1".to_owned())
+        }
+        Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
+        Waiting::Unsafe(_) => return None,
+    })
+}
+
+fn refusals() -> Vec<Unsafe> {
+    let mut all = vec![Unsafe::NotABootstrapMember(name("demo-1"))];
+    while let Some(next) = all.last().and_then(after_refusal) {
+        all.push(next);
+    }
+    all
+}
+
+/// The next one. A new variant does not compile before it is in this chain.
+fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
+    let demo = || name("demo-1");
+    Some(match why {
+        Unsafe::NotABootstrapMember(_) => Unsafe::NotRecorded(demo()),
+        Unsafe::NotRecorded(_) => Unsafe::NotItsVolume(demo()),
+        Unsafe::NotItsVolume(_) => Unsafe::NotSeen(demo()),
+        Unsafe::NotSeen(_) => Unsafe::ChangeOutstanding(demo()),
+        Unsafe::ChangeOutstanding(_) => Unsafe::SecondDisruption(demo()),
+        Unsafe::SecondDisruption(_) => Unsafe::VoterUnhealthy(demo()),
+        Unsafe::VoterUnhealthy(_) => Unsafe::NotThatMember(demo()),
+        Unsafe::NotThatMember(_) => Unsafe::NoFreshList,
+        Unsafe::NoFreshList => Unsafe::StillListed(demo()),
+        Unsafe::StillListed(_) => Unsafe::PodNotGone(demo()),
+        Unsafe::PodNotGone(_) => Unsafe::DataKept(demo()),
+        Unsafe::DataKept(_) => Unsafe::NoQuorum,
+        Unsafe::NoQuorum => Unsafe::WouldLoseQuorum { member: demo(), left: 1, of: 3 },
+        Unsafe::WouldLoseQuorum { .. } => Unsafe::SplitBrain,
+        Unsafe::SplitBrain => return None,
+    })
+}
+
+fn troubles() -> Vec<Explanation> {
+    let write = |kind, name: &str, act| Write { kind, namespace: "default".into(), name: name.into(), act };
+    let pod = write(Kind::Pod, "demo-2", Act::Create(json!({})));
+    let volume = write(Kind::Volume, "demo-2", Act::Patch(json!({})));
+    let quota =
+        "pods \"demo-2\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2";
+    let mut world = World::running(3);
+    let whole = world.look().unwrap().sight.snapshot;
+    world.remove(Kind::Pod, "demo-2");
+    let seen = world.look().unwrap().sight.snapshot;
+    let new = World::new(&plain(3));
+    vec![
+        trouble::write_refused(&pod, quota, &seen, world.now),
+        trouble::write_refused(&volume, "only dynamically provisioned pvc can be resized", &whole, world.now),
+        trouble::write_refused(&pod, quota, &new.look().unwrap().sight.snapshot, new.now),
+        trouble::api_unavailable(&pod, "no answer within 10s"),
+        trouble::status_not_written("default/demo", "the API server refuses it: etcdserver: mvcc: no space"),
+        trouble::membership_change_refused("MemberAdd demo-3", "refused: permission denied"),
+    ]
+}
+
+/// Clusters in the situations that users meet.
+fn situations() -> Vec<World> {
+    let running = |change: &dyn Fn(&mut World)| {
+        let mut world = World::running(3);
+        change(&mut world);
+        world
+    };
+    let spec = |world: &mut World, field: &str, value: Value| {
+        world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"][field] = value);
+    };
+    let mut taken = World::new(&plain(1));
+    taken.conflicts.push("Service default/demo".to_owned());
+    vec![
+        World::new(&plain(3)),
+        World::new(&json!({ "size": 1, "version": "3.6.16" })),
+        World::new(&plain(0)),
+        taken,
+        running(&|world| spec(world, "size", json!(4))),
+        running(&|world| spec(world, "size", json!(1))),
+        running(&|world| spec(world, "size", json!(0))),
+        running(&|world| {
+            spec(world, "size", json!(0));
+            world.settle();
+            world.told.clear();
+            spec(world, "size", json!(3));
+        }),
+        running(&|world| spec(world, "etcdOptions", json!(["--log-level=debug"]))),
+        running(&|world| spec(world, "etcdOptions", json!(["--max-learnerz=2"]))),
+        running(&|world| spec(world, "version", json!("3.5.35"))),
+        running(&|world| spec(world, "paused", json!(true))),
+        running(&|world| world.remove(Kind::Pod, "demo-2")),
+        running(&|world| {
+            world.remove(Kind::Pod, "demo-2");
+            world.remove(Kind::Volume, "demo-2");
+        }),
+        running(&|world| {
+            world.silent.insert("demo-1".to_owned());
+            world.pass();
+            world.silent.clear();
+        }),
+        running(&|world| world.silent.extend(["demo-1".to_owned()])),
+        running(&|world| world.silent.extend(["demo-1".to_owned(), "demo-2".to_owned()])),
+        running(&|world| {
+            let stray = PeerUrl::new("http://elsewhere:2380");
+            let (id, name) = (MemberId(0xbad), "x".to_owned());
+            world.members.push(Listed { id, name, peer_url: stray, is_learner: false, started: true });
+        }),
+        running(&|world| {
+            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["clusterID"] = json!("dead"));
+        }),
+        running(&|world| {
+            world
+                .edit(Kind::Cluster, "demo", |cluster| cluster["status"]["members"][0]["id"] = json!("dead"));
+        }),
+        running(&|world| {
+            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(2));
+        }),
+        running(&|world| {
+            world.edit(Kind::Cluster, "demo", |cluster| {
+                cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
+            });
+        }),
+    ]
+}
+
+/// Passes until nothing is done any more, at most a few.
+fn live(world: &mut World, mut each: impl FnMut(&World, &EtcdClusterStatus)) {
+    for _ in 0..40 {
+        let Ok(pass) = world.look() else { return };
+        each(world, &pass.status);
+        if !world.pass() {
+            return;
+        }
+    }
+}
+
+fn conditions() -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut show = |status: &EtcdClusterStatus| {
+        for one in &status.conditions {
+            lines.push(format!("{}={}  {}: {}", one.type_, one.status, one.reason, one.message));
+        }
+    };
+    for mut world in situations() {
+        live(&mut world, |_, status| show(status));
+    }
+    let world = World::running(3);
+    let mut pass = world.look().unwrap();
+    pass.sight.snapshot.etcd = Etcd::default();
+    let cluster = world.cluster();
+    let snapshot = &pass.sight.snapshot;
+    show(&status(&Situation {
+        cluster: &cluster,
+        snapshot,
+        refused: None,
+        plan: &pass.plan,
+        now: world.now,
+    }));
+    let world = World::new(&json!({ "size": 3, "version": "latest" }));
+    show(&invalid_status(&world.cluster(), &world.look().err().unwrap(), world.now));
+    lines
+}
+
+fn events() -> Vec<String> {
+    let mut lines = Vec::new();
+    for mut world in situations() {
+        live(&mut world, |_, _| {});
+        for event in &world.told {
+            lines.push(format!("{}  {}", if event.warning { "Warning" } else { "Normal" }, event.what));
+        }
+    }
+    lines
+}
+
+fn invalid_specs() -> Vec<String> {
+    let changes = [
+        json!({ "version": "latest" }),
+        json!({ "etcdOptions": ["--name=x"] }),
+        json!({ "etcdOptions": ["--log-levle=x"] }),
+        json!({ "storageSpec": { "volumeSizeRequest": "ten" } }),
+        json!({ "storageSpec": { "volumeSizeRequest": "2Gi", "volumeSizeLimit": "1Gi" } }),
+    ];
+    let refused = changes.iter().map(|change| {
+        let mut spec = json!({ "size": 3, "version": "3.6.16" });
+        for (field, value) in change.as_object().unwrap() {
+            spec[field] = value.clone();
+        }
+        let cluster: EtcdCluster = serde_json::from_value(world::cluster(&spec)).unwrap();
+        resolve(&cluster, &Defaults::default()).unwrap_err().to_string()
+    });
+    refused.collect()
+}
+
+fn cel() -> Vec<String> {
+    let mut lines = Vec::new();
+    for crd in crds() {
+        rules(&serde_json::to_value(crd).unwrap(), &mut lines);
+    }
+    lines
+}
+
+fn rules(schema: &Value, lines: &mut Vec<String>) {
+    match schema {
+        Value::Object(fields) => {
+            for (key, value) in fields {
+                if key == "x-kubernetes-validations" {
+                    let messages = value.as_array().into_iter().flatten();
+                    lines.extend(messages.filter_map(|rule| rule["message"].as_str()).map(str::to_owned));
+                } else {
+                    rules(value, lines);
+                }
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| rules(item, lines)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
