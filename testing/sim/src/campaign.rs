@@ -9,6 +9,7 @@ use rand_chacha::rand_core::{RngCore, SeedableRng};
 use crate::edits;
 use crate::history::{Departure, ENDLESS, Failure, History, Moment, What};
 use crate::oracle::Property;
+use crate::world::faults::Fault;
 
 /// What a campaign did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct Campaign {
     pub steps: usize,
     /// How often each kind of fault struck.
     pub struck: BTreeMap<&'static str, usize>,
+    /// Kinds of faults that could have struck.
+    pub offered: BTreeSet<&'static str>,
     /// Edits that the API server let through, and those that it refused.
     pub edits: (usize, usize),
     /// Steps of protocols, by what became of their requests.
@@ -62,7 +65,8 @@ impl Campaign {
                 } else {
                     faults -= 1;
                     let all = world.faults();
-                    let kinds: BTreeSet<&str> = all.iter().map(crate::world::faults::Fault::kind).collect();
+                    let kinds: BTreeSet<&'static str> = all.iter().map(Fault::kind).collect();
+                    self.offered.extend(&kinds);
                     // The kind first: there are many more faults of members than of the operator.
                     let Some(kind) = dice.one_of(&kinds.into_iter().collect::<Vec<_>>()).copied() else {
                         continue;
@@ -110,12 +114,13 @@ impl Campaign {
 
     /// Takes in what another one did.
     pub fn join(&mut self, other: Self) {
-        let Self { histories, steps, struck, edits, covered } = other;
+        let Self { histories, steps, struck, offered, edits, covered } = other;
         self.histories += histories;
         self.steps += steps;
         for (kind, times) in struck {
             *self.struck.entry(kind).or_default() += times;
         }
+        self.offered.extend(offered);
         self.edits = (self.edits.0 + edits.0, self.edits.1 + edits.1);
         self.covered.extend(covered);
     }

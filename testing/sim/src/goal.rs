@@ -76,7 +76,7 @@ impl World {
 
     /// What no rule of ours can make good: that nothing else is lost is all that is asked.
     fn is_past_help(&self, record: &Record) -> bool {
-        let Some(target) = &record.target else { return self.faults.forgotten };
+        let Some(target) = &record.target else { return self.faults.status_lost };
         if !self.faults.foreign.is_empty() {
             return true;
         }
@@ -88,15 +88,15 @@ impl World {
         if goes_back {
             return true;
         }
-        let mut destroyed = self.faults.destroyed.iter();
+        let mut destroyed = self.faults.data_destroyed.iter();
         let of_ours = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
         match target.storage.medium {
             // Data that a fault destroyed on a disk are for a human to give up.
-            Medium::Disk => self.faults.forgotten || of_ours,
+            Medium::Disk => self.faults.status_lost || of_ours,
             // In memory they are gone with the Pod, and with a quorum of them the cluster; one or two are never restarted.
             Medium::Memory => {
                 let leads = record.cluster_id.and_then(|id| self.etcd.group(id)?.leader()).is_some();
-                self.faults.forgotten || !leads || record.voters().count() <= 2
+                self.faults.status_lost || !leads || record.voters().count() <= 2
             }
         }
     }

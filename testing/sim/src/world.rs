@@ -36,7 +36,7 @@ use serde_json::{Value, json};
 use crate::etcd::{Entry, Etcd};
 use crate::fingerprint::Hashed;
 use crate::oracle::Oracle;
-use faults::Standing;
+use faults::LastingFaults;
 use kubelet::Running;
 pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
@@ -80,7 +80,7 @@ pub struct World {
     /// What to hold against it.
     pub oracle: Oracle,
     /// What goes wrong at the moment.
-    pub faults: Standing,
+    pub faults: LastingFaults,
     /// The planner, too, may go wrong.
     pub rogue_planner: bool,
     /// What becomes of the operator's next request.
@@ -118,7 +118,7 @@ impl World {
             now,
             etcd: Etcd::default(),
             oracle: Oracle::default(),
-            faults: Standing::default(),
+            faults: LastingFaults::default(),
             rogue_planner: false,
             request_outcome: RequestOutcome::Done,
             covered: BTreeSet::new(),
@@ -159,9 +159,9 @@ impl World {
     }
 
     /// Ends what goes on being wrong, all of it.
-    pub fn end_standing_faults(&mut self, now: Instant) {
+    pub fn end_lasting_faults(&mut self, now: Instant) {
         self.now = now;
-        while self.end_a_standing_fault().is_some() {}
+        while self.end_a_lasting_fault().is_some() {}
     }
 
     /// A write of such an operator is about to arrive.
@@ -403,7 +403,7 @@ impl World {
             self.moved();
             return Some("the operator that led before goes on".to_owned());
         }
-        if let Some(told) = self.end_a_standing_fault() {
+        if let Some(told) = self.end_a_lasting_fault() {
             self.moved();
             return Some(told);
         }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use quorate_model::Step;
 use quorate_sim::explore::{Explored, Scope, explore};
 use quorate_sim::history::{History, plain};
-use quorate_sim::world::faults::Fault;
+use quorate_sim::world::faults::{Fault, Hits};
 use quorate_sim::world::wire::RequestOutcome;
 
 // Worlds are copied all the time: a fifth faster than with the C library's.
@@ -32,29 +32,20 @@ fn any(_: &Fault) -> bool {
     true
 }
 
-/// What the operator itself suffers: it dies, its requests and replies are lost, late or doubled, its views are old.
+/// What hits the operator itself: it dies, its requests and replies are lost, late or doubled, its views are old.
 fn of_the_operator(fault: &Fault) -> bool {
-    matches!(
-        fault,
-        Fault::Crash
-            | Fault::TwoLead
-            | Fault::Paused
-            | Fault::Request(_)
-            | Fault::Stale(..)
-            | Fault::TimeTravel(..)
-            | Fault::OldList
-    )
+    fault.entry().hits == Hits::Operator
 }
 
-/// Those of them after which nothing is made anew: what arrives late may be made when it is long gone, and a learner whose
-/// volume or, long after it was seen, whose Pod is out of sight may be given up.
+/// Those of them after which nothing is created a second time. A late request may create what is long gone; a learner is rolled
+/// back when its volume is not observed, or its Pod is not observed for long.
 fn harmless(fault: &Fault) -> bool {
-    match fault {
-        Fault::Crash | Fault::TwoLead | Fault::OldList => true,
-        Fault::Request(outcome) => *outcome != RequestOutcome::Late,
-        Fault::Stale(kind, _) => kind != "PersistentVolumeClaim",
-        _ => false,
-    }
+    of_the_operator(fault)
+        && match fault {
+            Fault::Request(outcome) => *outcome != RequestOutcome::Late,
+            Fault::Stale(kind, _) => kind != "PersistentVolumeClaim",
+            other => !matches!(other, Fault::Paused | Fault::TimeTravel(..)),
+        }
 }
 
 /// Explores it to its end, and prints the figures.

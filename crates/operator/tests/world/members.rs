@@ -142,7 +142,7 @@ impl Members {
     /// Nothing goes wrong any more.
     pub fn heal(&self) {
         let now = self.0.clock.now();
-        self.nodes().end_standing_faults(now);
+        self.nodes().end_lasting_faults(now);
         let mut outside = self.outside();
         outside.hung.clear();
         outside.gate = Box::new(|_| Answer::Done);
@@ -151,9 +151,9 @@ impl Members {
     }
 
     /// What goes on being wrong ends; calls still meet what the gate says.
-    pub fn end_standing_faults(&self) {
+    pub fn end_lasting_faults(&self) {
         let now = self.0.clock.now();
-        self.nodes().end_standing_faults(now);
+        self.nodes().end_lasting_faults(now);
         self.0.moved.notify_one();
     }
 

@@ -301,7 +301,7 @@ impl Scene {
                 world.members.nodes().faults.slow.insert("demo-1".to_owned());
                 scale(world, 3).await?;
                 tokio::time::sleep(Duration::from_millis(LEARNER_DEADLINE.0) + Duration::from_mins(1)).await;
-                world.members.end_standing_faults();
+                world.members.end_lasting_faults();
                 settled(world, 3).await
             }
             Self::CreateAndThinkBetterOfIt => {
@@ -312,7 +312,7 @@ impl Scene {
                 super::until_pods(world, &["demo-0", "demo-1", "demo-2"]).await?;
                 scale(world, 1).await?;
                 settled_pods(world, 1).await?;
-                world.members.end_standing_faults();
+                world.members.end_lasting_faults();
                 settled(world, 1).await
             }
             Self::MeetAStrayPod => {

@@ -22,7 +22,7 @@ impl World {
 
     /// Whether the status that stands promises what is about to be done.
     pub(crate) fn judge_intent(&mut self, plan: &Plan, effect: &Effect) {
-        if self.faults.forgotten || self.object(Kind::Cluster, &self.at.name).is_none() {
+        if self.faults.status_lost || self.object(Kind::Cluster, &self.at.name).is_none() {
             return;
         }
         let (stands, intended) =

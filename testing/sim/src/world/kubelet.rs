@@ -122,7 +122,7 @@ impl World {
         let orphans: Vec<String> = self
             .pods
             .iter()
-            .filter(|(uid, pod)| !there.contains(*uid) && !self.faults.stuck.contains(&pod.member))
+            .filter(|(uid, pod)| !there.contains(*uid) && !self.faults.on_lost_node.contains(&pod.member))
             .map(|(uid, _)| uid.clone())
             .collect();
         for orphan in &orphans {
@@ -130,7 +130,7 @@ impl World {
             self.etcd.stop(orphan);
         }
         let mut any = !orphans.is_empty();
-        for pod in pods.iter().filter(|pod| deleting(pod) && !self.faults.stuck.contains(name(pod))) {
+        for pod in pods.iter().filter(|pod| deleting(pod) && !self.faults.on_lost_node.contains(name(pod))) {
             self.pods.remove(uid(pod));
             self.etcd.stop(uid(pod));
             any |= delete(&self.store, Kind::Pod, pod, Some(0));
@@ -142,7 +142,7 @@ impl World {
     fn start_pods(&mut self) -> bool {
         let mut any = false;
         for pod in self.store.objects(&resource(Kind::Pod)) {
-            let slow = self.faults.slow.contains(name(&pod)) || self.faults.stuck.contains(name(&pod));
+            let slow = self.faults.slow.contains(name(&pod)) || self.faults.on_lost_node.contains(name(&pod));
             if self.pods.contains_key(uid(&pod)) || deleting(&pod) || slow {
                 continue;
             }
@@ -166,7 +166,7 @@ impl World {
             self.pods.insert(uid(&pod).to_owned(), running);
             if refused.is_none() {
                 let launch = launch(&pod, &dir);
-                if says_its_version(&pod) && !self.faults.forgotten {
+                if says_its_version(&pod) && !self.faults.status_lost {
                     self.oracle.runs(&dir, launch.version);
                 }
                 self.etcd.launch(uid(&pod), launch, self.now);

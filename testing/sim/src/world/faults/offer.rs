@@ -1,0 +1,89 @@
+//! Which faults can strike at a moment.
+
+use quorate_apistore::fields::{name, uid};
+use quorate_manifests::Kind;
+use quorate_model::Effect;
+
+use super::{Fault, Patch};
+use crate::world::World;
+use crate::world::objects::resource;
+use crate::world::wire::RequestOutcome;
+
+impl World {
+    /// Every fault that can strike now.
+    pub fn faults(&self) -> Vec<Fault> {
+        let mut faults = self.faults_of_the_operator();
+        faults.extend(self.faults_of_members());
+        faults.extend(self.faults_of_objects());
+        faults.extend([Fault::LoseStatus, Fault::OldList, Fault::Expired]);
+        if self.rogue_planner {
+            faults.extend(self.names(Kind::Pod).into_iter().map(Fault::Swap));
+            faults.extend(self.rogue_effects().into_iter().map(Fault::Rogue));
+        }
+        faults
+    }
+
+    /// In the middle of a pass the operator dies or loses the lease; between two passes its view gets old.
+    fn faults_of_the_operator(&self) -> Vec<Fault> {
+        let outcomes = RequestOutcome::ALL.into_iter().filter(|outcome| *outcome != RequestOutcome::Done);
+        let Some(effect) = self.pending() else {
+            let mut faults: Vec<Fault> = outcomes.map(Fault::Request).collect();
+            for kind in [Kind::Pod, Kind::Volume, Kind::Cluster, Kind::Service] {
+                faults.push(Fault::Stale(kind.as_str().to_owned(), 1));
+                // The operator lists by consensus when it starts, so this is more than can happen. A volume that is missing
+                // in such a list counts as lost, which is right, but is no fault of the operator.
+                if kind != Kind::Volume {
+                    faults.push(Fault::TimeTravel(kind.as_str().to_owned(), 3));
+                }
+            }
+            return faults;
+        };
+        let mut faults = vec![Fault::Crash];
+        if self.rival.is_none() {
+            faults.extend([Fault::TwoLead, Fault::Paused]);
+        }
+        // Only objects can be changed by another client just before.
+        let of_etcd = matches!(effect, Effect::Etcd { .. });
+        let outcomes = outcomes.filter(|outcome| !(of_etcd && *outcome == RequestOutcome::Raced));
+        faults.extend(outcomes.map(Fault::Request));
+        faults
+    }
+
+    fn faults_of_members(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for pod in self.store.objects(&resource(Kind::Pod)) {
+            let member = name(&pod).to_owned();
+            if !self.pods.contains_key(uid(&pod)) {
+                faults.push(Fault::Slow(member.clone()));
+            }
+            faults.extend([
+                Fault::KillPod(member.clone()),
+                Fault::KillProcess(member.clone()),
+                Fault::LoseNode(member.clone()),
+                Fault::Cut(member.clone()),
+                Fault::Wipe(member.clone()),
+                Fault::Lag(member.clone()),
+                Fault::OtherPatch(member.clone(), Patch::Next),
+                Fault::OtherPatch(member.clone(), Patch::Before),
+                Fault::Alarm(member),
+            ]);
+        }
+        faults
+    }
+
+    fn faults_of_objects(&self) -> Vec<Fault> {
+        let volumes = self.names(Kind::Volume);
+        let unused = volumes.iter().filter(|name| self.object(Kind::Pod, name).is_none());
+        let mut faults: Vec<Fault> = unused.cloned().map(Fault::Wipe).collect();
+        faults.extend(volumes.into_iter().map(Fault::LoseVolume));
+        for kind in [Kind::Service, Kind::Budget, Kind::Pod] {
+            let named = self.names(kind).into_iter();
+            faults.extend(named.map(|named| Fault::Touch(kind.as_str().to_owned(), named)));
+        }
+        for kind in [Kind::Service, Kind::Budget, Kind::Secret] {
+            let named = self.names(kind).into_iter();
+            faults.extend(named.map(|named| Fault::Remove(kind.as_str().to_owned(), named)));
+        }
+        faults
+    }
+}

@@ -1,0 +1,222 @@
+//! What each fault does to the world.
+
+use quorate_apistore::fields::{deleting, uid};
+use quorate_apistore::store::{DeleteOptions, Part};
+use quorate_manifests::Kind;
+use quorate_model::snapshot::FRESH;
+use serde_json::Value;
+
+use super::{Fault, Patch};
+use crate::etcd::State;
+use crate::world::World;
+use crate::world::kubelet::delete;
+use crate::world::objects::{KINDS, key, resource};
+use crate::world::operator::{At, Operator};
+use crate::world::rival::Turn;
+use crate::world::wire::RequestOutcome;
+
+impl World {
+    /// Carries a fault out. `false` if there is nothing that it could happen to.
+    pub(super) fn apply_fault(&mut self, fault: &Fault) -> bool {
+        match fault {
+            Fault::Swap(member) => {
+                let Some(at) = self.process_of(member) else { return false };
+                let swapped = self.etcd.swap(&at, self.now);
+                self.faults.data_destroyed.insert(member.clone());
+                self.faults.foreign.extend(swapped);
+                swapped.is_some()
+            }
+            Fault::OldList => {
+                // A younger one is as good as new: it was read by consensus.
+                let had = self.operator.last_list.as_ref().is_some_and(|list| self.now - list.at > FRESH);
+                self.operator.old_list = had;
+                self.operator.rested_on = None;
+                had
+            }
+            Fault::Rogue(rogue) => {
+                self.operator.rested_on = None;
+                self.operator.rogue.push(rogue.clone());
+                true
+            }
+            Fault::Crash => {
+                let within = matches!(self.operator.at, At::Within(_));
+                self.operator = Operator::default();
+                within
+            }
+            Fault::Request(outcome) => {
+                let free = self.request_outcome == RequestOutcome::Done;
+                self.request_outcome = *outcome;
+                free
+            }
+            Fault::Stale(kind, back) => {
+                let Some(view) = self.earlier(kind, *back) else { return false };
+                let between = matches!(self.operator.at, At::Between);
+                self.operator.stale = Some(view);
+                self.operator.rested_on = None;
+                between
+            }
+            Fault::TimeTravel(kind, back) => {
+                let Some(view) = self.earlier(kind, *back) else { return false };
+                self.operator = Operator { stale: Some(view), ..Operator::default() };
+                true
+            }
+            Fault::TwoLead => self.depose(Turn::Leaders),
+            Fault::Paused => self.depose(Turn::WhenAllRests),
+            Fault::Expired => {
+                let reached = self.etcd.processes_mut().filter(|process| !process.cut);
+                reached.map(|process| process.cut = true).count() > 0
+            }
+            Fault::OtherPatch(member, patch) => {
+                let at = self.process_of(member);
+                let Some(process) = at.and_then(|at| self.etcd.process_mut(&at)) else { return false };
+                let called = &mut process.launch.version;
+                let other = match patch {
+                    Patch::Next => called.patch.checked_add(1),
+                    Patch::Before => called.patch.checked_sub(1),
+                };
+                other.map(|other| called.patch = other).is_some()
+            }
+            Fault::KillPod(member) => self.kill_pod(member),
+            Fault::KillProcess(member) => self.kill_process(member),
+            Fault::Slow(member) => {
+                let waits =
+                    self.object(Kind::Pod, member).is_some_and(|pod| !self.pods.contains_key(uid(&pod)));
+                waits && self.faults.slow.insert(member.clone())
+            }
+            Fault::LoseNode(member) => self.cut(member) && self.faults.on_lost_node.insert(member.clone()),
+            Fault::Cut(member) => self.cut(member),
+            Fault::Lag(member) => {
+                let at = self.process_of(member);
+                let process = at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| !process.lags);
+                process.map(|process| process.lags = true).is_some()
+            }
+            Fault::LoseVolume(member) => self.lose_volume(member),
+            Fault::Wipe(member) => self.wipe(member),
+            Fault::Alarm(member) => {
+                let at = self.process_of(member);
+                let process =
+                    at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| process.alarms.is_empty());
+                let struck = process.map(|process| process.alarms.push("alarm NoSpace".to_owned())).is_some();
+                struck && self.faults.alarmed.insert(member.clone())
+            }
+            Fault::Touch(kind, named) => self.touch(kind, named),
+            Fault::Remove(kind, named) => {
+                let Some(kind) = kind_called(kind) else { return false };
+                let object = self.object(kind, named);
+                object.is_some_and(|object| delete(&self.store, kind, &object, Some(0)))
+            }
+            Fault::LoseStatus => {
+                let key = key(Kind::Cluster, &self.at, &self.at.name);
+                let had = self
+                    .object(Kind::Cluster, &self.at.name)
+                    .is_some_and(|cluster| cluster["status"].is_object());
+                let lost = self.change(&key, Part::Status, |cluster| {
+                    cluster.as_object_mut().and_then(|fields| fields.remove("status"));
+                });
+                self.faults.status_lost |= had && lost.is_ok();
+                self.oracle.forget_names();
+                had && lost.is_ok()
+            }
+        }
+    }
+
+    /// A view of a kind as it was so many changes ago.
+    fn earlier(&self, kind: &str, back: u32) -> Option<(Kind, u64)> {
+        let kind = kind_called(kind)?;
+        let (changes, _) = self.store.changes(&resource(kind), 0).ok()?;
+        let back = usize::try_from(back).ok()?;
+        let place = changes.len().checked_sub(back)?;
+        Some((kind, changes.get(place)?.version - 1))
+    }
+
+    /// The Pod in which the process of a member runs.
+    pub(super) fn process_of(&self, member: &str) -> Option<String> {
+        let (at, _) =
+            self.pods.iter().find(|(at, pod)| pod.member == member && self.etcd.process(at).is_some())?;
+        Some(at.clone())
+    }
+
+    fn kill_pod(&mut self, member: &str) -> bool {
+        if self.faults.on_lost_node.contains(member) {
+            return false;
+        }
+        let Some(pod) = self.object(Kind::Pod, member) else { return false };
+        if self.pods.get(uid(&pod)).is_some_and(|running| running.dir.starts_with("memory of")) {
+            self.faults.data_destroyed.insert(member.to_owned());
+        }
+        self.pods.remove(uid(&pod));
+        self.etcd.stop(uid(&pod));
+        delete(&self.store, Kind::Pod, &pod, Some(0))
+    }
+
+    fn kill_process(&mut self, member: &str) -> bool {
+        let Some(process) = self.process_of(member).and_then(|at| self.etcd.process_mut(&at)) else {
+            return false;
+        };
+        if process.state != State::Running || process.cut {
+            return false;
+        }
+        process.state = State::Ended("killed".to_owned());
+        process.serves = false;
+        true
+    }
+
+    fn cut(&mut self, member: &str) -> bool {
+        let process = self.process_of(member).and_then(|at| self.etcd.process_mut(&at));
+        process.filter(|process| !process.cut).map(|process| process.cut = true).is_some()
+    }
+
+    fn lose_volume(&mut self, member: &str) -> bool {
+        let Some(volume) = self.object(Kind::Volume, member) else { return false };
+        if self.faults.on_lost_node.contains(member) {
+            return false;
+        }
+        let held_data = self.etcd.dir(uid(&volume)).is_some();
+        self.kill_pod(member);
+        if held_data {
+            self.faults.data_destroyed.insert(member.to_owned());
+        }
+        let options = DeleteOptions { uid: Some(uid(&volume).to_owned()), ..DeleteOptions::default() };
+        self.etcd.wipe(uid(&volume));
+        self.identities.remove(uid(&volume));
+        self.store.delete(&key(Kind::Volume, &self.at, member), &options).is_ok()
+    }
+
+    fn wipe(&mut self, member: &str) -> bool {
+        let running = self.pods.iter().find(|(_, pod)| pod.member == member);
+        let running = running.map(|(at, pod)| (at.clone(), pod.dir.clone()));
+        let at_rest = || self.object(Kind::Volume, member).map(|volume| uid(&volume).to_owned());
+        let Some(dir) = running.as_ref().map(|(_, dir)| dir.clone()).or_else(at_rest) else { return false };
+        let held_data = self.etcd.dir(&dir).is_some();
+        if self.faults.on_lost_node.contains(member) || (running.is_none() && !held_data) {
+            return false;
+        }
+        if held_data {
+            self.faults.data_destroyed.insert(member.to_owned());
+        }
+        self.etcd.wipe(&dir);
+        self.identities.remove(&dir);
+        // All containers of the Pod start over, the guard among them.
+        if let Some((at, _)) = running {
+            self.etcd.stop(&at);
+            self.pods.remove(&at);
+        }
+        true
+    }
+
+    fn touch(&mut self, kind: &str, named: &str) -> bool {
+        let Some(kind) = kind_called(kind) else { return false };
+        let touched = self.change(&key(kind, &self.at, named), Part::Main, |object| match kind {
+            Kind::Service => object["spec"]["publishNotReadyAddresses"] = Value::Bool(false),
+            Kind::Budget => object["spec"]["minAvailable"] = Value::from(0),
+            Kind::Pod | Kind::Cluster | Kind::Volume | Kind::Secret => {
+                object["metadata"]["labels"]["example.org/touched"] = Value::from("yes");
+            }
+        });
+        touched.is_ok() && !self.object(kind, named).is_some_and(|object| deleting(&object))
+    }
+}
+
+fn kind_called(called: &str) -> Option<Kind> {
+    KINDS.into_iter().find(|kind| kind.as_str() == called)
+}
