@@ -30,9 +30,9 @@ fn a_departure_happens_at_the_crash_point_that_it_names() {
         { "at": "after:D3", "what": "delete" },
     ]));
     let expected = [
-        "before:B4#1 FAULT: the operator dies and starts anew true",
-        "after:B4#2 FAULT: Pod demo-1 does not start for long true",
-        "+0 FAULT: the operator dies and starts anew true",
+        "before:B4#1 FAULT: the operator dies and starts again true",
+        "after:B4#2 FAULT: Pod demo-1 does not start for a long time true",
+        "+0 FAULT: the operator dies and starts again true",
         r#"rest EDIT: {"size":2} true"#,
         "after:D3#1 never",
     ];
