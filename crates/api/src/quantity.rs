@@ -1,9 +1,9 @@
-//! Kubernetes quantities as whole bytes.
+//! Kubernetes quantities as whole bytes, and back.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
-/// The bytes that a quantity such as `1Gi`, `1.5G`, `1e9` or `1024` stands for, rounded up as Kubernetes rounds;
-/// `None` if it is none, is negative or does not fit.
+/// The bytes of a quantity such as `1Gi`, `1.5G`, `1e9` or `1024`, rounded up as Kubernetes rounds; `None` if it is not a
+/// quantity, is negative or does not fit.
 pub fn bytes(quantity: &Quantity) -> Option<u64> {
     let text = quantity.0.as_str();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
@@ -17,6 +17,13 @@ pub fn bytes(quantity: &Quantity) -> Option<u64> {
     let (times, per) = scale(suffix)?;
     let bytes = digits.checked_mul(times)?.div_ceil(decimals.checked_mul(per)?);
     u64::try_from(bytes).ok().filter(|bytes| i64::try_from(*bytes).is_ok())
+}
+
+/// The shortest way to write so many bytes: `8Gi`, not `8589934592`.
+pub fn text(bytes: u64) -> String {
+    let suffixes = [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
+    let whole = suffixes.into_iter().find(|(power, _)| bytes > 0 && bytes.is_multiple_of(1 << power));
+    whole.map_or_else(|| bytes.to_string(), |(power, suffix)| format!("{}{suffix}", bytes >> power))
 }
 
 /// What a suffix multiplies by, and divides by.
@@ -77,6 +84,22 @@ mod tests {
     fn what_is_no_quantity_of_bytes_is_refused() {
         for text in ["", ".", "Gi", "-1Gi", "1GiB", "1 Gi", "1.2.3", "8Ei", "1e99", "1e-99", "ten"] {
             assert_eq!(parsed(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn bytes_are_written_short_and_read_back_the_same() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1, "1"),
+            (1023, "1023"),
+            (1024, "1Ki"),
+            (8 << 30, "8Gi"),
+            (3 << 29, "1536Mi"),
+            (5 << 40, "5Ti"),
+        ] {
+            assert_eq!(super::text(bytes), text);
+            assert_eq!(parsed(text), Some(bytes));
         }
     }
 }

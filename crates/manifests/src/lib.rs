@@ -12,7 +12,6 @@ pub mod kind;
 pub mod labels;
 pub mod observe;
 pub mod pod;
-mod quantity;
 pub mod record;
 pub mod request;
 pub mod service;

@@ -6,7 +6,7 @@
 mod containers;
 
 use quorate_api::cluster::PodSpec;
-use quorate_api::{EtcdCluster, keys};
+use quorate_api::{EtcdCluster, keys, quantity};
 use quorate_model::effect::Boot;
 use quorate_model::target::Medium;
 use quorate_model::{ClusterId, ClusterRef, MemberName, PeerUrl, Target, Token};
@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::certificate::Certificate;
 use crate::labels;
-use crate::quantity::of;
 use crate::template::Template;
 
 /// The container of etcd itself.
@@ -169,7 +168,7 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
     let data = match target.storage.medium {
         Medium::Disk => json!({ "name": "data", "persistentVolumeClaim": { "claimName": name.as_str() } }),
         Medium::Memory => {
-            json!({ "name": "data", "emptyDir": { "medium": "Memory", "sizeLimit": of(target.storage.bytes) } })
+            json!({ "name": "data", "emptyDir": { "medium": "Memory", "sizeLimit": quantity::text(target.storage.bytes) } })
         }
     };
     let mut volumes = vec![data, containers::joined_volume()];

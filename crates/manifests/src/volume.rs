@@ -9,7 +9,6 @@ use quorate_model::{ClusterId, ClusterRef, ClusterUid, MemberId, MemberName, Tok
 use serde_json::{Value, json};
 
 use crate::labels;
-use crate::quantity::of;
 
 /// A new member's volume.
 pub fn volume(
@@ -33,14 +32,14 @@ pub fn volume(
         },
         "spec": {
             "accessModes": [storage.access_mode],
-            "resources": { "requests": { "storage": of(storage.bytes) } },
+            "resources": { "requests": { "storage": quantity::text(storage.bytes) } },
         },
     });
     if let Some(class) = &storage.class {
         volume["spec"]["storageClassName"] = json!(class);
     }
     if let Some(limit) = storage.limit_bytes {
-        volume["spec"]["resources"]["limits"] = json!({ "storage": of(limit) });
+        volume["spec"]["resources"]["limits"] = json!({ "storage": quantity::text(limit) });
     }
     volume
 }
@@ -69,7 +68,7 @@ pub(crate) fn stamp(
 pub(crate) fn expand(precondition: &Value, bytes: u64) -> Value {
     json!({
         "metadata": precondition,
-        "spec": { "resources": { "requests": { "storage": of(bytes) } } },
+        "spec": { "resources": { "requests": { "storage": quantity::text(bytes) } } },
     })
 }
 

@@ -113,7 +113,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             "version 3.7.3 must not follow 3.5.35: etcd is upgraded one minor version at a time".to_owned(),
         ),
         Waiting::VersionRefused(_) => {
-            Waiting::SafePoint("the edit is taken up when learner demo-3 is a voter".to_owned())
+            Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
         }
         Waiting::SafePoint(_) => {
             Waiting::StatusFromNewerVersion("status.formatVersion is 2, and this operator knows 1".to_owned())

@@ -118,8 +118,8 @@ impl Leaving {
             Self::Shrink => "the cluster shrinks",
             Self::RolledBack => "it did not get in sync in time",
             Self::Lost => "its data are gone",
-            Self::Stray => "a late reply left it behind",
-            Self::Removed => "somebody else removed it from etcd",
+            Self::Stray => "a delayed call left it behind",
+            Self::Removed => "it was removed from etcd, and not by the operator",
         }
     }
 }
@@ -128,9 +128,9 @@ impl Abandoned {
     /// How status and events put it.
     pub fn as_str(self) -> &'static str {
         match self {
-            Self::VolumeLost => "a volume of the set was lost",
+            Self::VolumeLost => "a volume of a bootstrap member was lost",
             Self::SpecEdited => "the spec was edited",
-            Self::VolumeEmptied => "a volume of the set was emptied",
+            Self::VolumeEmptied => "a volume of a bootstrap member was emptied",
         }
     }
 }

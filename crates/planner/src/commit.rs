@@ -19,7 +19,7 @@ pub(crate) fn target(draft: &mut Draft<'_>) {
         return;
     }
     if let Some(member) = moving_learner(draft) {
-        draft.wait(Waiting::SafePoint(format!("the edit is taken up when learner {member} is a voter")));
+        draft.wait(Waiting::SafePoint(format!("the edit is committed once learner {member} is a voter")));
         return;
     }
     if let Err(why) = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version) {
