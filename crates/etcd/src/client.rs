@@ -8,7 +8,7 @@ use quorate_model::{MemberId, PeerUrl, Revision};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-use crate::dial::{Dialler, Line};
+use crate::dial::{Connection, Dialler};
 use crate::reply::header;
 use crate::wire::cluster_client::ClusterClient;
 use crate::wire::kv_client::KvClient;
@@ -18,8 +18,8 @@ use crate::{
     Alarm, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, StoredValue, Transport,
 };
 
-/// A client for exactly one member. Every call has a deadline and is sent at most once: repeating is the caller's
-/// business, after looking again (R8). Clones share the connection, which is made on the first call.
+/// A client for exactly one member. Every call has a deadline and is sent at most once: the caller repeats it, after it has
+/// observed again (R8). Clones share the connection, which the first call makes.
 #[derive(Clone)]
 pub struct MemberClient {
     shared: Arc<Shared>,
@@ -28,15 +28,15 @@ pub struct MemberClient {
 struct Shared {
     dialler: Dialler,
     deadline: Duration,
-    line: Mutex<Line>,
+    connection: Mutex<Connection>,
 }
 
-/// How much a read may rest on.
+/// The consistency of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// A quorum confirms that it is the latest.
+    /// A quorum confirms that the value is the latest.
     Linearizable,
-    /// What the member has; needs no quorum and may be stale.
+    /// The member answers from its own state: needs no quorum and may be stale.
     Serializable,
 }
 
@@ -46,18 +46,18 @@ impl MemberClient {
         Self::over(Transport::network(), endpoint, deadlines)
     }
 
-    /// The same, over this transport.
+    /// A client for this endpoint over this transport.
     pub fn over(
         transport: Transport,
         endpoint: &Endpoint,
         deadlines: Deadlines,
     ) -> Result<Self, BadEndpoint> {
         let dialler = Dialler::new(transport, endpoint, deadlines)?;
-        let line = Mutex::new(dialler.line());
-        Ok(Self { shared: Arc::new(Shared { dialler, deadline: deadlines.call, line }) })
+        let connection = Mutex::new(dialler.connection());
+        Ok(Self { shared: Arc::new(Shared { dialler, deadline: deadlines.call, connection }) })
     }
 
-    /// The member about itself, without a quorum.
+    /// The status of the member. Needs no quorum.
     pub async fn status(&self) -> Result<MemberStatus, CallError> {
         let reply = self
             .call(async |channel| MaintenanceClient::new(channel).status(wire::StatusRequest {}).await)
@@ -65,21 +65,22 @@ impl MemberClient {
         reply.try_into()
     }
 
-    /// The member list. Decisions take it linearizable (R9); otherwise it is what this member happens to know, and a
-    /// learner refuses it either way.
+    /// The member list. Decisions need it linearizable (R9); otherwise it is the list in the state of this member. A learner
+    /// refuses it either way.
     pub async fn member_list(&self, linearizable: bool) -> Result<MemberList, CallError> {
         let request = wire::MemberListRequest { linearizable };
         let reply = self.call(async |channel| ClusterClient::new(channel).member_list(request).await).await?;
         reply.try_into()
     }
 
-    /// Adds a member as a learner (R6); its id.
+    /// Adds a member as a learner (R6). Returns its id.
     pub async fn member_add_learner(&self, peer_url: &PeerUrl) -> Result<MemberId, CallError> {
         let request =
             wire::MemberAddRequest { peer_urls: vec![peer_url.as_str().to_owned()], is_learner: true };
         let reply = self.call(async |channel| ClusterClient::new(channel).member_add(request).await).await?;
-        let added =
-            reply.member.ok_or_else(|| CallError::Unknown("added, but the reply names no id".to_owned()))?;
+        let added = reply
+            .member
+            .ok_or_else(|| CallError::Unknown("the reply to MemberAdd has no member".to_owned()))?;
         Ok(MemberId(added.id))
     }
 
@@ -89,20 +90,20 @@ impl MemberClient {
         self.call(async |channel| ClusterClient::new(channel).member_promote(request).await).await.map(drop)
     }
 
-    /// Removes a member, for ever.
+    /// Removes a member. It can never come back under this id.
     pub async fn member_remove(&self, id: MemberId) -> Result<(), CallError> {
         let request = wire::MemberRemoveRequest { id: id.0 };
         self.call(async |channel| ClusterClient::new(channel).member_remove(request).await).await.map(drop)
     }
 
-    /// Hands leadership over. Only the leader does it.
+    /// Moves leadership. Only the leader accepts this.
     pub async fn move_leader(&self, to: MemberId) -> Result<(), CallError> {
         let request = wire::MoveLeaderRequest { target_id: to.0 };
         self.call(async |channel| MaintenanceClient::new(channel).move_leader(request).await).await.map(drop)
     }
 
-    /// All alarms in force, by way of raft: needs a quorum and costs a log entry. [`MemberClient::status`] tells those
-    /// the member knows of at no cost.
+    /// All active alarms. A raft entry: needs a quorum. [`MemberClient::status`] has the alarms that the member knows of, at
+    /// no cost.
     pub async fn alarms(&self) -> Result<Vec<Alarm>, CallError> {
         let request = wire::AlarmRequest { action: AlarmAction::Get.into(), member_id: 0, alarm: 0 };
         let reply = self.call(async |channel| MaintenanceClient::new(channel).alarm(request).await).await?;
@@ -122,7 +123,7 @@ impl MemberClient {
         Ok(reply.kvs.into_iter().next().map(stored))
     }
 
-    /// Writes a key; the revision that did.
+    /// Writes a key. Returns the revision of the write.
     pub async fn put(&self, key: &str, value: impl Into<Vec<u8>>) -> Result<Revision, CallError> {
         let request = wire::PutRequest { key: key.into(), value: value.into(), ..Default::default() };
         let reply = self.call(async |channel| KvClient::new(channel).put(request).await).await?;
@@ -133,21 +134,21 @@ impl MemberClient {
         &self,
         send: impl AsyncFnOnce(Channel) -> Result<Response<T>, Status>,
     ) -> Result<T, CallError> {
-        let Line { channel, verdict } = self.line().clone();
+        let Connection { channel, verdict } = self.connection().clone();
         if let Ok(reply) = tokio::time::timeout(self.shared.deadline, send(channel)).await {
-            return reply.map(Response::into_inner).map_err(|status| match verdict.turned_down() {
+            return reply.map(Response::into_inner).map_err(|status| match verdict.rejection() {
                 Some(reason) => CallError::Unreachable(reason),
                 None => status.into(),
             });
         }
-        // The address may have gone without a farewell (a lost node); on the old connection every further call would
-        // wait in vain.
-        *self.line() = self.shared.dialler.line();
-        Err(CallError::Unknown(format!("no answer within {:?}", self.shared.deadline)))
+        // The address may be gone without a closed connection (a lost node). Then every further call on the old connection
+        // would time out too.
+        *self.connection() = self.shared.dialler.connection();
+        Err(CallError::Unknown(format!("no reply within {:?}", self.shared.deadline)))
     }
 
-    fn line(&self) -> MutexGuard<'_, Line> {
-        self.shared.line.lock().unwrap_or_else(PoisonError::into_inner)
+    fn connection(&self) -> MutexGuard<'_, Connection> {
+        self.shared.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -1,7 +1,7 @@
-//! Making connections. Our own connector, because tonic's keeps two things to itself: what a server says when it turns
-//! our certificate down, and that its time-out ends before the TLS handshake.
+//! Connects to members. tonic's connector lacks two things: it does not report why a server rejected our certificate, and
+//! its timeout does not cover the TLS handshake.
 
-mod heard;
+mod verdict;
 
 use std::io;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use tokio_rustls::TlsConnector;
 use tonic::transport::{Channel, Uri};
 
 use crate::{BadEndpoint, Deadlines, Endpoint, Stream, Tls, Transport};
-use heard::Heard;
-pub(crate) use heard::Verdict;
+pub(crate) use verdict::Verdict;
+use verdict::VerdictStream;
 
-/// An endpoint that is known to be well formed.
+/// Dials one valid endpoint.
 #[derive(Clone)]
 pub(crate) struct Dialler {
     transport: Transport,
@@ -29,29 +29,29 @@ pub(crate) struct Dialler {
     tls: Option<(TlsConnector, ServerName<'static>)>,
 }
 
-/// A channel that connects on its first call, and what the server said about our certificate.
+/// A channel that connects on its first call, and the verdict of the server on our certificate.
 #[derive(Clone)]
-pub(crate) struct Line {
+pub(crate) struct Connection {
     pub(crate) channel: Channel,
     pub(crate) verdict: Verdict,
 }
 
-/// Why no connection came about.
+/// Why there is no connection.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DialError {
     /// No TCP connection.
     #[error("cannot connect")]
     Connect(#[source] io::Error),
-    /// No TLS on top of it.
+    /// The TLS handshake failed.
     #[error("TLS handshake failed")]
     Handshake(#[source] io::Error),
-    /// The server hung up during the handshake.
-    #[error("the server hung up on the TLS handshake; perhaps it does not speak TLS")]
-    HungUp,
-    /// Neither in time.
+    /// The server closed the connection during the handshake.
+    #[error("the server closed the connection during the TLS handshake; perhaps it does not speak TLS")]
+    Closed,
+    /// Connecting took too long.
     #[error("no connection within {0:?}")]
     TimedOut(Duration),
-    /// It is no gRPC server.
+    /// It is not a gRPC server.
     #[error("the server does not speak HTTP/2")]
     NotHttp2,
 }
@@ -70,34 +70,34 @@ impl Dialler {
         self.address
     }
 
-    pub(crate) fn line(&self) -> Line {
-        // Plain http for tonic, whose own TLS stays out of it; the origin is what requests carry.
+    pub(crate) fn connection(&self) -> Connection {
+        // http for tonic, because our connector does TLS. Requests carry the origin.
         let uri =
             |scheme| Uri::try_from(format!("{scheme}://{}", self.address)).expect("an address makes a URI");
         let origin = uri(if self.tls.is_some() { "https" } else { "http" });
         let endpoint = Channel::builder(uri("http")).origin(origin);
         let verdict = Verdict::default();
-        let (dialler, heard_by) = (self.clone(), verdict.clone());
+        let (dialler, noted) = (self.clone(), verdict.clone());
         let connect = tower::service_fn(move |_: Uri| {
-            let (dialler, heard_by) = (dialler.clone(), heard_by.clone());
-            async move { dialler.connect(heard_by).await.map(TokioIo::new) }
+            let (dialler, noted) = (dialler.clone(), noted.clone());
+            async move { dialler.connect(noted).await.map(TokioIo::new) }
         });
-        Line { channel: endpoint.connect_with_connector_lazy(connect), verdict }
+        Connection { channel: endpoint.connect_with_connector_lazy(connect), verdict }
     }
 
     async fn connect(&self, verdict: Verdict) -> Result<Stream, DialError> {
-        verdict.forget();
+        verdict.reset();
         let connection = tokio::time::timeout(self.timeout, async {
             let plain = self.transport.dial(self.address).await.map_err(DialError::Connect)?;
             let Some((connector, name)) = &self.tls else { return Ok(plain) };
             let tls = connector.connect(name.clone(), plain).await.map_err(|error| match error.kind() {
-                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => DialError::HungUp,
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => DialError::Closed,
                 _ => DialError::Handshake(error),
             })?;
             if tls.get_ref().1.alpn_protocol() != Some(b"h2") {
                 return Err(DialError::NotHttp2);
             }
-            Ok(Box::new(Heard::new(tls, verdict)) as Stream)
+            Ok(Box::new(VerdictStream::new(tls, verdict)) as Stream)
         });
         connection.await.map_err(|_| DialError::TimedOut(self.timeout))?
     }

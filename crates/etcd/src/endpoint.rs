@@ -4,16 +4,16 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-/// One member's client port: an IP address, so that no name service stands between us and a sick member.
+/// The client port of one member: an IP address, so that a failing DNS does not hide a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// Where to dial.
     pub address: SocketAddr,
-    /// How to speak TLS there; `None` for plain http.
+    /// TLS; `None` for plain http.
     pub tls: Option<Tls>,
 }
 
-/// TLS towards a member, all as PEM.
+/// TLS to a member, all as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Tls {
     /// The DNS name the member's certificate must be valid for.
@@ -29,7 +29,7 @@ pub struct Tls {
 /// How long to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deadlines {
-    /// For a connection, handshake included. Shorter than `call`, so that "no connection" is told from "no answer".
+    /// For a connection, handshake included. Shorter than `call`, so that "no connection" differs from "no reply".
     pub connect: Duration,
     /// For one call, connection included.
     pub call: Duration,
@@ -38,21 +38,21 @@ pub struct Deadlines {
 /// The endpoint cannot be dialled as given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadEndpoint {
-    /// The CA file holds no certificate.
-    #[error("the CA bundle holds no certificate")]
+    /// The CA bundle contains no certificate.
+    #[error("the CA bundle contains no certificate")]
     NoCa,
-    /// Certificate, key or server name cannot be used.
-    #[error("TLS material cannot be used: {0}")]
+    /// The certificate, the key or the server name is invalid.
+    #[error("invalid certificate, key or server name: {0}")]
     Tls(String),
 }
 
 impl Endpoint {
-    /// A member that speaks plain http.
+    /// A member that serves plain http.
     pub fn plain(address: SocketAddr) -> Self {
         Self { address, tls: None }
     }
 
-    /// A member that speaks TLS.
+    /// A member that serves TLS.
     pub fn tls(address: SocketAddr, tls: Tls) -> Self {
         Self { address, tls: Some(tls) }
     }

@@ -1,4 +1,4 @@
-//! What is known after a call failed. "It failed" is not an answer: a lost reply may have been preceded by success (R8).
+//! What is known after a call failed. A lost reply does not mean failure: the call may have succeeded before (R8).
 
 mod describe;
 
@@ -6,16 +6,16 @@ use tonic::{Code, Status};
 
 pub(crate) use describe::describe;
 
-/// Why a call brought no reply, by what is known about its effect.
+/// Why a call has no reply, by what is known about its effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// etcd answered, and certainly did not do it. With etcd's own words.
+    /// etcd refused and certainly did nothing. With etcd's message.
     #[error("refused: {1}")]
     Refused(Refusal, String),
-    /// It may have been done: the reply was lost, late, or does not say.
+    /// It may have been done: the reply was lost or late, or leaves it open.
     #[error("outcome unknown: {0}")]
     Unknown(String),
-    /// It was certainly never sent: there was no connection to send it on.
+    /// It was certainly not sent: there was no connection.
     #[error("unreachable: {0}")]
     Unreachable(String),
 }
@@ -35,7 +35,7 @@ pub enum Refusal {
     PeerUrlExists,
     /// A member has this id.
     MemberExists,
-    /// No member has this id, or none any more.
+    /// No member has this id (any more).
     MemberNotFound,
     /// The member to promote is a voter already.
     MemberNotLearner,
@@ -43,7 +43,7 @@ pub enum Refusal {
     NoLeader,
     /// Only the leader can do this, and the member asked is not.
     NotLeader,
-    /// Leadership cannot go there: no such voter.
+    /// The leadership target is not a voter.
     BadLeaderTransferee,
     /// The member belongs to another cluster.
     ClusterIdMismatch,
@@ -81,7 +81,7 @@ impl CallError {
 
 impl From<Status> for CallError {
     fn from(status: Status) -> Self {
-        // Before etcd's text: without a connection there is none, and the source tells why.
+        // First, because without a connection there is no message of etcd; the source has the reason.
         if let Some(reason) = describe::never_connected(&status) {
             return Self::Unreachable(reason);
         }
@@ -117,7 +117,7 @@ fn refusal(code: Code, message: &str) -> Option<Refusal> {
         "etcdserver: rpc not supported for learner" => Refusal::NotSupportedForLearner,
         "etcdserver: mvcc: database space exceeded" => Refusal::NoSpace,
         "etcdserver: corrupt cluster" => Refusal::Corrupt,
-        // Checked before anything is proposed; the codes vary.
+        // etcd checks these before it proposes anything; the codes vary.
         "etcdserver: not capable" | "etcdserver: too many requests" | "etcdserver: request is too large" => {
             Refusal::Other
         }
@@ -135,11 +135,11 @@ fn refusal_by_code(code: Code, message: &str) -> Option<Refusal> {
         | Code::AlreadyExists
         | Code::FailedPrecondition
         | Code::Unimplemented => Some(Refusal::Other),
-        // The transport, too, uses these (a reply too large to read): only in etcd's own words are they an answer.
+        // The transport uses these too (a reply that is too large): only with etcd's prefix are they a refusal.
         Code::OutOfRange | Code::ResourceExhausted => {
             message.starts_with("etcdserver: ").then_some(Refusal::Other)
         }
-        // "request timed out", "leader changed", "server stopped" and a dead connection: proposed perhaps.
+        // "request timed out", "leader changed", "server stopped" and a dead connection: perhaps proposed.
         Code::Ok
         | Code::Cancelled
         | Code::Unknown
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn etcds_refusals_are_told_by_their_words_whatever_their_code() {
+    fn a_refusal_is_recognised_by_its_message_whatever_its_code() {
         let table = [
             ("etcdserver: unhealthy cluster", Code::Unavailable, Refusal::UnhealthyCluster),
             (
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn other_answers_of_etcd_are_refusals_by_their_code() {
+    fn other_refusals_are_recognised_by_their_code() {
         let table = [
             (Code::InvalidArgument, "etcdserver: given member URLs are invalid", Refusal::Other),
             (Code::InvalidArgument, "etcdserver: user name is empty", Refusal::Other),

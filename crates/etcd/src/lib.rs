@@ -1,14 +1,14 @@
-//! The port to etcd: one client for one member, whose replies are plain data and whose failures say what is known about
-//! the outcome.
+//! The port to etcd: a client for one member. Replies are plain data, and failures are classed by what is known about the
+//! outcome.
 //!
 //! - [`MemberClient`]: the calls, each with a deadline, none ever retried
-//! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial; [`Transport`]: over what
+//! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial, and over which [`Transport`]
 //! - [`MemberStatus`], [`MemberList`], ...: the replies
 //! - [`CallError`], [`Refusal`]: refused, unknown or unreachable
 //! - [`wire`]: etcd's messages and stubs, client and server side
 //! - `testkit` (a feature): real etcd processes for tests
 //!
-//! It never decides, never retries, never balances over members: who is asked is part of the question.
+//! It never decides, never retries and never balances over members: the caller names the member.
 
 mod client;
 mod dial;

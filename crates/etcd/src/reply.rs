@@ -1,4 +1,4 @@
-//! What a member answers, in the words of the domain.
+//! The replies of a member, in the types of the domain.
 
 use std::str::FromStr;
 
@@ -7,18 +7,18 @@ use quorate_model::{ClusterId, MemberId, MemberName, PeerUrl, Revision, Version}
 use crate::CallError;
 use crate::wire;
 
-/// A member about itself. Needs no quorum; learners answer too.
+/// The status of a member, from its own state. Needs no quorum; learners answer too.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberStatus {
-    /// The cluster it belongs to.
+    /// The id of its cluster.
     pub cluster_id: ClusterId,
-    /// Who it is.
+    /// Its id.
     pub member_id: MemberId,
-    /// What it runs.
+    /// The version of its etcd.
     pub version: Version,
     /// The leader it follows; `None` if it knows none, as without a quorum.
     pub leader: Option<MemberId>,
-    /// It holds itself for a learner. The member list may already say otherwise (hazard 18).
+    /// Whether it is a learner in its own state. The member list may be newer (hazard 18).
     pub is_learner: bool,
     /// Its term.
     pub raft_term: u64,
@@ -26,26 +26,26 @@ pub struct MemberStatus {
     pub raft_index: u64,
     /// Its applied index.
     pub raft_applied_index: u64,
-    /// The database file, in bytes.
+    /// The size of the database file, in bytes.
     pub db_size: u64,
-    /// The part of it in use, in bytes.
+    /// The used part of the database file, in bytes.
     pub db_size_in_use: u64,
     /// The revision of its store.
     pub revision: Revision,
     /// The alarms it knows of, of any member.
     pub alarms: Vec<Alarm>,
-    /// What else it complains of, in its own words.
+    /// Its other errors, as etcd writes them.
     pub errors: Vec<String>,
 }
 
-/// The member list as one member tells it.
+/// The member list as one member returned it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberList {
     /// The cluster.
     pub cluster_id: ClusterId,
-    /// Who told it.
+    /// The member that returned it.
     pub responder: MemberId,
-    /// Everybody, as listed.
+    /// The members, in the order of the list.
     pub members: Vec<ListedMember>,
 }
 
@@ -64,19 +64,19 @@ pub struct ListedMember {
     pub is_learner: bool,
 }
 
-/// An alarm, in force until it is disarmed.
+/// An alarm, active until it is disarmed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Alarm {
-    /// Who raised it.
+    /// The member that raised it.
     pub member: MemberId,
-    /// About what.
+    /// Its kind.
     pub kind: AlarmKind,
 }
 
-/// What an alarm is about.
+/// The kind of an alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum AlarmKind {
-    /// The database has reached its quota; no member takes writes.
+    /// The database has reached its quota; every member refuses writes.
     NoSpace,
     /// The member's data differ from its peers'.
     Corrupt,
@@ -92,7 +92,7 @@ pub struct StoredValue {
 }
 
 impl MemberStatus {
-    /// Whether it holds itself for the leader.
+    /// Whether it is the leader in its own state.
     pub fn is_leader(&self) -> bool {
         self.leader == Some(self.member_id)
     }
@@ -122,13 +122,12 @@ impl TryFrom<wire::StatusResponse> for MemberStatus {
 
     fn try_from(reply: wire::StatusResponse) -> Result<Self, CallError> {
         let header = header(reply.header)?;
-        // Release candidates ("3.7.0-rc.1") count as what they become.
+        // A release candidate ("3.7.0-rc.1") counts as its release.
         let release = reply.version.split(['-', '+']).next().unwrap_or_default();
         let version = Version::from_str(release).map_err(|error| CallError::Unknown(error.to_string()))?;
-        // Told by `leader` already.
-        let complaints = reply.errors.into_iter().filter(|error| error != "etcdserver: no leader");
-        let (alarms, errors): (Vec<_>, Vec<_>) =
-            complaints.partition(|error| Alarm::from_text(error).is_some());
+        // `leader` reports it already.
+        let texts = reply.errors.into_iter().filter(|error| error != "etcdserver: no leader");
+        let (alarms, errors): (Vec<_>, Vec<_>) = texts.partition(|error| Alarm::from_text(error).is_some());
         Ok(Self {
             cluster_id: ClusterId(header.cluster_id),
             member_id: MemberId(header.member_id),
@@ -184,7 +183,7 @@ impl Alarm {
     }
 
     /// From a status, which carries them as protobuf text with spacing that varies:
-    /// `memberID:10501334649042878790  alarm:NOSPACE`. Listing them properly costs a raft proposal.
+    /// `memberID:10501334649042878790  alarm:NOSPACE`. The proper list costs a raft entry.
     fn from_text(text: &str) -> Option<Self> {
         let field = |name: &str| text.split_whitespace().find_map(|field| field.strip_prefix(name));
         let kind = match field("alarm:")? {
@@ -196,9 +195,9 @@ impl Alarm {
     }
 }
 
-/// Who answered. A reply without it is none of etcd's.
+/// The header. Every reply of etcd has one.
 pub(crate) fn header(header: Option<wire::ResponseHeader>) -> Result<wire::ResponseHeader, CallError> {
-    header.ok_or_else(|| CallError::Unknown("the reply does not say who answered".to_owned()))
+    header.ok_or_else(|| CallError::Unknown("the reply has no header".to_owned()))
 }
 
 #[cfg(test)]
@@ -215,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn alarms_are_read_out_of_a_status_and_other_complaints_kept() {
+    fn alarms_are_parsed_from_the_errors_of_a_status() {
         let spaced = reply(
             "3.6.11",
             &[
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_candidate_counts_as_its_release_and_nonsense_is_told() {
+    fn a_release_candidate_counts_as_its_release_and_another_text_is_an_error() {
         assert_eq!(MemberStatus::try_from(reply("3.7.0-rc.1", &[])).unwrap().version, Version::new(3, 7, 0));
         assert!(MemberStatus::try_from(reply("not etcd", &[])).is_err());
     }

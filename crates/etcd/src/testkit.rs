@@ -1,8 +1,8 @@
-//! Real etcd processes for tests: on loopback addresses of their own, in temporary directories, killed by pid when the
-//! value is dropped, also by a failing test; and killed by the kernel should the test process itself die.
+//! Real etcd processes for tests, on loopback addresses of their own and in temporary directories. Dropping the value kills
+//! them, also in a failing test; the kernel kills them when the test process dies.
 //!
 //! The binaries are `etcd-3.5`, `etcd-3.6` and `etcd-3.7` in `$QUORATE_ETCD_BIN_DIR`, or where `cargo xtask tools` puts
-//! them. A test without its etcd fails.
+//! them. A test fails without its etcd.
 
 mod address;
 mod binary;
@@ -20,5 +20,5 @@ pub use wait::eventually;
 
 use quorate_model::Minor;
 
-/// The minor versions every behaviour is tried on.
+/// The minor versions that every behaviour is tested on.
 pub const MINORS: [Minor; 3] = [Minor(3, 5), Minor(3, 6), Minor(3, 7)];

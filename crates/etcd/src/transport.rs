@@ -9,12 +9,11 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// What connections run over: the network, or something that a test has in its place. TLS and HTTP/2 are spoken on top of
-/// it either way.
+/// What connections run over: TCP, or a replacement in a test. TLS and HTTP/2 run on top of either.
 #[derive(Clone, Default)]
-pub struct Transport(Way);
+pub struct Transport(Kind);
 
-/// Bytes to a member and back.
+/// A connection to a member.
 pub type Stream = Box<dyn Duplex>;
 
 /// What a [`Stream`] is made of.
@@ -24,34 +23,34 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 type Dialled = Pin<Box<dyn Future<Output = io::Result<Stream>> + Send>>;
 
 #[derive(Clone, Default)]
-enum Way {
+enum Kind {
     #[default]
     Network,
     Instead(Arc<dyn Fn(SocketAddr) -> Dialled + Send + Sync>),
 }
 
 impl Transport {
-    /// TCP, as everybody else has it.
+    /// TCP.
     pub fn network() -> Self {
         Self::default()
     }
 
-    /// Whatever `dial` connects to.
+    /// The connections that `dial` makes, for tests.
     pub fn instead<F>(dial: impl Fn(SocketAddr) -> F + Send + Sync + 'static) -> Self
     where
         F: Future<Output = io::Result<Stream>> + Send + 'static,
     {
-        Self(Way::Instead(Arc::new(move |address| Box::pin(dial(address)))))
+        Self(Kind::Instead(Arc::new(move |address| Box::pin(dial(address)))))
     }
 
     pub(crate) async fn dial(&self, address: SocketAddr) -> io::Result<Stream> {
         match &self.0 {
-            Way::Network => {
+            Kind::Network => {
                 let tcp = TcpStream::connect(address).await?;
                 tcp.set_nodelay(true)?;
                 Ok(Box::new(tcp))
             }
-            Way::Instead(dial) => dial(address).await,
+            Kind::Instead(dial) => dial(address).await,
         }
     }
 }
@@ -59,8 +58,8 @@ impl Transport {
 impl fmt::Debug for Transport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Way::Network => "Transport::network()",
-            Way::Instead(_) => "Transport::instead(..)",
+            Kind::Network => "Transport::network()",
+            Kind::Instead(_) => "Transport::instead(..)",
         })
     }
 }

@@ -14,12 +14,12 @@ macro_rules! behaviours {
             const MINOR: Minor = $minor;
 
             #[tokio::test]
-            async fn a_member_tells_its_status_and_its_list() {
+            async fn a_member_reports_its_status_and_its_list() {
                 super::status_and_list(MINOR).await;
             }
 
             #[tokio::test]
-            async fn a_learner_is_added_promoted_and_removed_and_every_refusal_is_told() {
+            async fn a_learner_is_added_promoted_and_removed_and_every_refusal_is_recognised() {
                 super::learner_life(MINOR).await;
             }
 
@@ -39,7 +39,7 @@ macro_rules! behaviours {
             }
 
             #[tokio::test]
-            async fn a_full_database_is_told_as_an_alarm_and_as_a_refusal() {
+            async fn a_full_database_is_an_alarm_and_a_refusal() {
                 super::full_database(MINOR).await;
             }
         }
@@ -124,8 +124,8 @@ async fn learner_life(minor: Minor) {
     })
     .await;
 
-    // The voter's peer URL is taken for ever, also while no learner is in the way.
-    let taken = eventually("etcd has judged the URL", async || {
+    // A peer URL in use is refused also while there is no other learner.
+    let taken = eventually("etcd has checked the URL", async || {
         let taken = client.member_add_learner(&cluster.members[1].peer_url()).await;
         if taken.as_ref().err().and_then(CallError::refusal) == Some(Refusal::UnhealthyCluster) {
             return Err(taken);
@@ -156,7 +156,7 @@ async fn hung_member(minor: Minor) {
     for client in [&client, &fresh, &client] {
         let begun = Instant::now();
         let error = client.put("key", "during").await.unwrap_err();
-        assert!(error.may_have_applied() && error.to_string().contains("no answer within 400ms"), "{error}");
+        assert!(error.may_have_applied() && error.to_string().contains("no reply within 400ms"), "{error}");
         assert!(begun.elapsed() < Duration::from_millis(900), "{:?}", begun.elapsed());
     }
     cluster.members[0].resume();
@@ -183,7 +183,7 @@ async fn no_quorum(minor: Minor) {
     client.put("key", "value").await.unwrap();
     cluster.members[1].kill();
     cluster.members[2].kill();
-    eventually("the leader is missed", async || match client.status().await {
+    eventually("the loss of the leader is noticed", async || match client.status().await {
         Ok(status) if status.leader.is_none() => Ok(()),
         other => Err(other),
     })
@@ -225,7 +225,7 @@ async fn full_database(minor: Minor) {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unreachable_and_the_client_works_once_somebody_is() {
+async fn a_member_that_is_down_is_unreachable_and_the_client_works_when_it_is_back() {
     let mut cluster = Cluster::start(Setup::new(Minor(3, 6), 1)).await;
     let client = cluster.members[0].client();
     client.put("key", "value").await.unwrap();
@@ -240,7 +240,7 @@ async fn nobody_there_is_unreachable_and_the_client_works_once_somebody_is() {
 }
 
 #[tokio::test]
-async fn an_address_that_swallows_everything_is_unreachable_within_the_connect_time_out() {
+async fn an_address_that_drops_packets_is_unreachable_within_the_connect_timeout() {
     // A listener whose queue is full: the handshake never completes, as with a node that is gone.
     let full = tokio::net::TcpSocket::new_v4().unwrap();
     full.bind("127.0.0.1:0".parse().unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! TLS as in a cluster: dialled by address, verified by name, and every misfit told in words.
+//! TLS as in a cluster: dialled by address, verified by name; every failure has a message.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ async fn why_unreachable(client: &MemberClient) -> String {
     }
 }
 
-/// With TLS 1.3 a client's certificate is refused after the handshake: a call may be over before that has come.
+/// With TLS 1.3 the server rejects a certificate after the handshake, so a call may fail before the alert arrives.
 async fn why_refused(client: &MemberClient) -> String {
     let end = Instant::now() + Duration::from_secs(20);
     loop {
@@ -44,31 +44,30 @@ async fn a_member_is_dialled_by_address_and_verified_by_name() {
     assert!(reason.starts_with("certificate name mismatch: it is not valid for m1.test.svc"), "{reason}");
     assert!(reason.contains("m0.test.svc"), "{reason}");
 
-    let stranger = Pki::new(&cluster.dir().join("stranger"));
-    let foreign_ca = std::fs::read(stranger.ca_file()).unwrap();
-    let reason = why_unreachable(&client(&endpoint, |tls| tls.ca = foreign_ca).unwrap()).await;
+    let other_pki = Pki::new(&cluster.dir().join("other"));
+    let other_ca = std::fs::read(other_pki.ca_file()).unwrap();
+    let reason = why_unreachable(&client(&endpoint, |tls| tls.ca = other_ca).unwrap()).await;
     assert_eq!(reason, "certificate signed by unknown authority");
 
-    let foreign = stranger.tls(&stranger.leaf("client", &[]), "m0.test.svc");
+    let other = other_pki.tls(&other_pki.leaf("client", &[]), "m0.test.svc");
     let reason =
-        why_refused(&client(&endpoint, |tls| (tls.cert, tls.key) = (foreign.cert, foreign.key)).unwrap())
-            .await;
+        why_refused(&client(&endpoint, |tls| (tls.cert, tls.key) = (other.cert, other.key)).unwrap()).await;
     assert!(reason.contains("did not accept our client certificate"), "{reason}");
 
     let mut hung = endpoint.clone();
     hung.tls.as_mut().unwrap().server_name = "m0.test.svc".into();
     let fresh = client(&hung, |_| ()).unwrap();
     cluster.members[0].pause();
-    // A handshake that never ends: nothing was sent.
+    // The handshake never ends, so nothing was sent.
     let reason = why_unreachable(&fresh).await;
     assert!(reason.contains("no connection within 500ms"), "{reason}");
-    // On a connection that stood, the call was sent: nobody knows.
+    // On an open connection the call was sent, so its outcome is unknown.
     assert!(good.put("key", "value").await.unwrap_err().may_have_applied());
     cluster.members[0].resume();
 }
 
 #[tokio::test]
-async fn plain_http_is_told_from_tls() {
+async fn a_server_without_tls_is_named_in_the_error() {
     let cluster = Cluster::start(Setup::new(Minor(3, 6), 1)).await;
     let pki = Pki::new(&cluster.dir().join("pki"));
     let tls = pki.tls(&pki.leaf("client", &[]), "m0.test.svc");
@@ -78,16 +77,16 @@ async fn plain_http_is_told_from_tls() {
 }
 
 #[tokio::test]
-async fn speaking_plain_http_to_a_member_with_tls_is_an_error_soon() {
+async fn plain_http_to_a_member_with_tls_fails_before_the_deadline() {
     let cluster = Cluster::start(Setup { tls: true, ..Setup::new(Minor(3, 6), 1) }).await;
     let plain = Endpoint::plain(cluster.members[0].endpoint().address);
     let client = MemberClient::new(&plain, Deadlines::default()).unwrap();
     let error = client.put("key", "value").await.unwrap_err();
-    assert!(!error.to_string().contains("no answer"), "{error}");
+    assert!(!error.to_string().contains("no reply"), "{error}");
 }
 
 #[tokio::test]
-async fn unusable_tls_material_is_told_before_anything_is_dialled() {
+async fn invalid_certificates_are_refused_before_anything_is_dialled() {
     let dir = tempfile::tempdir().unwrap();
     let pki = Pki::new(dir.path());
     let tls = pki.tls(&pki.leaf("client", &[]), "m0.test.svc");

@@ -43,7 +43,7 @@ pub struct OperatorArgs {
 
     /// How many writes to the Kubernetes API may be under way at a time. Calls to etcd do not count.
     #[arg(long, env = "QUORATE_WORKERS", value_name = "N", default_value_t = 32,
-        value_parser = clap::builder::RangedU64ValueParser::<usize>::new().range(1..=1024))]
+        value_parser = workers)]
     pub workers: usize,
 
     /// The format of the logs.
@@ -88,6 +88,11 @@ impl std::str::FromStr for Bind {
         let expected = "expected an address such as :8080 or 127.0.0.1:8080, or 0 to turn it off";
         address.map(Self::At).ok_or_else(|| expected.to_owned())
     }
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+    number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
 }
 
 fn namespace(text: &str) -> Result<String, String> {

@@ -41,10 +41,19 @@ fn main() -> ExitCode {
     match run(arguments::parse().command) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            eprintln!("error: {}", with_causes(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error with its causes. Some errors repeat their cause in their own message; it is printed once.
+fn with_causes(error: &anyhow::Error) -> String {
+    error.chain().map(ToString::to_string).fold(String::new(), |text, cause| match text.as_str() {
+        "" => cause,
+        known if known.contains(&cause) => text,
+        _ => format!("{text}: {cause}"),
+    })
 }
 
 fn run(command: Command) -> Result<ExitCode> {

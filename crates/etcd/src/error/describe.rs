@@ -1,4 +1,4 @@
-//! Failures of the transport in words a person can act on.
+//! Failures of the transport in messages that people can act on.
 
 use std::error::Error;
 use std::io;
@@ -11,7 +11,7 @@ pub(crate) fn never_connected(status: &Status) -> Option<String> {
     chain(status).find(|error| error.is::<tonic::ConnectError>()).map(describe)
 }
 
-/// What became of a call whose reply does not say.
+/// The message of a call whose outcome is unknown.
 pub(crate) fn lost(status: &Status) -> String {
     match status.message() {
         "" => status.code().description().to_owned(),
@@ -22,7 +22,7 @@ pub(crate) fn lost(status: &Status) -> String {
     }
 }
 
-/// The cause where it says all there is to say, in plain words; otherwise the error with its causes, each said once.
+/// A plain message of the cause where one is known; otherwise the error with its causes, without repetition.
 pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     let plain = chain(error).find_map(|cause| {
         let tls = cause.downcast_ref().map(tls);
@@ -31,7 +31,7 @@ pub(crate) fn describe(error: &(dyn Error + 'static)) -> String {
     plain.unwrap_or_else(|| chain(error).fold(String::new(), |text, cause| join(text, &cause.to_string())))
 }
 
-/// The error and what is under it. An `io::Error` hides the error it was made of from `source`.
+/// The error and its causes. `source` of an `io::Error` skips the error that it wraps.
 fn chain<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
     std::iter::successors(Some(error), |&error| {
         let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
@@ -43,7 +43,7 @@ fn tls(error: &rustls::Error) -> String {
     match error {
         rustls::Error::InvalidCertificate(error) => certificate(error),
         rustls::Error::AlertReceived(alert) => match alert {
-            AlertDescription::CertificateRequired => "etcd wants a client certificate".to_owned(),
+            AlertDescription::CertificateRequired => "etcd requires a client certificate".to_owned(),
             AlertDescription::BadCertificate
             | AlertDescription::UnknownCA
             | AlertDescription::CertificateUnknown
@@ -79,7 +79,7 @@ fn certificate(error: &CertificateError) -> String {
     }
 }
 
-/// The system's words without its numbers, and without "tcp connect error" before them.
+/// The system's message without the error number and without "tcp connect error".
 fn network(error: &io::Error) -> Option<&'static str> {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => Some("connection refused"),

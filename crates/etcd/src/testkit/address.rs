@@ -1,10 +1,10 @@
-//! Loopback addresses that nobody else uses.
+//! Loopback addresses that no other test process uses.
 
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An address of 127.0.0.0/8 of this process's own, on which etcd's ports are free.
+/// A loopback address of this process's own, on which etcd's ports are free.
 pub fn own_address() -> IpAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     for _ in 0..1000 {

@@ -10,16 +10,16 @@ use super::wait::eventually;
 use super::{Member, Pki};
 use crate::{CallError, MemberStatus, Tls};
 
-/// What to start.
+/// The cluster to start.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// Which etcd.
+    /// The minor version of etcd.
     pub minor: Minor,
-    /// How many members.
+    /// The number of members.
     pub size: usize,
-    /// Whether clients speak TLS. Certificates are valid for `<member>.test.svc` only, not for addresses.
+    /// Whether members serve TLS. Certificates are valid for `<member>.test.svc` only, not for addresses.
     pub tls: bool,
-    /// Further flags for each member.
+    /// Further flags of each member.
     pub args: Vec<String>,
 }
 
@@ -33,14 +33,14 @@ pub struct Cluster {
 }
 
 impl Setup {
-    /// So many members of this version, plain http.
+    /// This many members of this version, with plain http.
     pub fn new(minor: Minor, size: usize) -> Self {
         Self { minor, size, tls: false, args: Vec::new() }
     }
 }
 
 impl Cluster {
-    /// A cluster of which nobody runs yet.
+    /// A cluster of which no member runs yet.
     pub fn new(setup: Setup) -> Self {
         let dir = tempfile::Builder::new().prefix("etcd-test-").tempdir().expect("a temporary folder");
         let pki = setup.tls.then(|| Pki::new(&dir.path().join("pki")));
@@ -61,12 +61,12 @@ impl Cluster {
         cluster
     }
 
-    /// A member that is in no list and does not run: its peer URL can be added.
+    /// A member that is not in the member list and does not run. Its peer URL can be added.
     pub fn spare(&self, n: usize) -> Member {
         self.member(n)
     }
 
-    /// Starts an added member as one that joins.
+    /// Starts an added member, which joins the cluster.
     pub fn join(&mut self, mut member: Member) {
         let mut all: Vec<_> = self.members.iter().map(listing).collect();
         all.push(listing(&member));
@@ -80,12 +80,12 @@ impl Cluster {
         self.pki.as_ref().expect("a cluster with TLS")
     }
 
-    /// The folder everything is in, for files of the test's own.
+    /// The temporary directory, also for files of the test.
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// Waits until every member knows the leader; the position of the leader.
+    /// Waits until every member knows the leader. Returns the position of the leader.
     pub async fn led(&self) -> usize {
         let mut ids = Vec::new();
         for member in &self.members {

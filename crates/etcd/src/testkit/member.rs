@@ -34,7 +34,7 @@ impl Member {
         Self { name, address, dir, minor, args: Vec::new(), initial: Vec::new(), tls: None, child: None }
     }
 
-    /// Flags it starts with, beside those of its identity.
+    /// Adds flags to those of its identity.
     pub(super) fn add_args(&mut self, args: impl IntoIterator<Item = String>) {
         self.args.extend(args);
     }
@@ -48,7 +48,7 @@ impl Member {
             .to_vec();
     }
 
-    /// How its clients speak TLS to it.
+    /// The TLS of its clients.
     pub(super) fn with_tls(mut self, tls: Option<Tls>) -> Self {
         self.tls = tls;
         self
@@ -84,7 +84,7 @@ impl Member {
     pub fn start(&mut self) {
         assert!(self.child.is_none(), "{} runs already", self.name);
         let log = File::options().create(true).append(true).open(self.log_file()).expect("the log file");
-        let mut command = dies_with_us(&etcd(self.minor));
+        let mut command = killed_with_parent(&etcd(self.minor));
         command
             .args(["--name", &self.name, "--unsafe-no-fsync"])
             .args(["--data-dir".into(), self.data_dir()])
@@ -113,10 +113,10 @@ impl Member {
         }
     }
 
-    /// SIGSTOP: it holds its connections and answers nothing.
+    /// SIGSTOP: it keeps its connections and answers nothing.
     pub fn pause(&self) {
         let pid = self.signal(Signal::SIGSTOP);
-        // Told once the last of its threads has stopped: on a busy machine one may still answer until then.
+        // The kernel reports it when the last thread has stopped. Until then a thread may still answer.
         let stopped = waitpid(pid, Some(WaitPidFlag::WUNTRACED)).expect("our own child can be waited for");
         assert_eq!(stopped, WaitStatus::Stopped(pid, Signal::SIGSTOP), "{} ended", self.name);
     }
@@ -126,10 +126,10 @@ impl Member {
         self.signal(Signal::SIGCONT);
     }
 
-    /// SIGKILL, and waits until it is gone.
+    /// SIGKILL, and waits for its end.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
-            // Fails only if it is gone already, which is what is desired.
+            // Fails only if it has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -159,8 +159,8 @@ impl Drop for Member {
     }
 }
 
-/// Has the kernel kill the process when we die. By way of `setpriv`, which execs it: the pid is etcd's own.
-fn dies_with_us(program: &Path) -> Command {
+/// The kernel kills the process when this one dies. `setpriv` execs it, so the pid is that of etcd.
+fn killed_with_parent(program: &Path) -> Command {
     let setpriv = Path::new("/usr/bin/setpriv");
     if !setpriv.is_file() {
         return Command::new(program);

@@ -1,11 +1,11 @@
-//! Waiting without guessing how long.
+//! Waits for a condition.
 
 use std::fmt::Debug;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-/// Asks until the answer is `Ok`, for at most 30 s; panics with the last answer otherwise.
+/// Calls `ask` until it returns `Ok`, for at most 30 s. Then it panics with the last error.
 pub async fn eventually<T, E: Debug>(what: &str, mut ask: impl AsyncFnMut() -> Result<T, E>) -> T {
     let end = Instant::now() + Duration::from_secs(30);
     loop {

@@ -1,5 +1,5 @@
-//! In TLS 1.3 a client believes itself connected before the server has judged its certificate. The refusal arrives
-//! later, as an alert, and what the HTTP layer makes of it is "connection closed".
+//! In TLS 1.3 the handshake of a client ends before the server has verified its certificate. A rejection arrives later, as
+//! an alert, and the HTTP layer reports only "connection closed". The stream here keeps the alert.
 
 use std::io;
 use std::pin::Pin;
@@ -11,44 +11,44 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::error::describe;
 
-/// What the server last said about our certificate, if it turned it down.
+/// Why the server rejected our certificate, if it did.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Verdict(Arc<Mutex<Option<String>>>);
 
-/// A TLS stream that remembers the server's verdict.
-pub(super) struct Heard<S> {
+/// A TLS stream that keeps the server's verdict.
+pub(super) struct VerdictStream<S> {
     stream: S,
     verdict: Verdict,
-    /// The server has sent something: it has accepted us.
+    /// The server has sent data, so it has accepted the certificate.
     accepted: bool,
-    /// Writing has failed with this; the server's last words are still to be heard.
+    /// A write failed with this, and the alert may still have to be read.
     broken: Option<io::Error>,
 }
 
 impl Verdict {
-    /// Why the server did not want us; it has read no request then.
-    pub(crate) fn turned_down(&self) -> Option<String> {
+    /// Why the server rejected the certificate. It has read no request then.
+    pub(crate) fn rejection(&self) -> Option<String> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(super) fn forget(&self) {
+    pub(super) fn reset(&self) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    fn hear(&self, error: &io::Error) {
-        if turns_down(error) {
+    fn note(&self, error: &io::Error) {
+        if is_rejection(error) {
             *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(describe(error));
         }
     }
 }
 
-impl<S> Heard<S> {
+impl<S> VerdictStream<S> {
     pub(super) fn new(stream: S, verdict: Verdict) -> Self {
         Self { stream, verdict, accepted: false, broken: None }
     }
 }
 
-fn turns_down(error: &io::Error) -> bool {
+fn is_rejection(error: &io::Error) -> bool {
     let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let Some(rustls::Error::AlertReceived(alert)) = tls else { return false };
     matches!(
@@ -64,10 +64,10 @@ fn turns_down(error: &io::Error) -> bool {
     )
 }
 
-impl<S: AsyncRead + Unpin> Heard<S> {
-    /// A server that does not want us says why and hangs up. Whether we stumble over the one or the other first is
-    /// chance, so a failed write waits for what there is to read, which on a dead connection is soon.
-    fn poll_after_last_words<T>(
+impl<S: AsyncRead + Unpin> VerdictStream<S> {
+    /// A server that rejects the certificate sends an alert and closes the connection. A write may fail before the alert is
+    /// read. So a failed write reads until the alert or the end of the stream, which comes soon on a closed connection.
+    fn poll_after_alert<T>(
         &mut self,
         cx: &mut Context<'_>,
         written: Poll<io::Result<T>>,
@@ -83,7 +83,7 @@ impl<S: AsyncRead + Unpin> Heard<S> {
                 Ok(()) if !buf.filled().is_empty() => {}
                 Ok(()) => break,
                 Err(error) => {
-                    self.verdict.hear(&error);
+                    self.verdict.note(&error);
                     break;
                 }
             }
@@ -92,7 +92,7 @@ impl<S: AsyncRead + Unpin> Heard<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for VerdictStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -102,19 +102,19 @@ impl<S: AsyncRead + Unpin> AsyncRead for Heard<S> {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         self.accepted |= buf.filled().len() > before;
         if let Poll::Ready(Err(error)) = &read {
-            self.verdict.hear(error);
+            self.verdict.note(error);
         }
         read
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Heard<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for VerdictStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         let written = match self.broken.take() {
             Some(error) => Poll::Ready(Err(error)),
             None => Pin::new(&mut self.stream).poll_write(cx, buf),
         };
-        self.poll_after_last_words(cx, written)
+        self.poll_after_alert(cx, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -122,7 +122,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Heard<S> {
             Some(error) => Poll::Ready(Err(error)),
             None => Pin::new(&mut self.stream).poll_flush(cx),
         };
-        self.poll_after_last_words(cx, flushed)
+        self.poll_after_alert(cx, flushed)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
