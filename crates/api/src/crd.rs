@@ -19,7 +19,7 @@ pub fn crd(kind: &str) -> Option<CustomResourceDefinition> {
     crds().into_iter().find(|crd| crd.spec.names.kind == kind)
 }
 
-/// The resource definitions as one YAML stream: what `quorate crds` prints and what stands under `config/crd`.
+/// The resource definitions as one YAML stream: what `quorate crds` prints and the content of `config/crd`.
 pub fn crds_yaml() -> String {
     let mut stream = String::new();
     for crd in crds() {
@@ -62,7 +62,7 @@ fn tidy(schema: &mut JSONSchemaProps) {
     each_subschema(schema, tidy);
 }
 
-/// A status says what was written and nothing else, so nothing in it is defaulted.
+/// A status has what was written and nothing else, so nothing in it is defaulted.
 fn without_defaults(schema: &mut JSONSchemaProps) {
     schema.default = None;
     each_subschema(schema, without_defaults);

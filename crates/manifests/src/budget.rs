@@ -6,7 +6,7 @@ use quorate_api::EtcdCluster;
 use quorate_model::ClusterRef;
 use serde_json::{Value, json};
 
-use crate::{labels, shape};
+use crate::{diff, labels};
 
 /// The budget of the cluster's name. An integer `minAvailable`: a percentage, or `maxUnavailable`, would follow the
 /// number of Pods down while members are lost.
@@ -16,19 +16,23 @@ pub fn budget(cluster: &EtcdCluster, at: &ClusterRef, min_available: usize) -> V
     budget
 }
 
-/// `minAvailable` of a budget that otherwise stands as desired.
-pub(crate) fn standing(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &ClusterRef) -> Option<usize> {
+/// `minAvailable` of a budget that otherwise matches its desired form.
+pub(crate) fn min_available(
+    seen: &PodDisruptionBudget,
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+) -> Option<usize> {
     let spec = seen.spec.as_ref()?;
-    let sound = spec.max_unavailable.is_none() && shape::stands(seen, &frame(cluster, at));
+    let sound = spec.max_unavailable.is_none() && diff::matches(seen, &frame(cluster, at));
     match &spec.min_available {
         Some(IntOrString::Int(min_available)) if sound => usize::try_from(*min_available).ok(),
         Some(IntOrString::Int(_) | IntOrString::String(_)) | None => None,
     }
 }
 
-/// The patch towards the desired form of one that exists.
-pub(crate) fn towards(seen: &PodDisruptionBudget, desired: &Value) -> Value {
-    let mut patch = shape::towards(&seen.metadata, desired);
+/// The patch from an observed budget to its desired form.
+pub(crate) fn merge_patch(seen: &PodDisruptionBudget, desired: &Value) -> Value {
+    let mut patch = diff::merge_patch(&seen.metadata, desired);
     patch["spec"]["maxUnavailable"] = Value::Null;
     patch
 }

@@ -99,8 +99,8 @@ pub fn authority_name(uid: &ClusterUid) -> String {
     format!("quorate-ca {uid}")
 }
 
-/// The certificates that are not there, the authority first. What somebody else keeps under the name counts as missing:
-/// creating ours then tells.
+/// The certificates that are not there, the authority first. A Secret of that name that this EtcdCluster does not own
+/// counts as missing: its creation is then refused, which is reported.
 pub fn missing(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid) -> Vec<Certificate> {
     Certificate::ALL
         .into_iter()

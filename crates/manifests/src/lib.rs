@@ -7,6 +7,7 @@
 
 pub mod budget;
 pub mod certificate;
+mod diff;
 pub mod flags;
 pub mod kind;
 pub mod labels;
@@ -15,7 +16,6 @@ pub mod pod;
 pub mod record;
 pub mod request;
 pub mod service;
-mod shape;
 pub mod status;
 pub mod target;
 pub mod template;

@@ -1,7 +1,7 @@
-//! From Kubernetes' objects to the Snapshot. What etcd says is filled in by the caller.
+//! From Kubernetes objects to the Snapshot. The caller fills in etcd's part.
 //!
 //! Pods, Services, budgets and Secrets are ours if this incarnation of the cluster controls them. Volumes carry no owner
-//! reference: they are ours by label and name, of whatever incarnation, and their annotations say of which.
+//! reference: they are ours by label and name, of any incarnation, and their annotations name it.
 
 mod pods;
 
@@ -20,9 +20,9 @@ use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::is_owned_by;
 use crate::target::{self, Defaults, Invalid};
-use crate::{budget, certificate, record, service, shape, volume};
+use crate::{budget, certificate, diff, record, service, volume};
 
-/// What is there, as far as it carries our label, and what the executor found in its way.
+/// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]
 pub struct ClusterObjects<'a> {
     /// The EtcdCluster.
@@ -42,16 +42,16 @@ pub struct ClusterObjects<'a> {
     pub conflicts: Vec<String>,
 }
 
-/// What was made of it.
+/// The Snapshot of the objects, and what is wrong with the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
     /// The Snapshot, without etcd's part.
     pub snapshot: Snapshot,
-    /// What of the spec can not be honoured. The cluster is then looked after by what was committed before.
+    /// Why the spec cannot be carried out, if so. The committed target is then used.
     pub refused: Option<Invalid>,
 }
 
-/// The Snapshot of what is there. An error only if the spec can not be honoured and nothing was committed before.
+/// The Snapshot of the observed objects. An error only if the spec cannot be carried out and no target was committed.
 pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observation, Invalid> {
     let ClusterObjects { cluster, pods, volumes, services, budgets, secrets, conflicts: _ } = seen;
     let meta = &cluster.metadata;
@@ -65,9 +65,9 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     }
     let (adopt, unreadable) = adopt(meta);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
-    let stands = |name: &str, desired: &Value| {
+    let matches = |name: &str, desired: &Value| {
         let mut own = services.iter().filter(|seen| is_owned_by(&seen.metadata, &uid));
-        own.any(|seen| seen.metadata.name.as_deref() == Some(name) && shape::stands(*seen, desired))
+        own.any(|seen| seen.metadata.name.as_deref() == Some(name) && diff::matches(*seen, desired))
     };
     let own_budget = budgets
         .iter()
@@ -83,9 +83,9 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         pods: pods::read(pods, &at, &uid),
         volumes: read_volumes(volumes, &at),
         foreign: foreign(seen, &at, &uid),
-        peer_service: stands(&at.name, &service::peer(cluster, &at)),
-        client_service: stands(&service::client_name(&at), &service::client(cluster, &at)),
-        budget: own_budget.and_then(|seen| budget::standing(seen, cluster, &at)),
+        peer_service: matches(&at.name, &service::peer(cluster, &at)),
+        client_service: matches(&service::client_name(&at), &service::client(cluster, &at)),
+        budget: own_budget.and_then(|seen| budget::min_available(seen, cluster, &at)),
         certificates: !tls || certificate::missing(secrets, &at, &uid).is_empty(),
         etcd: Etcd::default(),
         cluster: at,
@@ -100,8 +100,8 @@ pub fn cluster_ref(cluster: &EtcdCluster) -> ClusterRef {
     ClusterRef::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
 }
 
-/// What the spec asks for. Where it can not be honoured, members are looked after as was committed; only size and
-/// retention are still followed. An object that is being deleted needs no more of its spec than what becomes of volumes.
+/// The desired target. Where the spec cannot be carried out, the committed target with the size and retention of the spec.
+/// An object that is being deleted needs its retention policy only.
 fn desired(
     cluster: &EtcdCluster,
     record: &Record,
@@ -113,8 +113,8 @@ fn desired(
     };
     match &record.target {
         Some(committed) => {
-            let wish = target::always_safe(cluster);
-            Ok((committed.clone().with_what_is_always_safe(&wish), Some(invalid)))
+            let other = target::always_safe(cluster);
+            Ok((committed.clone().with_what_is_always_safe(&other), Some(invalid)))
         }
         None if cluster.metadata.deletion_timestamp.is_some() => {
             Ok((target::always_safe(cluster), Some(invalid)))
@@ -151,7 +151,7 @@ fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberName> {
     at.ordinal(&name).map(|_| name)
 }
 
-/// Objects that have our names and are not ours: seen, or found by the executor.
+/// Objects that have names of this cluster and are not owned by it: observed, or found by the executor.
 fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeSet<String> {
     let services = [at.name.clone(), service::client_name(at)];
     let secrets = Certificate::ALL.map(|certificate| certificate.secret_name(at));

@@ -1,4 +1,4 @@
-//! A member's Pod: the guard looks at the volume, etcd runs, the probe tells the kubelet how it does.
+//! A member's Pod: the guard checks the volume, etcd runs, the probe answers the kubelet.
 //!
 //! It meets the restricted Pod Security standard and has no access to the Kubernetes API. What the user adds (labels,
 //! annotations, resources, flags) never replaces what makes up a member.
@@ -18,7 +18,7 @@ use crate::template::Template;
 
 /// The container of etcd itself.
 pub const ETCD: &str = "etcd";
-/// The init container that looks at the volume.
+/// The init container that checks the volume.
 pub const GUARD: &str = "guard";
 /// The container that answers the kubelet.
 pub const PROBE: &str = "probe";
@@ -26,7 +26,7 @@ pub const PROBE: &str = "probe";
 /// User and group of every process.
 const USER: u32 = 10001;
 
-/// etcd ends at once when told to; this is for a disk that is slow to take the last writes.
+/// etcd stops at once on SIGTERM; this is for a disk that is slow to take the last writes.
 const GRACE_SECONDS: u32 = 30;
 
 /// Whose Pod it is, and how it boots.
@@ -40,7 +40,7 @@ pub struct Member<'a> {
     pub target: &'a Target,
     /// `--initial-cluster-token`.
     pub token: &'a Token,
-    /// The cluster's id, once it is latched.
+    /// The cluster ID, once it is recorded.
     pub cluster_id: Option<ClusterId>,
     /// The member.
     pub name: &'a MemberName,
@@ -128,7 +128,7 @@ fn metadata(member: &Member<'_>, template: &Template) -> Value {
     all.extend(labels::of_member(at, name));
     let mut annotations = template.annotations.clone();
     annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
-    // From the start where the member has joined before: there is nothing to mark later.
+    // A member that has joined before is labelled from the start.
     if *boot == Boot::Resume {
         annotations.insert(keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
         all.insert(keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());

@@ -15,18 +15,18 @@ use crate::labels::is_owned_by;
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::Defaults;
-use crate::{budget, service, shape, volume};
+use crate::{budget, diff, service, volume};
 
 /// What requests are made from, beside the effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
-    /// The EtcdCluster as it stands now: after status was written.
+    /// The EtcdCluster after status was written.
     pub cluster: &'a EtcdCluster,
     /// The objects that the plan was made on.
     pub seen: &'a ClusterObjects<'a>,
     /// The snapshot that the plan was made on.
     pub snapshot: &'a Snapshot,
-    /// The record of the plan: what stands in status now.
+    /// The record of the plan, which status has now.
     pub record: &'a Record,
     /// What the operator's flags give.
     pub defaults: &'a Defaults,
@@ -90,7 +90,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             let desired = budget::budget(cluster, at, *min_available);
             let own = seen.budgets.iter().find(|seen| is_own(&seen.metadata, &at.name, snapshot));
             let act = match own {
-                Some(own) => Act::Patch(budget::towards(own, &desired)),
+                Some(own) => Act::Patch(budget::merge_patch(own, &desired)),
                 None => Act::Create(desired),
             };
             write(Kind::Budget, &at.name, act)
@@ -104,7 +104,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         KubeEffect::AnnotateVolume { member, volume: uid, cluster_id, member_id } => {
             let precondition = volume_as_seen(snapshot, member, uid);
             let token = record.token.as_ref();
-            let patch = volume::stamp(&precondition, &snapshot.uid, token, *cluster_id, *member_id);
+            let patch = volume::annotate(&precondition, &snapshot.uid, token, *cluster_id, *member_id);
             write(Kind::Volume, member.as_str(), Act::Patch(patch))
         }
         KubeEffect::ExpandVolume { member, volume: uid, bytes } => {
@@ -136,7 +136,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
         }
         KubeEffect::UngatePod { member, pod } => {
-            write(Kind::Pod, member.as_str(), Act::Patch(release(context, pod)))
+            write(Kind::Pod, member.as_str(), Act::Patch(ungate(context, pod)))
         }
         KubeEffect::DeletePod { member, pod, resource_version } => {
             write(Kind::Pod, member.as_str(), delete(pod, resource_version))
@@ -155,8 +155,8 @@ pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option
     Some(patch_status(cluster, json!({ "status": change })))
 }
 
-/// The write that comes before the effects of a plan (R3). Where status says already what they rest on, this changes nothing
-/// and is refused if somebody else has changed it meanwhile: what was seen may be old. `None` if nothing is to be done.
+/// The write that comes before the effects of a plan (R3). Where status has the record already, this changes nothing, and
+/// is refused if the object has changed meanwhile: the observation may be old. `None` if nothing is to be done.
 pub fn write_record(cluster: &EtcdCluster, status: &EtcdClusterStatus, effects: &[Effect]) -> Option<Write> {
     let confirm = || patch_status(cluster, json!({}));
     write_status(cluster, status).or_else(|| (!effects.is_empty()).then(confirm))
@@ -213,12 +213,12 @@ impl Write {
     }
 }
 
-/// The target that stands in status now.
+/// The committed target.
 fn target<'a>(context: &Context<'a>) -> &'a Target {
     context.record.target.as_ref().unwrap_or(&context.snapshot.desired)
 }
 
-/// Latched before the first volume is made (B1).
+/// Recorded before the first volume is created (B1).
 fn token(record: &Record) -> Token {
     record.token.clone().unwrap_or_else(|| Token::new(""))
 }
@@ -227,7 +227,7 @@ fn apply_service(context: &Context<'_>, desired: Value, name: &str) -> Request {
     let Context { seen, snapshot, .. } = context;
     let own = seen.services.iter().find(|seen| is_own(&seen.metadata, name, snapshot));
     let act = match own {
-        Some(own) => Act::Patch(shape::towards(&own.metadata, &desired)),
+        Some(own) => Act::Patch(diff::merge_patch(&own.metadata, &desired)),
         None => Act::Create(desired),
     };
     let namespace = snapshot.cluster.namespace.clone();
@@ -238,8 +238,8 @@ fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
     meta.name.as_deref() == Some(name) && is_owned_by(meta, &snapshot.uid)
 }
 
-/// Without our gate; somebody else's stays, which the version is for.
-fn release(context: &Context<'_>, uid: &Uid) -> Value {
+/// Without our gate. Other gates stay: the resource version makes sure of it.
+fn ungate(context: &Context<'_>, uid: &Uid) -> Value {
     let seen = context.seen.pods.iter().find(|seen| seen.metadata.uid.as_deref() == Some(uid.as_str()));
     let gates = seen.iter().filter_map(|seen| seen.spec.as_ref()?.scheduling_gates.as_ref()).flatten();
     let others: Vec<_> = gates.filter(|gate| gate.name != keys::BOOTSTRAP_GATE).collect();
@@ -249,7 +249,7 @@ fn release(context: &Context<'_>, uid: &Uid) -> Value {
     })
 }
 
-/// The whole list, as a merge patch replaces it; the version keeps it from undoing somebody else's entry.
+/// The whole list, as a merge patch replaces it. The resource version keeps entries of others.
 fn finalizers(meta: &ObjectMeta, ours: bool) -> Act {
     let others = meta.finalizers.iter().flatten().filter(|entry| *entry != keys::FINALIZER).cloned();
     let all: Vec<String> = others.chain(ours.then(|| keys::FINALIZER.to_owned())).collect();

@@ -20,7 +20,7 @@ pub fn client_name(at: &ClusterRef) -> String {
     format!("{}-client", at.name)
 }
 
-/// The headless Service of the cluster's name. Its names resolve before anybody is ready: peers that speak TLS could
+/// The headless Service of the cluster's name. Its names resolve before any Pod is ready: peers with TLS could
 /// never meet otherwise.
 pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     json!({
@@ -41,7 +41,7 @@ pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     })
 }
 
-/// The Service for clients. A Pod is ready only while its member is a started voter, and marked only once that member was seen
+/// The Service for clients. A Pod is ready only while its member is a started voter, and labelled joined only once that member was observed
 /// in this cluster, so nobody else is behind it.
 pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     json!({

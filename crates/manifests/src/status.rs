@@ -30,7 +30,7 @@ pub struct Situation<'a> {
     pub cluster: &'a EtcdCluster,
     /// What was seen.
     pub snapshot: &'a Snapshot,
-    /// What of the spec can not be honoured.
+    /// Why the spec cannot be carried out, if so.
     pub refused: Option<&'a Invalid>,
     /// What is going to be done.
     pub plan: &'a Plan,
@@ -71,7 +71,7 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     status
 }
 
-/// The status of a cluster whose spec can not be honoured and of which nothing was ever committed. What is known stays.
+/// The status of a cluster whose spec cannot be carried out and whose target was never committed. The rest stays.
 pub fn invalid_status(cluster: &EtcdCluster, invalid: &Invalid, now: Instant) -> EtcdClusterStatus {
     let mut status = cluster.status.clone().unwrap_or_default();
     status.observed_generation = cluster.metadata.generation;

@@ -1,5 +1,5 @@
 //! A member's volume. It carries no owner reference, so that nothing but a recorded decision ever deletes data (R10);
-//! annotations say whose data it holds.
+//! annotations identify its data.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use quorate_api::{keys, quantity};
@@ -44,8 +44,8 @@ pub fn volume(
     volume
 }
 
-/// The patch that stamps a volume with the identity of its data.
-pub(crate) fn stamp(
+/// The patch that annotates a volume with the identity of its data.
+pub(crate) fn annotate(
     precondition: &Value,
     uid: &ClusterUid,
     token: Option<&Token>,
@@ -74,17 +74,17 @@ pub(crate) fn expand(precondition: &Value, bytes: u64) -> Value {
 
 /// A volume as far as it matters.
 pub(crate) fn read(volume: &PersistentVolumeClaim) -> Volume {
-    let stamp = |key: &str| volume.metadata.annotations.as_ref().and_then(|stamps| stamps.get(key));
+    let annotation = |key: &str| volume.metadata.annotations.as_ref().and_then(|all| all.get(key));
     let requested =
         volume.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
     Volume {
         uid: Uid::new(volume.metadata.uid.clone().unwrap_or_default()),
         resource_version: volume.metadata.resource_version.clone().unwrap_or_default(),
         terminating: volume.metadata.deletion_timestamp.is_some(),
-        cluster_uid: stamp(keys::CLUSTER_UID).map(ClusterUid::new),
-        cluster_id: stamp(keys::CLUSTER_ID).and_then(|id| id.parse().ok()),
-        member_id: stamp(keys::MEMBER_ID).and_then(|id| id.parse().ok()),
-        token: stamp(keys::CLUSTER_TOKEN).map(Token::new),
+        cluster_uid: annotation(keys::CLUSTER_UID).map(ClusterUid::new),
+        cluster_id: annotation(keys::CLUSTER_ID).and_then(|id| id.parse().ok()),
+        member_id: annotation(keys::MEMBER_ID).and_then(|id| id.parse().ok()),
+        token: annotation(keys::CLUSTER_TOKEN).map(Token::new),
         bytes: requested.and_then(quantity::bytes).unwrap_or(0),
         trouble: trouble(volume),
     }

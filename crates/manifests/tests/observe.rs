@@ -34,7 +34,7 @@ fn etcd(state: &Value, last: &Value) -> Value {
 }
 
 #[test]
-fn whoever_else_holds_a_pod_back_is_named() {
+fn scheduling_gates_of_others_are_reported() {
     let mut world = World::running(1);
     let mut seen = |gates: &[&str]| {
         let gates: Vec<Value> = gates.iter().map(|gate| json!({ "name": gate })).collect();
@@ -43,7 +43,7 @@ fn whoever_else_holds_a_pod_back_is_named() {
         (pod.held, pod.trouble)
     };
     assert_eq!(seen(&["operator.etcd.io/bootstrap"]), (true, None));
-    let told = "SchedulingGated: it is held back by example.org/quota";
+    let told = "SchedulingGated: the Pod has the scheduling gates example.org/quota";
     assert_eq!(seen(&["example.org/quota"]), (false, Some(told.to_owned())));
 }
 
@@ -68,11 +68,11 @@ fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
         (evicted, Some("Evicted: The node was low on memory.")),
         (
             etcd(&waits("ErrImagePull", "not found"), &json!({})),
-            Some("ErrImagePull: the image example/etcd:v1 of etcd can not be pulled"),
+            Some("ErrImagePull: the image example/etcd:v1 of etcd cannot be pulled"),
         ),
         (
             etcd(&waits("ImagePullBackOff", "Back-off pulling image"), &json!({})),
-            Some("ErrImagePull: the image example/etcd:v1 of etcd can not be pulled"),
+            Some("ErrImagePull: the image example/etcd:v1 of etcd cannot be pulled"),
         ),
         (etcd(&waits("InvalidImageName", "bad"), &json!({})), Some("InvalidImageName: etcd: bad")),
         (

@@ -274,7 +274,7 @@ fn a_stuck_first_pod_is_told_as_degraded_with_the_cause() {
     });
     let (holds, reason, message) = world.condition("Degraded");
     assert_eq!((&*holds, &*reason), ("True", "PodStuck"));
-    assert!(message.contains("the image etcd:v9 of etcd can not be pulled"), "{message}");
+    assert!(message.contains("the image etcd:v9 of etcd cannot be pulled"), "{message}");
     assert!(world.condition("Progressing").2.contains("etcd:v9"));
 }
 

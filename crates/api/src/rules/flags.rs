@@ -9,7 +9,7 @@ use super::rule;
 const IDENTITY: &str = "name|data-dir|wal-dir|config-file|initial-.*|advertise-.*|listen-.*|discovery.*|\
                         strict-reconfig-check";
 
-/// Flags that say which certificates are used and asked for.
+/// Flags that select certificates.
 const CERTIFICATES: &str = "cert-file|key-file|ca-file|trusted-ca-file|auto-tls|self-signed-cert-validity|client-.*|\
                             peer-.*|experimental-peer-.*";
 
@@ -17,7 +17,7 @@ const CERTIFICATES: &str = "cert-file|key-file|ca-file|trusted-ca-file|auto-tls|
 const HARMFUL: &str =
     "force-new-cluster|unsafe-.*|enable-v2.*|experimental-enable-v2.*|proxy|proxy-.*|version|help";
 
-/// The typed fields and the flags that they stand for.
+/// The typed fields and their flags.
 const TYPED: [(&str, &str); 6] = [
     ("quotaBackendBytes", "quota-backend-bytes"),
     ("autoCompactionMode", "auto-compaction-mode"),

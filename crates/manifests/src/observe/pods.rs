@@ -16,7 +16,7 @@ use crate::pod::{ETCD, GUARD};
 /// The label that newer Kubernetes copies from the node.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// What etcd says when its peers know it and its volume does not.
+/// The error of etcd when its peers know it and its volume does not.
 const ALREADY_BOOTSTRAPPED: &str = "has already been bootstrapped";
 
 /// How much of a termination message is shown.
@@ -97,7 +97,7 @@ fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
     (verdict != GuardVerdict::Fit).then_some((verdict, message))
 }
 
-/// What keeps the Pod from running. Only what lasts is told, in words that stay the same while it lasts.
+/// Why the Pod cannot run. Only lasting causes, with a text that stays the same while they last.
 fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
     if status.phase.as_deref() == Some("Failed") {
         let why = [status.reason.as_deref(), status.message.as_deref()];
@@ -112,13 +112,14 @@ fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
             format!("Unschedulable: {}", scheduled.message.as_deref().unwrap_or("no node fits"))
         });
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    unscheduled.or_else(|| held_by_others(pod)).or_else(|| containers.find_map(trouble_of))
+    unscheduled.or_else(|| other_gates(pod)).or_else(|| containers.find_map(trouble_of))
 }
 
-/// Queues and quotas hold Pods back, too, and that may last.
-fn held_by_others(pod: &Pod) -> Option<String> {
+/// Scheduling gates of others, such as queues and quotas.
+fn other_gates(pod: &Pod) -> Option<String> {
     let others: Vec<&str> = gates(pod).filter(|gate| *gate != keys::BOOTSTRAP_GATE).collect();
-    (!others.is_empty()).then(|| format!("SchedulingGated: it is held back by {}", others.join(", ")))
+    (!others.is_empty())
+        .then(|| format!("SchedulingGated: the Pod has the scheduling gates {}", others.join(", ")))
 }
 
 fn trouble_of(container: &ContainerStatus) -> Option<String> {
@@ -130,7 +131,7 @@ fn trouble_of(container: &ContainerStatus) -> Option<String> {
             "PodInitializing" | "ContainerCreating" => None,
             // The two alternate while the kubelet tries again; a status that followed them would never rest.
             "ErrImagePull" | "ImagePullBackOff" => {
-                Some(format!("ErrImagePull: the image {} of {name} can not be pulled", container.image))
+                Some(format!("ErrImagePull: the image {} of {name} cannot be pulled", container.image))
             }
             // The kubelet's own message counts the time.
             "CrashLoopBackOff" => {
@@ -155,11 +156,11 @@ fn end_in_words(end: &ContainerStateTerminated) -> String {
         (None, Some(signal)) => format!("ended by signal {signal}"),
         (None, None) => format!("ended with exit code {}", end.exit_code),
     };
-    let said = end.message.as_deref().map(last_words).unwrap_or_default();
-    if said.is_empty() { how } else { format!("{how}: {said}") }
+    let words = end.message.as_deref().map(last_words).unwrap_or_default();
+    if words.is_empty() { how } else { format!("{how}: {words}") }
 }
 
-/// The last line that says something. etcd logs JSON: then its message and its error.
+/// The last line that is not empty. etcd logs JSON: then its message and its error.
 fn last_words(message: &str) -> String {
     #[derive(Deserialize)]
     struct Line {

@@ -27,11 +27,11 @@ const JOINED_FILE: &str = "joined";
 /// to serve. So it never gives up.
 const NEVER: i32 = i32::MAX;
 
-/// Looks at the volume before etcd may touch it.
+/// Checks the volume before etcd starts.
 pub(super) fn guard(member: &Member<'_>) -> Value {
     let Member { cluster, token, cluster_id, name, boot, agent_image, .. } = member;
     // A first start finds nothing on the volume, or what this very member wrote before its Pod was made again. Once the
-    // member has joined, the mark in the Pod's annotations counts, also when all containers of the Pod start over.
+    // member has joined, the annotation of the Pod counts, also when all containers of the Pod restart.
     let expect = match boot {
         Boot::New | Boot::Join => "fresh",
         Boot::Resume => "data",
@@ -57,7 +57,7 @@ pub(super) fn guard(member: &Member<'_>) -> Value {
     })
 }
 
-/// The annotation that says that the member has joined, as a file.
+/// The joined annotation, as a file.
 pub(super) fn joined_volume() -> Value {
     json!({ "name": "joined", "downwardAPI": { "items": [{
         "path": JOINED_FILE,
@@ -89,7 +89,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
         "resources": resources,
         "securityContext": restricted(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        // Each answer is held back for most of a second until it is yes, so Ready follows at once.
+        // The probe delays a negative answer by most of a second, so Ready follows at once.
         "startupProbe": asks("/readyz", 1, 2, NEVER),
         "readinessProbe": asks("/readyz", 3, 2, 2),
         // On top of the grace time that the probe itself gives a silent member.

@@ -1,4 +1,4 @@
-//! One member in status, beside what is latched of it.
+//! One member in status, besides what is recorded of it.
 
 use quorate_api::status::{MemberStatus, Role};
 use quorate_model::MemberName;
@@ -7,23 +7,23 @@ use quorate_model::target::Medium;
 use super::picture::Picture;
 use super::time;
 
-/// Fills in what is seen of the member. What can not be seen now, such as the role while there is no list, stays.
+/// Fills in what is observed of the member. What cannot be observed now, such as the role without a list, stays.
 pub(super) fn fill(status: &mut MemberStatus, picture: &Picture<'_>) {
     let Picture { seen, record, now, .. } = picture;
     let name = MemberName::new(&*status.name);
-    let latched = record.members.get(&name);
+    let recorded = record.members.get(&name);
     if seen.list(*now).is_some() {
         let listed = seen.listed(record, &name, *now);
         status.role = listed.map(|listed| if listed.is_learner { Role::Learner } else { Role::Voter });
     }
-    let id = latched.and_then(|member| member.id);
+    let id = recorded.and_then(|member| member.id);
     status.is_leader = id.is_some() && id == seen.leader(*now);
-    if let Some(said) = seen.status_of(&name, *now) {
-        status.version = Some(said.version.to_string());
+    if let Some(reply) = seen.status_of(&name, *now) {
+        status.version = Some(reply.version.to_string());
     }
     status.node_name = seen.pods.get(&name).and_then(|pod| pod.node.clone());
     let on_disk = picture.target().storage.medium == Medium::Disk;
-    let volume = latched.and_then(|member| member.volume.as_ref());
+    let volume = recorded.and_then(|member| member.volume.as_ref());
     status.pvc_name = volume.filter(|_| on_disk).map(|_| status.name.clone());
     let why_not = picture.why_not_healthy(&name);
     if status.healthy != why_not.is_none() || status.since.is_none() {

@@ -1,4 +1,4 @@
-//! What was seen, put so that it can be told: who is sick and why, what holds the plan up, what the cluster does.
+//! The observation, prepared for conditions: which members are not healthy and why, what the plan waits on, the phase.
 
 use quorate_api::ConditionType;
 use quorate_api::status::{EtcdClusterStatus, Phase};
@@ -76,7 +76,7 @@ impl<'a> Picture<'a> {
         self.record.target.as_ref().unwrap_or(&self.seen.desired)
     }
 
-    /// Its Pods are not there, or go, because somebody wants it so.
+    /// Its Pods are stopped on purpose.
     pub(super) fn is_stopped_on_purpose(&self) -> bool {
         self.record.hibernating || self.seen.deleting
     }
@@ -96,7 +96,7 @@ impl<'a> Picture<'a> {
     pub(super) fn serving(&self) -> usize {
         let serves = |member: &&MemberName| {
             let ready = self.seen.pods.get(*member).is_some_and(|pod| pod.ready && !pod.terminating);
-            ready && self.seen.status_of(member, self.now).is_some_and(|said| !said.is_learner)
+            ready && self.seen.status_of(member, self.now).is_some_and(|reply| !reply.is_learner)
         };
         self.record.members.keys().filter(serves).count()
     }
@@ -116,14 +116,14 @@ impl<'a> Picture<'a> {
             .collect()
     }
 
-    /// Nothing goes on until a human has decided.
+    /// Nothing is done until a person has decided.
     pub(super) fn is_blocked(&self) -> bool {
-        let founded = self.record.is_bootstrapped();
+        let bootstrapped = self.record.is_bootstrapped();
         self.plan.waiting.iter().any(|waiting| {
             matches!(
                 waiting,
                 Waiting::SplitBrain(_) | Waiting::WrongMember { .. } | Waiting::ExistingData { .. }
-            ) || (matches!(waiting, Waiting::ForeignObjects(_)) && !founded)
+            ) || (matches!(waiting, Waiting::ForeignObjects(_)) && !bootstrapped)
         })
     }
 
@@ -131,7 +131,7 @@ impl<'a> Picture<'a> {
         matches!(self.before.phase, Some(Phase::Hibernating | Phase::Hibernated | Phase::Waking))
     }
 
-    /// Founded or woken a moment ago, and whoever is not healthy yet is on the way.
+    /// Bootstrapped or woken a moment ago, and every member that is not healthy yet is starting.
     pub(super) fn is_coming_up(&self) -> bool {
         let fresh =
             matches!(self.before.phase, Some(Phase::Pending | Phase::Bootstrapping)) || self.is_waking();
@@ -176,7 +176,7 @@ impl<'a> Picture<'a> {
         waiting.or_else(done).unwrap_or_default()
     }
 
-    /// `None` if it is healthy; otherwise the nearest cause, and what is being done.
+    /// `None` if it is healthy; otherwise the nearest cause, and what is done about it.
     pub(super) fn why_not_healthy(&self, member: &MemberName) -> Option<String> {
         if self.record.hibernating {
             return Some("stopped: the cluster is at size zero".to_owned());
@@ -201,8 +201,8 @@ impl<'a> Picture<'a> {
         }
         Some(match self.seen.etcd.answers.get(member).map(|answer| &answer.reply) {
             Some(Err(why)) => why.clone(),
-            Some(Ok(said)) if said.leader.is_none() => "it follows no leader".to_owned(),
-            Some(Ok(said)) if !said.errors.is_empty() => said.errors.join("; "),
+            Some(Ok(reply)) if reply.leader.is_none() => "it follows no leader".to_owned(),
+            Some(Ok(reply)) if !reply.errors.is_empty() => reply.errors.join("; "),
             Some(Ok(_)) => "it has not answered recently".to_owned(),
             None => "it was not asked yet".to_owned(),
         })
