@@ -147,7 +147,7 @@ fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, stopped: bool)
                 events.push(EventText::warning(what));
             }
             (false, true) => {
-                events.push(EventText::normal(Reason::MemberHealthy, format!("{name} is healthy")))
+                events.push(EventText::normal(Reason::MemberHealthy, format!("{name} is healthy")));
             }
             (true, true) | (false, false) => {}
         }
