@@ -105,8 +105,10 @@ pub(super) async fn startup(home: &Home, clusters_expected: bool) -> Startup {
     if clusters.is_empty() {
         return Startup::Waiting(Vec::new());
     }
-    let waiting: Vec<String> =
-        clusters.iter().filter(|cluster| !is_ready(cluster, &pods)).map(summary).collect();
+    // The local port follows the client Service a moment later.
+    let has_port = |cluster: &Value| size(cluster) == 0 || client_port(home, cluster).is_some();
+    let is_ready = |cluster: &&Value| is_ready(cluster, &pods) && has_port(cluster);
+    let waiting: Vec<String> = clusters.iter().filter(|cluster| !is_ready(cluster)).map(summary).collect();
     if waiting.is_empty() { Startup::Ready } else { Startup::Waiting(waiting) }
 }
 
