@@ -33,6 +33,68 @@ pub struct Plan {
     pub effects: Vec<Effect>,
     /// What is waited on, most important first.
     pub waiting: Vec<Waiting>,
+    /// The protocol after which no other ran in this pass; `None` if all ran.
+    pub ended_by: Option<Protocol>,
+}
+
+/// The protocols that can end a pass, in the order in which they run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// A newer operator wrote the status: only restarts.
+    NewerStatus,
+    /// The cluster is being deleted.
+    Delete,
+    /// Two cluster ids, or a member under the name of another: nothing is touched.
+    SplitBrain,
+    /// `spec.paused`.
+    Pause,
+    /// Volumes of an earlier cluster wait for a person, or are adopted.
+    Adopt,
+    /// Objects that this EtcdCluster does not own have its names.
+    ForeignObjects,
+    /// The first members are started.
+    Bootstrap,
+    /// The cluster is at size zero.
+    Hibernate,
+    /// Peer Service and certificates.
+    NamesAndCertificates,
+    /// No quorum answers: only restarts.
+    NoQuorum,
+    /// A member is removed.
+    Shrink,
+    /// A member is added.
+    Grow,
+    /// Not every voter's Pod is labelled joined.
+    JoinedLabels,
+    /// A lost member is replaced.
+    Replace,
+    /// The number of voters differs from the target.
+    Scale,
+    /// Pods get the committed shape, one at a time.
+    Rollout,
+}
+
+impl fmt::Display for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NewerStatus => "newer status",
+            Self::Delete => "delete",
+            Self::SplitBrain => "split brain",
+            Self::Pause => "pause",
+            Self::Adopt => "adopt",
+            Self::ForeignObjects => "foreign objects",
+            Self::Bootstrap => "bootstrap",
+            Self::Hibernate => "hibernate",
+            Self::NamesAndCertificates => "names and certificates",
+            Self::NoQuorum => "no quorum",
+            Self::Shrink => "shrink",
+            Self::Grow => "grow",
+            Self::JoinedLabels => "joined labels",
+            Self::Replace => "replace",
+            Self::Scale => "scale",
+            Self::Rollout => "rollout",
+        })
+    }
 }
 
 /// One act on Kubernetes or on etcd. It is idempotent, and carries its protocol step and its preconditions.

@@ -28,7 +28,7 @@ pub mod time;
 pub mod version;
 
 pub use crash_point::CrashPoint;
-pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Step, Waiting};
+pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Protocol, Step, Waiting};
 pub use guard::GuardVerdict;
 pub use ids::{ClusterId, MemberId, Revision};
 pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};

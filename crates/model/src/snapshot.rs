@@ -1,6 +1,8 @@
 //! What was seen of one cluster, in Kubernetes and in etcd, and how old it is. Partial by nature: what is absent was
 //! not seen, which is not the same as not there.
 
+mod health;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::GuardVerdict;
@@ -226,11 +228,6 @@ impl Snapshot {
         self.volumes
             .values()
             .any(|volume| volume.cluster_uid.as_ref() == Some(&self.uid) && volume.cluster_id.is_some())
-    }
-
-    /// Whether a member answered recently, follows a leader and reports no error.
-    pub fn is_healthy(&self, member: &MemberName, now: Instant) -> bool {
-        self.status_of(member, now).is_some_and(|said| said.leader.is_some() && said.errors.is_empty())
     }
 
     /// The peer URL of one of our members.

@@ -1,9 +1,9 @@
 //! Bootstrap: all members at once, as a static bootstrap set, exactly once in the life of a cluster.
 //!
-//! B1 latch attempt, token and names; B2 peer Service and certificates; B3 volumes, and latch their uids; B4 all Pods,
-//! `new`, each held back until it is seen (BR); B5 a quorum reports one cluster id and a leader; B6 latch cluster id and member
-//! ids; B7 client Service and budget; B8 Available. Before B6 no client Service exists, so an attempt can be given up as a
-//! whole (BA).
+//! B1 record attempt, token and names; B2 peer Service and certificates; B3 volumes, and record their uids; B4 all Pods,
+//! `new`, each gated until it was observed (BR); B5 a quorum reports one cluster id and a leader; B6 record cluster id and
+//! member ids; B7 client Service and PodDisruptionBudget; B8 Available. Before B6 no client Service exists, so an attempt can
+//! be given up as a whole (BA).
 
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
@@ -11,7 +11,7 @@ use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::snapshot::{List, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
-use crate::draft::{DONE, Draft, Flow, ON, for_all};
+use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 use crate::upkeep;
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
@@ -21,26 +21,27 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.abandoned.is_none()
         && let Some(list) = formed(draft)
     {
-        // R1: whoever is held back when the cluster id is latched may not begin as new any more.
-        if !released(draft) {
+        // R1: a Pod that is gated when the cluster id is recorded may not start as new any more.
+        if !ungate_pods(draft).is_done() {
             return DONE;
         }
-        latch_cluster(draft, list);
+        record_cluster(draft, list);
         return ON;
     }
     if let Some(why) = draft.record.abandoned.or_else(|| reason_to_abandon(draft)) {
         draft.write_record(Step::BA, |record| record.abandoned = Some(why));
-        if !cleared(draft) {
+        if !delete_attempt(draft).is_done() {
             draft.wait(Waiting::Clearing(why.as_str()));
             return DONE;
         }
     }
     if draft.record.members.is_empty() {
         if draft.seen.desired.size == 0 {
-            clear_late_pods(draft);
+            delete_late_pods(draft);
             return DONE;
         }
-        if others_run(draft) {
+        if let Some(pods) = unknown_pods(draft) {
+            draft.wait(Waiting::UnknownPods(pods));
             return DONE;
         }
         begin_attempt(draft);
@@ -49,8 +50,8 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
     let ready_for_pods = upkeep::names_and_certificates(draft) == ON;
-    if volumes(draft) && ready_for_pods {
-        pods(draft);
+    if create_volumes(draft).is_done() && ready_for_pods {
+        create_pods(draft);
     }
     DONE
 }
@@ -58,69 +59,71 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
 /// B5: a quorum of the set answers with one cluster id and a leader, and serves a list of the whole set by consensus.
 fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
     let list = draft.seen.list(draft.now)?;
-    let seeds = &draft.record.members;
-    let agreeing = seeds
+    let members = &draft.record.members;
+    let agreeing = members
         .keys()
-        .filter_map(|seed| draft.status_of(seed))
-        .filter(|said| said.cluster_id == list.cluster_id && said.leader.is_some())
+        .filter_map(|member| draft.status_of(member))
+        .filter(|status| status.cluster_id == list.cluster_id && status.leader.is_some())
         .count();
-    let whole = seeds.keys().all(|seed| draft.listed(seed).is_some()) && list.members.len() == seeds.len();
-    (whole && has_quorum(agreeing, seeds.len())).then_some(list)
+    let whole =
+        members.keys().all(|member| draft.listed(member).is_some()) && list.members.len() == members.len();
+    (whole && has_quorum(agreeing, members.len())).then_some(list)
 }
 
-/// BR, for whoever is held back and may be released. `true` once there is nobody.
-fn released(draft: &mut Draft<'_>) -> bool {
-    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for_all(&seeds, |seed| {
-        let held = draft.pod(seed).filter(|pod| pod.held && !pod.terminating);
-        !held.is_some_and(|pod| release(draft, seed, pod))
+/// BR, for every Pod that is gated and may be ungated. Done when none is.
+fn ungate_pods(draft: &mut Draft<'_>) -> Progress {
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for_all(&members, |member| match draft.pod(member).filter(|pod| pod.held && !pod.terminating) {
+        Some(pod) if ungate(draft, member, pod) => Progress::Pending,
+        Some(_) | None => Progress::Done,
     })
 }
 
-/// BR. Whether it may be.
-fn release(draft: &mut Draft<'_>, seed: &MemberName, pod: &Pod) -> bool {
-    let ungate = KubeEffect::UngatePod { member: seed.clone(), pod: pod.uid.clone() };
+/// BR. Returns whether it is permitted.
+fn ungate(draft: &mut Draft<'_>, member: &MemberName, pod: &Pod) -> bool {
+    let ungate = KubeEffect::UngatePod { member: member.clone(), pod: pod.uid.clone() };
     let may = draft.propose(Effect::kube(Step::BR, ungate));
     if may {
-        draft.wait(Waiting::PodStarting(seed.clone()));
+        draft.wait(Waiting::PodStarting(member.clone()));
     }
     may
 }
 
 /// B6.
-fn latch_cluster(draft: &mut Draft<'_>, list: &List) {
-    let ids: Vec<_> =
-        draft.record.members.keys().filter_map(|seed| Some((seed.clone(), draft.listed(seed)?.id))).collect();
+fn record_cluster(draft: &mut Draft<'_>, list: &List) {
+    let ids: Vec<_> = draft
+        .record
+        .members
+        .keys()
+        .filter_map(|member| Some((member.clone(), draft.listed(member)?.id)))
+        .collect();
     let now = draft.now;
     draft.write_record(Step::B6, |record| {
         record.cluster_id = Some(list.cluster_id);
         record.abandoned = None;
-        for (seed, id) in ids {
-            if let Some(member) = record.members.get_mut(&seed) {
-                (member.id, member.stage, member.since) = (Some(id), Stage::Voter, now);
+        for (member, id) in ids {
+            if let Some(recorded) = record.members.get_mut(&member) {
+                (recorded.id, recorded.stage, recorded.since) = (Some(id), Stage::Voter, now);
             }
         }
     });
 }
 
-/// Pods of this incarnation without any record of it: status was lost. Where volumes tell who they are, they were adopted
-/// before; data in memory tell nothing, and a second cluster must not be founded beside them. What is held back has none.
-fn others_run(draft: &mut Draft<'_>) -> bool {
-    let others = draft.seen.pods.iter().filter(|(_, pod)| !pod.held).map(|(name, _)| name.clone());
-    let others: Vec<MemberName> = others.collect();
-    if others.is_empty() || draft.record.attempt > 0 {
-        return false;
-    }
-    draft.wait(Waiting::UnknownPods(others));
-    true
+/// Status was lost, but Pods of this cluster still run. If their data are on volumes, adoption has already recorded them.
+/// If they are in memory, nothing identifies them, and no second cluster is bootstrapped beside them. Gated Pods have no
+/// data and do not count.
+fn unknown_pods(draft: &Draft<'_>) -> Option<Vec<MemberName>> {
+    let pods = draft.seen.pods.iter().filter(|(_, pod)| !pod.held).map(|(name, _)| name.clone());
+    let pods: Vec<MemberName> = pods.collect();
+    (!pods.is_empty() && draft.record.attempt == 0).then_some(pods)
 }
 
-/// What a late call made of an attempt that was given up, where none follows that would clear it away.
-fn clear_late_pods(draft: &mut Draft<'_>) {
+/// Pods of an attempt that was given up, created by a late call, where no later attempt would delete them.
+fn delete_late_pods(draft: &mut Draft<'_>) {
     if draft.record.attempt > 0 {
         let late = draft.seen.pods.iter().filter(|(_, pod)| !pod.joined).map(|(name, _)| name.clone());
         for name in late.collect::<Vec<_>>() {
-            draft.clear_pod(Step::BA, &name);
+            let _ = draft.delete_pod(Step::BA, &name);
         }
     }
 }
@@ -142,33 +145,34 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     if record.members.iter().any(lost) {
         return Some(Abandoned::VolumeLost);
     }
-    let emptied = |seed| draft.pod(seed).is_some_and(|pod| pod.already_bootstrapped && pod.restarts > 0);
+    let emptied = |member| draft.pod(member).is_some_and(|pod| pod.already_bootstrapped && pod.restarts > 0);
     record.members.keys().any(emptied).then_some(Abandoned::VolumeEmptied)
 }
 
-/// A member is Ready only once it runs with a quorum, and a volume is stamped only once the cluster id is latched. Whatever
-/// keeps us from seeing the cluster, there is one: it is waited for and never cleared away.
+/// Whether the cluster exists, whatever keeps us from observing it: then it is waited for and never deleted. A member is
+/// Ready only once it runs with a quorum, and a volume is annotated only once the cluster id is recorded.
 fn has_served(draft: &Draft<'_>) -> bool {
-    let serves = |seed: &MemberName| {
-        draft.pod(seed).is_some_and(|pod| pod.ready)
-            || draft.volume(seed).is_some_and(|volume| volume.cluster_id.is_some())
+    let serves = |member: &MemberName| {
+        draft.pod(member).is_some_and(|pod| pod.ready)
+            || draft.volume(member).is_some_and(|volume| volume.cluster_id.is_some())
     };
     draft.record.members.keys().any(serves)
 }
 
-/// BA: Pods first, then volumes, then the names. `true` once nothing of the attempt is left.
-fn cleared(draft: &mut Draft<'_>) -> bool {
-    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    let stopped = for_all(&seeds, |seed| draft.clear_pod(Step::BA, seed));
-    let gone = stopped && for_all(&seeds, |seed| draft.clear_volume(Step::BA, seed));
-    if gone {
-        draft.write_record(Step::BA, |record| {
-            record.members.clear();
-            record.abandoned = None;
-            record.target = None;
-        });
+/// BA: Pods first, then volumes, then the names.
+fn delete_attempt(draft: &mut Draft<'_>) -> Progress {
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    if !for_all(&members, |member| draft.delete_pod(Step::BA, member)).is_done()
+        || !for_all(&members, |member| draft.delete_volume(Step::BA, member)).is_done()
+    {
+        return Progress::Pending;
     }
-    gone
+    draft.write_record(Step::BA, |record| {
+        record.members.clear();
+        record.abandoned = None;
+        record.target = None;
+    });
+    Progress::Done
 }
 
 /// B1.
@@ -182,68 +186,42 @@ fn begin_attempt(draft: &mut Draft<'_>) {
         record.target = Some(desired);
     });
     for _ in 0..size {
-        draft.promise_name(Step::B1, Stage::Bootstrap);
+        draft.record_name(Step::B1, Stage::Bootstrap);
     }
 }
 
-/// B3. `true` once every member has its volume.
-fn volumes(draft: &mut Draft<'_>) -> bool {
+/// B3.
+fn create_volumes(draft: &mut Draft<'_>) -> Progress {
     if draft.record.is_in_memory() {
-        return true;
+        return Progress::Done;
     }
-    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for_all(&seeds, |seed| volume(draft, Step::B3, seed))
-}
-
-/// Creates a new member's volume, and recorded_steps the uid it got. `true` once latched.
-pub(crate) fn volume(draft: &mut Draft<'_>, step: Step, member: &MemberName) -> bool {
-    if draft.record.members.get(member).is_some_and(|member| member.volume.is_some()) {
-        return true;
-    }
-    match draft.volume(member) {
-        Some(volume) if volume.cluster_uid.as_ref() == Some(&draft.seen.uid) => {
-            draft.write_record(step, |record| {
-                if let Some(member) = record.members.get_mut(member) {
-                    member.volume = Some(volume.uid.clone());
-                }
-            });
-            true
-        }
-        Some(_) => {
-            let name = format!("PersistentVolumeClaim {}/{member}", draft.seen.cluster.namespace);
-            draft.wait(Waiting::ForeignObjects(vec![name]));
-            false
-        }
-        None => {
-            draft.propose(Effect::kube(step, KubeEffect::CreateVolume { member: member.clone() }));
-            false
-        }
-    }
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for_all(&members, |member| draft.create_volume(Step::B3, member))
 }
 
 /// B4.
-fn pods(draft: &mut Draft<'_>) {
-    let seeds: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    let peers: Vec<_> = seeds.iter().map(|seed| (seed.clone(), draft.seen.peer_url(seed))).collect();
-    for seed in &seeds {
-        match draft.pod(seed) {
+fn create_pods(draft: &mut Draft<'_>) {
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    let peers: Vec<_> = members.iter().map(|member| (member.clone(), draft.seen.peer_url(member))).collect();
+    for member in &members {
+        match draft.pod(member) {
             None => {
                 let create =
-                    KubeEffect::CreatePod { member: seed.clone(), boot: Boot::New, peers: peers.clone() };
+                    KubeEffect::CreatePod { member: member.clone(), boot: Boot::New, peers: peers.clone() };
                 draft.propose(Effect::kube(Step::B4, create));
             }
             Some(pod) if pod.finished => {
-                draft.clear_pod(Step::W2, seed);
+                let _ = draft.delete_pod(Step::W2, member);
             }
             Some(pod) if pod.held && !pod.terminating => {
-                release(draft, seed, pod);
+                ungate(draft, member, pod);
             }
             Some(pod) => match (&pod.trouble, &pod.guard) {
                 (_, Some((verdict, why))) => {
-                    draft.wait(Waiting::PodStuck(seed.clone(), format!("{verdict}: {why}")));
+                    draft.wait(Waiting::PodStuck(member.clone(), format!("{verdict}: {why}")));
                 }
-                (Some(why), None) => draft.wait(Waiting::PodStuck(seed.clone(), why.clone())),
-                (None, None) if pod.ip.is_none() => draft.wait(Waiting::PodStarting(seed.clone())),
+                (Some(why), None) => draft.wait(Waiting::PodStuck(member.clone(), why.clone())),
+                (None, None) if pod.ip.is_none() => draft.wait(Waiting::PodStarting(member.clone())),
                 (None, None) => {}
             },
         }

@@ -1,11 +1,13 @@
-//! A plan in the making: what was seen, the record as it will be, and the effects that safety let pass.
+//! The plan while it is made: the snapshot, the record as it will be, the effects that safety permits, and the acts that
+//! several protocols share.
 
 use std::ops::ControlFlow;
 
 use quorate_model::record::{Member, Stage};
 use quorate_model::snapshot::{Listed, Pod, StatusReply, Volume};
 use quorate_model::{
-    Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Record, Snapshot, Step, Waiting,
+    Effect, EtcdCall, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot, Step,
+    Waiting,
 };
 
 use crate::safety::{self, Scene};
@@ -13,9 +15,9 @@ use crate::safety::{self, Scene};
 /// Whether the protocols after this one may still run in this pass.
 pub(crate) type Flow = ControlFlow<()>;
 
-/// Nothing after this one runs.
+/// No protocol after this one runs.
 pub(crate) const DONE: Flow = ControlFlow::Break(());
-/// The next one may run.
+/// The next protocol may run.
 pub(crate) const ON: Flow = ControlFlow::Continue(());
 
 pub(crate) struct Draft<'a> {
@@ -27,11 +29,29 @@ pub(crate) struct Draft<'a> {
     waiting: Vec<Waiting>,
 }
 
-/// Does it for every member, also after one that is not done; whether all are done.
-pub(crate) fn for_all(members: &[MemberName], mut done: impl FnMut(&MemberName) -> bool) -> bool {
-    let mut all = true;
+/// How far an act has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub(crate) enum Progress {
+    /// It is done and was observed.
+    Done,
+    /// It was proposed or is waited on.
+    Pending,
+}
+
+impl Progress {
+    pub(crate) fn is_done(self) -> bool {
+        self == Self::Done
+    }
+}
+
+/// Acts on every member, also after one that is pending. Done when all are.
+pub(crate) fn for_all(members: &[MemberName], mut act: impl FnMut(&MemberName) -> Progress) -> Progress {
+    let mut all = Progress::Done;
     for member in members {
-        all &= done(member);
+        if act(member) == Progress::Pending {
+            all = Progress::Pending;
+        }
     }
     all
 }
@@ -48,9 +68,9 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(crate) fn finish(self) -> Plan {
+    pub(crate) fn finish(self, ended_by: Option<Protocol>) -> Plan {
         let recorded_steps = if self.record == self.seen.record { Vec::new() } else { self.recorded_steps };
-        Plan { record: self.record, recorded_steps, effects: self.effects, waiting: self.waiting }
+        Plan { record: self.record, recorded_steps, effects: self.effects, waiting: self.waiting, ended_by }
     }
 
     /// Changes the record; status is written before any effect of this plan.
@@ -62,7 +82,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds an effect if it is safe; otherwise says why not. Whether it was added.
+    /// Adds an effect if it is safe; otherwise the plan waits for what forbids it. Returns whether it was added.
     pub(crate) fn propose(&mut self, effect: Effect) -> bool {
         let scene = Scene { seen: self.seen, record: &self.record, now: self.now, before: &self.effects };
         match safety::permits(&scene, &effect) {
@@ -77,14 +97,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Says what is waited on, once.
+    /// Adds what is waited on, once.
     pub(crate) fn wait(&mut self, waiting: Waiting) {
         if !self.waiting.contains(&waiting) {
             self.waiting.push(waiting);
         }
     }
 
-    /// Puts a member into a stage, from now on.
+    /// Records that a member enters a stage now.
     pub(crate) fn enter(&mut self, step: Step, member: &MemberName, stage: Stage) {
         let now = self.now;
         self.write_record(step, |record| {
@@ -95,8 +115,8 @@ impl<'a> Draft<'a> {
         });
     }
 
-    /// Promises the next name to a new member (R2).
-    pub(crate) fn promise_name(&mut self, step: Step, stage: Stage) -> MemberName {
+    /// Records the next name for a new member (R2).
+    pub(crate) fn record_name(&mut self, step: Step, stage: Stage) -> MemberName {
         let ordinal = self.next_ordinal();
         let name = self.seen.cluster.member(ordinal);
         let member = Member { stage, id: None, volume: None, version: None, since: self.now };
@@ -107,7 +127,7 @@ impl<'a> Draft<'a> {
         name
     }
 
-    /// The first ordinal that nothing seen or recorded ever used.
+    /// The first ordinal that nothing observed or recorded ever used.
     pub(crate) fn next_ordinal(&self) -> Ordinal {
         let cluster = &self.seen.cluster;
         let listed = self.seen.etcd.list.iter().flat_map(|list| &list.members);
@@ -138,12 +158,6 @@ impl<'a> Draft<'a> {
         self.seen.volumes.get(member)
     }
 
-    /// The volume that was latched as a member's is gone, or is another one under its name.
-    pub(crate) fn lost_its_volume(&self, member: &MemberName) -> bool {
-        let latched = self.record.members.get(member).and_then(|member| member.volume.as_ref());
-        latched.is_some() && self.volume(member).map(|volume| &volume.uid) != latched
-    }
-
     pub(crate) fn status_of(&self, member: &MemberName) -> Option<&'a StatusReply> {
         self.seen.status_of(member, self.now)
     }
@@ -170,9 +184,35 @@ impl<'a> Draft<'a> {
         leader.is_some() && leader == self.record.members.get(member).and_then(|member| member.id)
     }
 
-    /// Deletes a Pod as it was seen, or waits for it to be gone. `true` once it is gone.
-    pub(crate) fn clear_pod(&mut self, step: Step, member: &MemberName) -> bool {
-        let Some(pod) = self.pod(member) else { return true };
+    /// Creates a new member's volume and records its uid.
+    pub(crate) fn create_volume(&mut self, step: Step, member: &MemberName) -> Progress {
+        if self.record.members.get(member).is_some_and(|member| member.volume.is_some()) {
+            return Progress::Done;
+        }
+        match self.volume(member) {
+            Some(volume) if volume.cluster_uid.as_ref() == Some(&self.seen.uid) => {
+                self.write_record(step, |record| {
+                    if let Some(member) = record.members.get_mut(member) {
+                        member.volume = Some(volume.uid.clone());
+                    }
+                });
+                Progress::Done
+            }
+            Some(_) => {
+                let name = format!("PersistentVolumeClaim {}/{member}", self.seen.cluster.namespace);
+                self.wait(Waiting::ForeignObjects(vec![name]));
+                Progress::Pending
+            }
+            None => {
+                self.propose(Effect::kube(step, KubeEffect::CreateVolume { member: member.clone() }));
+                Progress::Pending
+            }
+        }
+    }
+
+    /// Deletes a Pod as it was observed, or waits until it is gone.
+    pub(crate) fn delete_pod(&mut self, step: Step, member: &MemberName) -> Progress {
+        let Some(pod) = self.pod(member) else { return Progress::Done };
         if !pod.terminating {
             let delete = KubeEffect::DeletePod {
                 member: member.clone(),
@@ -182,14 +222,14 @@ impl<'a> Draft<'a> {
             self.propose(Effect::kube(step, delete));
         }
         self.wait(Waiting::PodStopping(member.clone()));
-        false
+        Progress::Pending
     }
 
-    /// Deletes a volume as it was seen, or waits for it to be gone. `true` once it is gone.
-    pub(crate) fn clear_volume(&mut self, step: Step, member: &MemberName) -> bool {
-        let Some(volume) = self.volume(member) else { return true };
+    /// Deletes a volume of this EtcdCluster as it was observed, or waits until it is gone.
+    pub(crate) fn delete_volume(&mut self, step: Step, member: &MemberName) -> Progress {
+        let Some(volume) = self.volume(member) else { return Progress::Done };
         if volume.cluster_uid.as_ref() != Some(&self.seen.uid) {
-            return true;
+            return Progress::Done;
         }
         if !volume.terminating {
             let delete = KubeEffect::DeleteVolume {
@@ -200,6 +240,24 @@ impl<'a> Draft<'a> {
             self.propose(Effect::kube(step, delete));
         }
         self.wait(Waiting::VolumeGoing(member.clone()));
-        false
+        Progress::Pending
+    }
+
+    /// Moves leadership from a member to the healthy voter with the highest applied index. Done when it does not lead, or
+    /// when no other voter can: then etcd elects after the removal.
+    pub(crate) fn move_leadership_away(&mut self, step: Step, member: &MemberName) -> Progress {
+        if !self.is_leader(member) {
+            return Progress::Done;
+        }
+        let target = self
+            .record
+            .voters()
+            .filter(|voter| *voter != member && self.seen.is_healthy(voter, self.now))
+            .filter_map(|voter| Some((self.status_of(voter)?, voter)))
+            .max_by_key(|(status, _)| status.applied)
+            .map(|(status, voter)| EtcdCall::MoveLeadership { to: voter.clone(), to_id: status.member_id });
+        let Some(call) = target else { return Progress::Done };
+        self.propose(Effect::etcd(step, member.clone(), call));
+        Progress::Pending
     }
 }

@@ -1,15 +1,14 @@
-//! Growth by one. G1 latch the name; G2 volume; G3 MemberAdd as learner; G4 Pod, `existing`, with the list as its
-//! initial cluster; G5 wait until it is started and in sync, and mark its Pod; G6 promote. Every step looks at what is
-//! there, so a crash after any of them is taken up where it was left. A learner without progress is rolled back.
+//! Growth by one. G1 record the name; G2 volume; G3 MemberAdd as learner; G4 Pod, `existing`, with the list as its
+//! initial cluster; G5 wait until it is started and in sync, and label its Pod joined; G6 promote. Every step depends on what
+//! is observed, so after a crash the next pass continues. A learner without progress is rolled back.
 
 use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, EtcdCall, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
-use crate::bootstrap;
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{replace, safety};
+use crate::{facts, safety};
 
 /// Takes the outstanding growth one step on.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -22,7 +21,8 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
         return crate::shrink::finish(draft);
     }
-    if !draft.record.is_in_memory() && !bootstrap::volume(draft, Step::G2, &name) && member.id.is_some() {
+    if !draft.record.is_in_memory() && !draft.create_volume(Step::G2, &name).is_done() && member.id.is_some()
+    {
         return DONE;
     }
     match draft.listed(&name) {
@@ -36,12 +36,12 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 
 /// G1, then as far as it goes at once.
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
-    // A name is promised only when etcd is going to take the member: names are never reused.
+    // A name is recorded only when etcd will accept the member: names are never reused.
     if let Err(why) = safety::may_grow(draft.seen, &draft.record, draft.now) {
         draft.wait(Waiting::Unsafe(why));
         return DONE;
     }
-    draft.promise_name(Step::G1, Stage::Joining);
+    draft.record_name(Step::G1, Stage::Joining);
     finish(draft)
 }
 
@@ -54,14 +54,14 @@ fn reason_to_roll_back(
     if draft.is_listed_voter(name) {
         return None;
     }
-    if draft.lost_its_volume(name) {
+    if facts::lost_its_volume(draft, name) {
         return Some(Waiting::VolumeLost(name.clone()));
     }
     if draft.record.voters().count() >= target.size {
         return Some(Waiting::SafePoint(format!("{name} is no longer desired")));
     }
-    // The dead one goes before the new one comes (R6), and only one change is outstanding (R5): neither would go on.
-    if let Some(lost) = replace::lost_voter(draft) {
+    // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
+    if let Some(lost) = facts::lost_voter(draft) {
         return Some(Waiting::SafePoint(format!(
             "{name} makes way: the data of {lost} are gone, and it is replaced first"
         )));
@@ -71,10 +71,10 @@ fn reason_to_roll_back(
         .then(|| Waiting::SafePoint(format!("{name} did not get in sync within {deadline}")))
 }
 
-/// How long a learner may take. One that follows the leader has caught up: what keeps it from being promoted is another
-/// member, and to begin again from nothing would not help.
+/// How long a learner may take. A learner that follows the leader has caught up: another member delays its promotion, and
+/// starting over would not help.
 fn deadline(draft: &Draft<'_>, name: &MemberName) -> Option<Span> {
-    if draft.status_of(name).is_some_and(|said| said.leader.is_some()) {
+    if draft.status_of(name).is_some_and(|status| status.leader.is_some()) {
         return None;
     }
     let runs = |pod: &Pod| pod.ip.is_some() && pod.trouble.is_none() && pod.guard.is_none();
@@ -105,15 +105,16 @@ fn start(draft: &mut Draft<'_>, name: &MemberName) {
     draft.wait(Waiting::PodStarting(name.clone()));
 }
 
-/// G5 and G6. Level-triggered: etcd has the last word on whether it is in sync, and is asked again.
+/// G5 and G6. Level-triggered: etcd decides whether the learner is in sync, and is asked again on every pass.
 fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId) {
     if let Some(trouble) = draft.pod(name).and_then(|pod| pod.trouble.clone()) {
         draft.wait(Waiting::PodStuck(name.clone(), trouble));
     }
     draft.wait(Waiting::InSync(name.clone()));
-    let started = draft.status_of(name).is_some_and(|said| said.leader.is_some() && said.member_id == id);
+    let started =
+        draft.status_of(name).is_some_and(|status| status.leader.is_some() && status.member_id == id);
     let Some(pod) = draft.pod(name).filter(|_| started) else { return };
-    // A voter must not start on nothing, and once it votes there may be no time to mark it.
+    // A voter must not start without its data, and after the promotion a crash may prevent the label.
     if !pod.is_labelled_joined() {
         let pod = pod.uid.clone();
         draft.propose(Effect::kube(Step::K1, KubeEffect::LabelJoined { member: name.clone(), pod }));

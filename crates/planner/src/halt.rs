@@ -1,4 +1,4 @@
-//! When nothing, or almost nothing, may be done.
+//! Reasons to do nothing, or nothing but restarts.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,8 @@ pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
     ON
 }
 
-/// Somebody else's objects have our names. A running cluster is still looked after; a new one is not begun.
+/// Objects that this EtcdCluster does not own have its names. A running cluster is still maintained; a new one is not
+/// bootstrapped.
 pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
     if draft.seen.foreign.is_empty() {
         return ON;
@@ -55,8 +56,7 @@ pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
 
 /// R11: without quorum, Pods were restarted on their own volumes; nothing else is done.
 pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
-    for member in sick(draft) {
-        let why = why_sick(draft, &member);
+    for (member, why) in unhealthy(draft) {
         draft.wait(Waiting::Sick(member, why));
     }
     if draft.via().is_some() {
@@ -70,29 +70,11 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
     DONE
 }
 
-fn sick(draft: &Draft<'_>) -> Vec<MemberName> {
+/// Members with a Pod that count for quorum and are not healthy, and why.
+fn unhealthy(draft: &Draft<'_>) -> Vec<(MemberName, String)> {
     safety::voters_by_record(&draft.record)
         .filter(|member| draft.via().is_none() || draft.listed(member).is_some())
         .filter(|member| draft.pod(member).is_some_and(|pod| !pod.terminating && !pod.finished))
-        .filter(|member| !draft.seen.is_healthy(member, draft.now))
-        .cloned()
+        .filter_map(|member| Some((member.clone(), draft.seen.why_unhealthy(member, draft.now)?)))
         .collect()
-}
-
-/// Why a member with a Pod is not healthy, from the nearest cause to the farthest.
-fn why_sick(draft: &Draft<'_>, member: &MemberName) -> String {
-    let pod = draft.pod(member);
-    if let Some((verdict, message)) = pod.and_then(|pod| pod.guard.as_ref()) {
-        return format!("the guard refuses its volume: {verdict}: {message}");
-    }
-    if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
-        return trouble.clone();
-    }
-    match draft.seen.etcd.answers.get(member).map(|answer| &answer.reply) {
-        Some(Err(why)) => why.clone(),
-        Some(Ok(said)) if said.leader.is_none() => "it follows no leader".to_owned(),
-        Some(Ok(said)) if !said.errors.is_empty() => said.errors.join("; "),
-        Some(Ok(_)) => "its last answer is old".to_owned(),
-        None => "it was not reached yet".to_owned(),
-    }
 }

@@ -1,5 +1,5 @@
-//! Zero and wake. Z1 stop Pods, those that are not marked as joined first, then followers; Z2 volumes and ids stay; waking
-//! makes all Pods again at once, on the same volumes, as `existing`.
+//! Size zero and wake. Z1 delete Pods: first those that are not labelled joined, then followers, the leader last; Z2 volumes
+//! and ids stay. On waking W1 creates all Pods at once on the same volumes, as `existing`.
 
 use quorate_model::{MemberName, Step};
 
@@ -14,19 +14,19 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     if !asleep {
         return ON;
     }
-    // One at a time, so that the leader is the last to write.
+    // One at a time, so that the leader writes last.
     if let Some(stopping) = draft.seen.pods.iter().find(|(_, pod)| pod.terminating).map(|(name, _)| name) {
-        draft.clear_pod(Step::Z1, stopping);
+        let _ = draft.delete_pod(Step::Z1, stopping);
     } else if let Some(next) = next_to_stop(draft) {
-        draft.clear_pod(Step::Z1, &next);
+        let _ = draft.delete_pod(Step::Z1, &next);
     }
     DONE
 }
 
 fn next_to_stop(draft: &Draft<'_>) -> Option<MemberName> {
     let highest_first = draft.seen.pods.iter().max_by_key(|(name, pod)| {
-        // A founder that was emptied would start as new once nobody is left who knows it; the guard of one that is marked
-        // would not let it.
+        // An emptied bootstrap member would start as new once no member is left that knows it. Once its Pod is labelled
+        // joined, the guard refuses that.
         (!pod.joined, !draft.is_leader(name), draft.seen.cluster.ordinal(name))
     });
     highest_first.map(|(name, _)| name.clone())

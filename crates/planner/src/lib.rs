@@ -1,6 +1,8 @@
-//! Decides what to do next for one cluster. [`plan`] is a pure function of what was seen and of the time it is told:
-//! it reads like the list of protocols, each in a file of its own, and every effect they propose passes
-//! [`safety`], the one place where the rules R1 to R12 are enforced.
+//! Decides what to do next for one cluster. [`plan`] is a pure function of a snapshot and of the time. It reads like the
+//! list of protocols, each in a file of its own. Every effect they propose passes [`safety`], the one place where the rules
+//! R1 to R12 are enforced.
+//!
+//! - `facts`: what several protocols ask about members; `draft`: the plan while it is made, and acts that several share
 //!
 //! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes.
 
@@ -9,6 +11,7 @@ mod bootstrap;
 mod commit;
 mod deletion;
 mod draft;
+mod facts;
 mod grow;
 mod halt;
 mod hibernate;
@@ -22,40 +25,46 @@ mod shrink;
 pub mod upgrade;
 mod upkeep;
 
-use quorate_model::{Instant, Plan, Snapshot};
+use std::ops::ControlFlow;
+
+use quorate_model::{Instant, Plan, Protocol, Snapshot};
 
 use draft::{Draft, Flow};
 
-/// What to do next, given what was seen and what time it is.
+/// What to do next, given what was observed and what time it is.
 ///
-/// The record in the plan is written to status before the first effect; effects are carried out in order; the first
-/// that fails ends the pass, and the next pass sees what came of it.
+/// The record in the plan is written to status before the first effect. Effects are carried out in order. The first that
+/// fails ends the pass, and the next pass observes the result.
 pub fn plan(seen: &Snapshot, now: Instant) -> Plan {
     let mut draft = Draft::new(seen, now);
-    // Breaking off early is how a protocol says that nothing after it may run in this pass.
-    let _ = protocols(&mut draft);
-    draft.finish()
+    let ended_by = protocols(&mut draft).break_value();
+    draft.finish(ended_by)
 }
 
-fn protocols(draft: &mut Draft<'_>) -> Flow {
-    halt::on_newer_status(draft)?;
-    deletion::finalize(draft)?;
-    halt::on_split_brain(draft)?;
-    halt::when_paused(draft)?;
-    adopt::existing_data(draft)?;
-    halt::on_foreign_objects(draft)?;
-    bootstrap::run(draft)?;
+fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
+    by(Protocol::NewerStatus, halt::on_newer_status(draft))?;
+    by(Protocol::Delete, deletion::finalize(draft))?;
+    by(Protocol::SplitBrain, halt::on_split_brain(draft))?;
+    by(Protocol::Pause, halt::when_paused(draft))?;
+    by(Protocol::Adopt, adopt::existing_data(draft))?;
+    by(Protocol::ForeignObjects, halt::on_foreign_objects(draft))?;
+    by(Protocol::Bootstrap, bootstrap::run(draft))?;
     commit::target(draft);
     membership::settle(draft);
-    hibernate::stop_or_wake(draft)?;
-    upkeep::names_and_certificates(draft)?;
+    by(Protocol::Hibernate, hibernate::stop_or_wake(draft))?;
+    by(Protocol::NamesAndCertificates, upkeep::names_and_certificates(draft))?;
     restart::lost_pods(draft);
-    halt::without_quorum(draft)?;
+    by(Protocol::NoQuorum, halt::without_quorum(draft))?;
     upkeep::services_and_volumes(draft);
-    shrink::finish(draft)?;
-    grow::finish(draft)?;
-    upkeep::require_all_voters_joined(draft)?;
-    replace::lost_members(draft)?;
-    scale::to_size(draft)?;
-    rollout::next(draft)
+    by(Protocol::Shrink, shrink::finish(draft))?;
+    by(Protocol::Grow, grow::finish(draft))?;
+    by(Protocol::JoinedLabels, upkeep::require_all_voters_joined(draft))?;
+    by(Protocol::Replace, replace::lost_members(draft))?;
+    by(Protocol::Scale, scale::to_size(draft))?;
+    by(Protocol::Rollout, rollout::next(draft))
+}
+
+/// Names the protocol that ends the pass.
+fn by(protocol: Protocol, flow: Flow) -> ControlFlow<Protocol> {
+    flow.map_break(|()| protocol)
 }

@@ -1,12 +1,12 @@
-//! Takes over into the record what etcd's linearizable list says: ids of learners, promotions, members that somebody
-//! else removed, members of ours that a late call left behind. Identity is member id and peer URL, never a position.
+//! Records what etcd's linearizable list shows: ids of learners, promotions, members that were removed from outside,
+//! members of ours that a late call left behind. Identity is member id and peer URL, never a position (R7).
 
 use quorate_model::record::{Leaving, Member, Stage};
 use quorate_model::snapshot::Listed;
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::Draft;
-use crate::replace;
+use crate::facts;
 
 pub(crate) fn settle(draft: &mut Draft<'_>) {
     let Some(list) = draft.seen.list(draft.now) else { return };
@@ -18,7 +18,7 @@ pub(crate) fn settle(draft: &mut Draft<'_>) {
     }
     for listed in &list.members {
         if draft.member_of(listed).is_none() {
-            settle_stranger(draft, listed);
+            settle_unrecorded(draft, listed);
         }
     }
 }
@@ -32,7 +32,7 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
             }
         });
     }
-    if let Some(version) = draft.status_of(name).map(|said| said.version)
+    if let Some(version) = draft.status_of(name).map(|status| status.version)
         && member.version != Some(version)
     {
         draft.write_record(Step::K1, |record| {
@@ -45,16 +45,16 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
         find_volume(draft, name, listed);
     }
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
-    // One in memory whose data went before it was heard can say nothing any more: it is replaced as the voter it may be.
-    let unheard = || draft.record.is_in_memory() && replace::is_lost(draft, name);
-    let promoted =
-        !listed.is_learner && (draft.status_of(name).is_some_and(|said| !said.is_learner) || unheard());
+    // A member in memory whose data are lost cannot answer any more: it is replaced as the voter that it may be.
+    let cannot_answer = || draft.record.is_in_memory() && facts::is_lost(draft, name);
+    let promoted = !listed.is_learner
+        && (draft.status_of(name).is_some_and(|status| !status.is_learner) || cannot_answer());
     if member.stage == Stage::Joining && promoted {
         draft.enter(Step::G6, name, Stage::Voter);
     }
 }
 
-/// A voter of ours whose record was lost: its volume is the one that carries its stamp, or that nobody stamped yet.
+/// A voter whose record was lost: its volume is the one that is annotated with its id, or that is not annotated yet.
 fn find_volume(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     let Some(volume) = draft.volume(name) else { return };
     let own = volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
@@ -67,7 +67,7 @@ fn find_volume(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     }
 }
 
-/// Absent from a list by quorum although it once had an id: it was removed, by us (then it is leaving) or not.
+/// A member with an id that is absent from a linearizable list was removed: by us (then it is leaving) or from outside.
 fn settle_unlisted(draft: &mut Draft<'_>, name: &MemberName) {
     let Some(member) = draft.record.members.get(name) else { return };
     match member.stage {
@@ -78,9 +78,9 @@ fn settle_unlisted(draft: &mut Draft<'_>, name: &MemberName) {
     }
 }
 
-/// A member with one of our URLs that the record does not know. We only ever add learners, so a learner is what a call
-/// of ours left behind that landed late: it goes. A voter is one of ours whose record was lost: it counts.
-fn settle_stranger(draft: &mut Draft<'_>, listed: &Listed) {
+/// A listed member that the record does not know. With a peer URL of ours a learner comes from a late MemberAdd and is
+/// removed, because only learners are added; a voter is a member whose record was lost and is recorded again.
+fn settle_unrecorded(draft: &mut Draft<'_>, listed: &Listed) {
     let Some(ordinal) = draft.ordinal_of(listed) else {
         draft.wait(Waiting::UnmanagedMember(listed.id, listed.peer_url.clone()));
         return;

@@ -1,6 +1,6 @@
-//! A lost Pod is made again on the member's own volume (W1), all of them at once where all are lost: that is also how
-//! a hibernated cluster wakes. Finished Pods, and Pods that can not run in their old shape, are cleared away first
-//! (W2). A volume is never made again empty.
+//! Restart lost Pods. W1 creates a lost Pod again on the member's own volume, all at once where all are lost: that is also
+//! how a hibernated cluster wakes. W2 first deletes Pods that finished or that cannot run in their old shape. A volume is
+//! never created again empty.
 
 use quorate_model::effect::Boot;
 use quorate_model::record::{Leaving, Stage};
@@ -8,7 +8,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, KubeEffect, MemberName, PeerUrl, Step, Waiting};
 
 use crate::draft::Draft;
-use crate::upgrade;
+use crate::{facts, upgrade};
 
 pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     stray_pods(draft);
@@ -18,17 +18,17 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
         match draft.pod(&member) {
             Some(pod) if pod.terminating => draft.wait(Waiting::PodStopping(member)),
             Some(pod) if pod.finished => {
-                draft.clear_pod(Step::W2, &member);
+                let _ = draft.delete_pod(Step::W2, &member);
             }
-            Some(pod) if pod.trouble.is_some() && is_stale(draft, &member) => {
-                draft.clear_pod(Step::W2, &member);
+            Some(pod) if pod.trouble.is_some() && facts::is_stale(draft, &member) => {
+                let _ = draft.delete_pod(Step::W2, &member);
             }
-            // What a late call made. Nobody begins as new any more.
+            // A late call created it. No member starts as new any more.
             Some(pod) if pod.held && draft.record.is_bootstrapped() => {
-                draft.clear_pod(Step::W2, &member);
+                let _ = draft.delete_pod(Step::W2, &member);
             }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {
-                draft.clear_pod(Step::W2, &member);
+                let _ = draft.delete_pod(Step::W2, &member);
             }
             None if may_still_vote(draft, &member) => resume(draft, &member, &peers),
             Some(_) | None => {}
@@ -47,42 +47,35 @@ pub(crate) fn missing_pods(draft: &mut Draft<'_>) {
     }
 }
 
-/// A creation whose reply was lost may land when the member is long given up. Names are never used again, so such a Pod can
-/// only be in the way.
+/// A create call whose reply was lost may arrive after the member was given up. Names are never used again, so nothing needs
+/// such a Pod.
 fn stray_pods(draft: &mut Draft<'_>) {
     let unknown = |name: &&MemberName| !draft.record.members.contains_key(*name);
     let strays: Vec<MemberName> = draft.seen.pods.keys().filter(unknown).cloned().collect();
     for stray in strays {
         if draft.via().is_some() && draft.listed(&stray).is_none() {
-            draft.clear_pod(Step::W2, &stray);
+            let _ = draft.delete_pod(Step::W2, &stray);
         }
     }
 }
 
-/// Its volume was emptied, and only its peers keep it from starting as a new member under its old id: once they are gone from
-/// sight nothing would, as the guard does not run again in this Pod. In the next one it does, and refuses.
+/// Whether its volume was emptied and only its peers keep it from starting as a new member under its old id. Once it cannot
+/// reach them nothing would, because the guard does not run again in this Pod. In the next Pod it runs and refuses.
 fn forgot_its_start(pod: &Pod) -> bool {
     pod.boots_new && pod.already_bootstrapped && !pod.ready
 }
 
-/// Made of another shape than the committed one.
-pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
-    let revision = draft.record.target.as_ref().map(|target| &target.pod.revision);
-    draft.pod(member).is_some_and(|pod| Some(&pod.revision) != revision)
-}
-
-/// A member that is to leave is still needed for as long as etcd counts it.
+/// Whether etcd may still count the member as a voter: then its Pod is needed, also while it leaves.
 fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
     let recorded = draft.record.members.get(member);
     let is_known = recorded.is_some_and(|member| member.id.is_some());
     match recorded.map(|member| member.stage) {
         Some(Stage::Voter) => true,
         Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none() || draft.listed(member).is_some(),
-        // Its Pod is its own protocol's business (G4). But its promotion may have been done and not been seen, and then it
-        // takes this very member to have a quorum again.
+        // G4 creates its Pod. But its promotion may have succeeded unobserved, and then a quorum may need this member.
         Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.is_listed_voter(member)),
         Some(Stage::Leaving(Leaving::RolledBack)) => is_known && draft.via().is_none(),
-        // A seed's Pod is bootstrap's business.
+        // B4 creates the Pod of a bootstrap member.
         Some(Stage::Leaving(Leaving::Lost | Leaving::Stray | Leaving::Removed) | Stage::Bootstrap) | None => {
             false
         }
@@ -90,8 +83,8 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
 }
 
 fn resume(draft: &mut Draft<'_>, member: &MemberName, peers: &[(MemberName, PeerUrl)]) {
-    let latched = draft.record.members.get(member).and_then(|member| member.volume.clone());
-    let volume = draft.volume(member).filter(|volume| Some(&volume.uid) == latched.as_ref());
+    let recorded = draft.record.members.get(member).and_then(|member| member.volume.clone());
+    let volume = draft.volume(member).filter(|volume| Some(&volume.uid) == recorded.as_ref());
     if draft.record.is_in_memory() || volume.is_none_or(|volume| volume.terminating) {
         draft.wait(Waiting::VolumeLost(member.clone()));
         return;

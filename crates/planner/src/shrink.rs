@@ -1,5 +1,5 @@
-//! Removal of one member. S1 choose; S2 move leadership away; S3 MemberRemove; S4 delete the Pod; S5 the volume, by
-//! the retention policy. A rollback, a stray member and a lost one go the same way.
+//! Removal of one member. S1 choose; S2 move leadership away; S3 MemberRemove; S4 delete the Pod; S5 delete the volume, by
+//! the retention policy. A learner that is rolled back, a stray member and a lost one are removed the same way.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::safety;
 
-/// Takes every outstanding removal on; a member still in etcd's list holds up all other changes of membership.
+/// Continues every outstanding removal. While the member is in etcd's list, no other change of membership begins.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     let leaving: Vec<(MemberName, Leaving)> = draft
         .record
@@ -27,13 +27,13 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     for (name, why) in leaving {
         match draft.listed(&name) {
             Some(listed) => {
-                if why == Leaving::Shrink && reconsidered(draft, &name) {
+                if why == Leaving::Shrink && keep_if_another_is_unhealthy(draft, &name) {
                     continue;
                 }
                 remove(draft, &name, listed);
                 return DONE;
             }
-            None => clear_away(draft, &name, why),
+            None => delete_pod_and_volume(draft, &name, why),
         }
     }
     ON
@@ -41,50 +41,28 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 
 /// S1, then as far as it goes at once.
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
-    let Some(victim) = victim(draft) else { return ON };
-    if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &victim) {
+    let Some(member) = member_to_remove(draft) else { return ON };
+    if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &member) {
         draft.wait(Waiting::Unsafe(why));
         return DONE;
     }
-    draft.enter(Step::S1, &victim, Stage::Leaving(Leaving::Shrink));
+    draft.enter(Step::S1, &member, Stage::Leaving(Leaving::Shrink));
     finish(draft)
 }
 
-/// Another member fell sick since this one was chosen: it stays, and whoever is to go is chosen anew, the sick one first.
-fn reconsidered(draft: &mut Draft<'_>, victim: &MemberName) -> bool {
-    match safety::may_remove(draft.seen, &draft.record, draft.now, victim) {
+/// Another member became unhealthy since this one was chosen: this one stays a voter, and the choice is made again.
+fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> bool {
+    match safety::may_remove(draft.seen, &draft.record, draft.now, member) {
         Err(Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. }) => {
-            draft.enter(Step::S1, victim, Stage::Voter);
+            draft.enter(Step::S1, member, Stage::Voter);
             true
         }
         Ok(()) | Err(_) => false,
     }
 }
 
-/// Moves leadership away from a member, to the healthy voter that applied most. `true` if it does not lead.
-pub(crate) fn does_not_lead(draft: &mut Draft<'_>, step: Step, member: &MemberName) -> bool {
-    if !draft.is_leader(member) {
-        return true;
-    }
-    let heir = draft
-        .record
-        .voters()
-        .filter(|voter| *voter != member && draft.seen.is_healthy(voter, draft.now))
-        .filter_map(|voter| Some((draft.status_of(voter)?, voter)))
-        .max_by_key(|(said, _)| said.applied)
-        .map(|(said, voter)| (voter.clone(), said.member_id));
-    match heir {
-        Some((to, to_id)) => {
-            draft.propose(Effect::etcd(step, member.clone(), EtcdCall::MoveLeadership { to, to_id }));
-            false
-        }
-        // Nobody to lead instead (size one): etcd elects by itself after the removal.
-        None => true,
-    }
-}
-
 /// Unhealthy first, then from the fullest zone, then not the leader, then the highest ordinal.
-fn victim(draft: &Draft<'_>) -> Option<MemberName> {
+fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
     let zone = |member: &MemberName| draft.pod(member).and_then(|pod| pod.zone.clone());
     let mut zones: BTreeMap<Option<String>, usize> = BTreeMap::new();
     for voter in draft.record.voters() {
@@ -101,7 +79,7 @@ fn victim(draft: &Draft<'_>) -> Option<MemberName> {
 
 /// S2 and S3.
 fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
-    if !does_not_lead(draft, Step::S2, name) {
+    if !draft.move_leadership_away(Step::S2, name).is_done() {
         return;
     }
     let Some(via) = draft.via().cloned() else { return };
@@ -110,9 +88,9 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     draft.propose(Effect::etcd(Step::S3, via, remove));
 }
 
-/// S4 and S5; then the record forgets it, though never its name.
-fn clear_away(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
-    if !draft.clear_pod(Step::S4, name) {
+/// S4 and S5; then the record forgets the member, but never its name.
+fn delete_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
+    if !draft.delete_pod(Step::S4, name).is_done() {
         return;
     }
     let retained = match why {
@@ -121,7 +99,7 @@ fn clear_away(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
         }
         Leaving::RolledBack | Leaving::Lost | Leaving::Stray => false,
     };
-    if retained || draft.clear_volume(Step::S5, name) {
+    if retained || draft.delete_volume(Step::S5, name).is_done() {
         draft.write_record(Step::S5, |record| {
             record.members.remove(name);
         });

@@ -8,7 +8,7 @@ use quorate_model::target::Medium;
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{replace, safety};
+use crate::{facts, safety};
 
 /// B2. Members find each other by the peer Service's names, and trust each other by the certificates.
 pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Flow {
@@ -37,7 +37,7 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     let in_memory = draft.record.is_in_memory();
     let passes_for_new = |voter| {
         let pod = draft.pod(voter).filter(|pod| pod.boots_new || !in_memory);
-        pod.is_some_and(is_unmarked)
+        pod.is_some_and(facts::lacks_joined_label)
     };
     let unmarked = draft.record.voters().any(passes_for_new);
     // It selects by the mark: an older one stands until somebody would be behind the new one.
@@ -63,10 +63,10 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
 /// Membership and Pods change only once the loss of any voter's data would be noticed: one that is emptied before that starts
 /// as new, and may not know of a change that it has voted for.
 pub(crate) fn require_all_voters_joined(draft: &mut Draft<'_>) -> Flow {
-    let unmarked = |voter: &&MemberName| draft.pod(voter).is_some_and(is_unmarked);
+    let unmarked = |voter: &&MemberName| draft.pod(voter).is_some_and(facts::lacks_joined_label);
     let mut voters = draft.record.voters().filter(unmarked);
     // What is lost has nothing left to be missed. Why another is not marked yet is told of whoever does not answer.
-    if voters.any(|voter| !replace::is_lost(draft, voter)) { DONE } else { ON }
+    if voters.any(|voter| !facts::is_lost(draft, voter)) { DONE } else { ON }
 }
 
 /// A creation whose reply was lost may land when the member is long given up. Nothing was ever on such a volume: what served
@@ -81,7 +81,7 @@ fn stray_volumes(draft: &mut Draft<'_>) {
     let strays = draft.seen.volumes.iter().filter(|(name, volume)| unknown(name) && ours(volume));
     for stray in strays.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
         if draft.listed(&stray).is_none() {
-            draft.clear_volume(Step::S5, &stray);
+            let _ = draft.delete_volume(Step::S5, &stray);
         }
     }
 }
@@ -96,9 +96,11 @@ fn min_available(draft: &Draft<'_>) -> usize {
 
 fn mark(draft: &mut Draft<'_>, member: &MemberName) {
     let is_voter = draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
-    let Some(pod) = draft.pod(member).filter(|pod| is_voter && is_unmarked(pod)) else { return };
+    let Some(pod) = draft.pod(member).filter(|pod| is_voter && facts::lacks_joined_label(pod)) else {
+        return;
+    };
     if draft.record.is_in_memory() {
-        if replace::is_lost(draft, member) {
+        if facts::is_lost(draft, member) {
             return;
         }
         if let Some(silent) = who_must_answer_first(draft, member, pod) {
@@ -112,12 +114,6 @@ fn mark(draft: &mut Draft<'_>, member: &MemberName) {
     draft.propose(Effect::kube(Step::K1, label));
 }
 
-/// A Pod that was made on a member's data expects them anyway. One in which etcd has not run yet is late, and its empty
-/// volume is that of a first start.
-fn is_unmarked(pod: &Pod) -> bool {
-    pod.has_run && !pod.is_labelled_joined() && !pod.terminating
-}
-
 /// On a disk data outlive their Pod. In memory a Pod may be another than the one in which its member voted: made by a late
 /// call, or made again before the cluster was seen, while a founder out of sight remembers what the others have forgotten.
 fn who_must_answer_first(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> Option<MemberName> {
@@ -125,9 +121,8 @@ fn who_must_answer_first(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> O
         let id = draft.record.members.get(voter).and_then(|member| member.id);
         draft.status_of(voter).is_none_or(|said| Some(said.member_id) != id)
     };
-    let may_know = |voter: &MemberName| {
-        draft.pod(voter).is_some_and(|pod| pod.has_run) && !replace::is_lost(draft, voter)
-    };
+    let may_know =
+        |voter: &MemberName| draft.pod(voter).is_some_and(|pod| pod.has_run) && !facts::is_lost(draft, voter);
     let founders = || draft.record.voters().find(|voter| may_know(voter) && is_silent(voter)).cloned();
     if pod.boots_new { founders() } else { is_silent(member).then(|| member.clone()) }
 }

@@ -187,25 +187,7 @@ impl<'a> Picture<'a> {
         if pod.terminating {
             return Some("its Pod is stopping, and is restarted on its volume afterwards".to_owned());
         }
-        if self.seen.is_healthy(member, self.now) {
-            return None;
-        }
-        if let Some((verdict, message)) = &pod.guard {
-            return Some(format!("the guard refuses its volume: {verdict}: {message}"));
-        }
-        if let Some(trouble) = &pod.trouble {
-            return Some(trouble.clone());
-        }
-        if pod.ip.is_none() {
-            return Some("its Pod is starting".to_owned());
-        }
-        Some(match self.seen.etcd.answers.get(member).map(|answer| &answer.reply) {
-            Some(Err(why)) => why.clone(),
-            Some(Ok(reply)) if reply.leader.is_none() => "it follows no leader".to_owned(),
-            Some(Ok(reply)) if !reply.errors.is_empty() => reply.errors.join("; "),
-            Some(Ok(_)) => "it has not answered recently".to_owned(),
-            None => "it was not asked yet".to_owned(),
-        })
+        self.seen.why_unhealthy(member, self.now)
     }
 
     fn why_without_pod(&self, member: &MemberName) -> String {

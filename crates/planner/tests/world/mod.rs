@@ -392,6 +392,9 @@ pub fn tell(story: &mut String, plan: &Plan) {
     for waiting in &plan.waiting {
         let _ = writeln!(story, "   .. {waiting}");
     }
+    if let Some(protocol) = plan.ended_by {
+        let _ = writeln!(story, "   ended by {protocol}");
+    }
 }
 
 /// The token of the world's cluster.

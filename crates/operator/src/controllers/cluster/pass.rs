@@ -143,7 +143,7 @@ impl Worker {
         }
         let written = written.map_err(|error| Stopped::without_status(&self.cluster, &error))?;
         for step in &plan.recorded_steps {
-            tracing::info!(%step, "latched");
+            tracing::info!(%step, "recorded");
             hook.reached(Side::After, *step).await;
         }
         Ok(written.unwrap_or_else(|| cluster.clone()))
@@ -200,7 +200,9 @@ impl Worker {
 
     /// Everything that was planned is done.
     fn ended(&mut self, plan: Plan) -> Outcome {
-        let Plan { recorded_steps, effects, waiting, record: _ } = plan;
+        let Plan { recorded_steps, effects, waiting, ended_by, record: _ } = plan;
+        let protocol = ended_by.map_or_else(|| "none".to_owned(), |protocol| protocol.to_string());
+        tracing::debug!(ended_by = protocol, effects = effects.len(), "the pass is carried out");
         let in_vain = recorded_steps.is_empty() && effects == self.done;
         let acted = !recorded_steps.is_empty() || !effects.is_empty();
         self.done = effects;
