@@ -68,21 +68,13 @@ struct Context {
 impl Context {
     /// The command that runs this part of the tier again.
     fn command(&self, tier: Tier, etcd: Option<&str>, only: &[String]) -> String {
-        let mut command = format!("cargo xtask test {}", tier.name());
-        if self.full {
-            command += " --full";
-        }
-        if let Some(minor) = etcd {
-            command += &format!(" --etcd {minor}");
-        }
-        if !only.is_empty() {
-            command += " --";
-        }
-        let plain = |letter: char| letter.is_ascii_alphanumeric() || "-_=./:".contains(letter);
-        for word in only {
-            command += &if word.chars().all(plain) { format!(" {word}") } else { format!(" '{word}'") };
-        }
-        command
+        let mut words = vec!["cargo xtask test".to_owned(), tier.name()];
+        words.extend(self.full.then(|| "--full".to_owned()));
+        words.extend(etcd.map(|minor| format!("--etcd {minor}")));
+        words.extend((!only.is_empty()).then(|| "--".to_owned()));
+        let is_plain = |word: &str| word.chars().all(|c| c.is_ascii_alphanumeric() || "-_=./:".contains(c));
+        words.extend(only.iter().map(|word| if is_plain(word) { word.clone() } else { format!("'{word}'") }));
+        words.join(" ")
     }
 }
 

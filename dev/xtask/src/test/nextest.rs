@@ -85,10 +85,10 @@ impl Results {
         let failed = run - passed;
         let mut what = if failed == 0 { format!("{run} tests") } else { format!("{failed} of {run} tests") };
         if flaky > 0 {
-            what += &format!(", {flaky} passed only when tried again,");
+            what = format!("{what}, {flaky} passed only when tried again,");
         }
         if !self.left.is_empty() {
-            what += &format!(", {} processes left running,", self.left.len());
+            what = format!("{what}, {} processes left running,", self.left.len());
         }
         let mut lines: Vec<String> = self.failed.iter().map(Failed::line).collect();
         lines.extend(self.left.iter().map(|process| format!("left running by a test, and ended: {process}")));

@@ -157,7 +157,7 @@ fn closing(name: &str, verdict: &Verdict, took: Duration, budget: Option<Duratio
     let Verdict { state, what, failed, again } = verdict;
     let mut line = format!("{name:7} {:7} {what} in {} s", state.word(), took.as_secs());
     if let Some(budget) = budget {
-        line += &format!(" (budget {} s)", budget.as_secs());
+        line = format!("{line} (budget {} s)", budget.as_secs());
         // By half.
         if took * 2 > budget * 3 {
             line += " OVER BUDGET";
