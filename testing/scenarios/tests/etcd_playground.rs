@@ -62,7 +62,7 @@ async fn a_playground_that_cannot_start_reports_why_and_what_to_do() -> Result<(
     std::fs::create_dir(&foreign)?;
     std::fs::write(foreign.join("thesis.txt"), "precious")?;
     let text = refusal(&foreign, &["--detach", "--fresh"])?;
-    ensure!(text.contains("something else than a playground"), "{text}");
+    ensure!(text.contains("was not created by a playground"), "{text}");
     ensure!(foreign.join("thesis.txt").is_file());
 
     let world = Playground::start().await?;

@@ -126,6 +126,6 @@ pub async fn a_full_volume_is_reported(world: &impl World) -> Result<()> {
     let mut tiny = spec(1);
     tiny["storageSpec"] = json!({"medium": "Memory", "volumeSizeRequest": "16Mi"});
     world.create("tiny", tiny).await?;
-    world.reports("tiny", "DiskFull: 16777216 bytes are left").await?;
+    world.reports("tiny", "DiskFull: 16777216 bytes are free").await?;
     world.wait_for_condition("tiny", "Available", "False").await.map(drop)
 }
