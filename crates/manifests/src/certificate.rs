@@ -117,7 +117,11 @@ pub fn kept<'a>(
 ) -> Option<Kept<'a>> {
     let name = certificate.secret_name(at);
     let ours = secrets.iter().filter(|secret| labels::is_owned_by(&secret.metadata, uid));
-    let secret = ours.into_iter().find(|secret| secret.metadata.name.as_ref() == Some(&name))?;
+    kept_in(ours.into_iter().find(|secret| secret.metadata.name.as_ref() == Some(&name))?)
+}
+
+/// What is in a Secret, if it is complete.
+pub fn kept_in(secret: &Secret) -> Option<Kept<'_>> {
     let data = secret.data.as_ref()?;
     let entry = |key: &str| data.get(key).map(|entry| entry.0.as_slice()).filter(|entry| !entry.is_empty());
     Some(Kept { ca: entry(CA)?, cert: entry(CERT)?, key: entry(KEY)? })

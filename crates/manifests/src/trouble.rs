@@ -4,25 +4,19 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::{Instant, Snapshot};
 
-use crate::request::Write;
-
-/// The API server refuses a write, and will refuse it again until somebody changes what its message names.
-pub fn write_refused(write: &Write, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
+/// The API server refuses a write, as [`crate::Write::describe`] has it, and will refuse it again until somebody changes what its message names.
+pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
     let answer = answer.trim_end_matches('.');
-    let message = format!(
-        "cannot {}: {answer}. {}. The operator tries again by itself",
-        write.describe(),
-        consequence(seen, now)
-    );
+    let message =
+        format!("cannot {what}: {answer}. {}. The operator tries again by itself", consequence(seen, now));
     Explanation::new(Reason::WriteRefused, message)
 }
 
 /// The API server did not answer, or not in time: the write may have been done or not.
-pub fn api_unavailable(write: &Write, error: &str) -> Explanation {
+pub fn api_unavailable(what: &str, error: &str) -> Explanation {
     let error = error.trim_end_matches('.');
     let message = format!(
-        "cannot {}: {error}. The outcome is unknown; the operator observes again and repeats what is missing",
-        write.describe()
+        "cannot {what}: {error}. The outcome is unknown; the operator observes again and repeats what is missing"
     );
     Explanation::new(Reason::ApiUnavailable, message)
 }

@@ -165,10 +165,15 @@ fn troubles() -> Vec<Explanation> {
     let seen = world.look().unwrap().sight.snapshot;
     let new = World::new(&plain(3));
     vec![
-        trouble::write_refused(&pod, quota, &seen, world.now),
-        trouble::write_refused(&volume, "only dynamically provisioned pvc can be resized", &whole, world.now),
-        trouble::write_refused(&pod, quota, &new.look().unwrap().sight.snapshot, new.now),
-        trouble::api_unavailable(&pod, "no answer within 10s"),
+        trouble::write_refused(&pod.describe(), quota, &seen, world.now),
+        trouble::write_refused(
+            &volume.describe(),
+            "only dynamically provisioned pvc can be resized",
+            &whole,
+            world.now,
+        ),
+        trouble::write_refused(&pod.describe(), quota, &new.look().unwrap().sight.snapshot, new.now),
+        trouble::api_unavailable(&pod.describe(), "no answer within 10s"),
         trouble::status_not_written("default/demo", "the API server refuses it: etcdserver: mvcc: no space"),
         trouble::membership_change_refused("MemberAdd demo-3", "refused: permission denied"),
     ]

@@ -29,7 +29,8 @@ use quorate_apistore::store::{Change, Clock, Part, Uids};
 use quorate_apistore::{ObjectKey, ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
 use quorate_model::guard::VolumeIdentity;
-use quorate_model::{ClusterRef, Instant, MemberName, Plan, Record, Snapshot, Span, Step};
+use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
+use quorate_reconcile::Planned;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -40,9 +41,9 @@ use faults::LastingFaults;
 use kubelet::Running;
 pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
-use operator::{At, Operator};
+use operator::{At, Operator, Within};
 use rival::{Rival, Turn};
-use wire::{Call, Outcome, RequestOutcome};
+use wire::{Call, RequestOutcome, Response};
 
 /// How far the clock is put forward when all is at rest and the goal is not reached: past etcd's health interval, and past
 /// the planner's deadlines for learners.
@@ -88,7 +89,7 @@ pub struct World {
     /// Protocol steps whose request met which outcome.
     pub covered: BTreeSet<(Step, &'static str)>,
     /// What the operator planned last, for people who replay a history.
-    last_plan: Option<Arc<Plan>>,
+    last_plan: Option<Arc<Planned>>,
     clock: Arc<AtomicI64>,
     pods: BTreeMap<String, Running>,
     identities: BTreeMap<String, VolumeIdentity>,
@@ -356,15 +357,17 @@ impl World {
     fn hash_operator(&self, operator: &Operator, sight: u64, hasher: &mut impl Hasher) {
         match &operator.at {
             At::Between => (0, operator.rested_on == Some(sight)).hash(hasher),
-            At::Within(pass) => {
+            At::Within(within) => {
+                let Within { pass, truth } = &**within;
                 // Whether the pass has moved anything so far decides on whether there will be another at once.
                 (sight == self.began_on, operator.troubled).hash(hasher);
                 // What is left to do; versions in it differ from path to path and name what the store holds.
-                let left = pass.plan.effects.iter().skip(pass.next);
-                (1, left.map(ToString::to_string).collect::<Vec<_>>()).hash(hasher);
+                (1, pass.remaining().iter().map(ToString::to_string).collect::<Vec<_>>()).hash(hasher);
+                // What failed already ends the pass later.
+                pass.stop().hash(hasher);
                 // What it rests on: whether objects still are as they were seen, and what was true.
-                self.still_as_seen(&pass.snapshot).hash(hasher);
-                pass.truth.hash(hasher);
+                pass.observed().map(|(observed, _)| self.still_as_seen(observed)).hash(hasher);
+                truth.hash(hasher);
             }
         }
     }
@@ -389,9 +392,9 @@ impl World {
         if !self.late.is_empty() {
             let call = self.late.remove(0);
             let told = format!("a request from long ago arrives: {}", call.words());
-            let outcome = self.deliver(&call);
-            if let (Call::Kube(Write { kind: Kind::Volume, .. }), Outcome::Done(Some(volume))) =
-                (&call, outcome)
+            let response = self.deliver(&call);
+            if let (Call::Kube(Write { kind: Kind::Volume, .. }), Response::Kube(Ok(Some(volume)))) =
+                (&call, response)
             {
                 self.oracle.came_late(uid(&volume));
             }

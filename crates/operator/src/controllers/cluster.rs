@@ -2,13 +2,11 @@
 
 mod execute;
 mod indexes;
-mod look;
 mod metrics;
 mod observe;
 mod pass;
 mod report;
 mod tls;
-mod written;
 
 use std::sync::Arc;
 
@@ -16,10 +14,11 @@ use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
 use quorate_model::ClusterRef;
+use quorate_reconcile::ReadCluster;
 
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
-use indexes::{Indexes, ReadCluster};
+use indexes::Indexes;
 use metrics::ClusterMetrics;
 use pass::Worker;
 

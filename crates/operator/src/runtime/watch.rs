@@ -16,8 +16,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use index::version;
-pub use index::{CachedObjects, Index, NamespacedName};
+pub use index::{Index, NamespacedName};
 
 /// A kind that can be watched.
 pub trait Watched:

@@ -16,7 +16,7 @@ impl World {
     pub(crate) fn oracle_on_arrival(&mut self, call: &Call) {
         match call {
             Call::Kube(write) => self.judge_write(write),
-            Call::Add { .. } | Call::Promote { .. } | Call::Remove { .. } | Call::Lead { .. } => {}
+            Call::Etcd { .. } => {}
         }
     }
 

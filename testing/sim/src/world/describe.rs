@@ -57,12 +57,13 @@ impl World {
     }
 
     fn describe_plan(&self) -> Vec<String> {
-        let Some(plan) = &self.last_plan else { return Vec::new() };
-        let Plan { recorded_steps, effects, waiting, .. } = plan.as_ref();
-        let next = match &self.operator.at {
-            At::Between => effects.len(),
-            At::Within(pass) => pass.next,
+        let Some(planned) = &self.last_plan else { return Vec::new() };
+        let Plan { recorded_steps, effects, waiting, .. } = &planned.plan;
+        let remaining = match &self.operator.at {
+            At::Between => 0,
+            At::Within(within) => within.pass.remaining().len(),
         };
+        let next = effects.len() - remaining;
         let steps: Vec<String> = recorded_steps.iter().map(ToString::to_string).collect();
         let mut lines = Vec::new();
         lines.extend((!steps.is_empty()).then(|| format!("records {}", steps.join(" "))));

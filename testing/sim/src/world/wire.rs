@@ -7,7 +7,8 @@ use quorate_apistore::patch::{self, PatchKind};
 use quorate_apistore::store::{DeleteOptions, Deleted, Part, Propagation};
 use quorate_apistore::{ApiError, ObjectKey};
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::{MemberId, PeerUrl};
+use quorate_model::EtcdCall;
+use quorate_reconcile::{CallError, RefusalClass, WriteError};
 use serde_json::{Value, json};
 
 use super::World;
@@ -19,34 +20,22 @@ use crate::etcd::{Failed, Refusal};
 pub enum Call {
     /// To the Kubernetes API.
     Kube(Write),
-    /// MemberAdd at the process in this Pod.
-    Add {
-        /// The Pod.
+    /// To etcd.
+    Etcd {
+        /// The Pod of the process that is asked.
         at: String,
-        /// The peer URL.
-        url: PeerUrl,
+        /// What it is asked for.
+        call: EtcdCall,
     },
-    /// MemberPromote.
-    Promote {
-        /// The Pod.
-        at: String,
-        /// The learner.
-        id: MemberId,
-    },
-    /// MemberRemove.
-    Remove {
-        /// The Pod.
-        at: String,
-        /// The member.
-        id: MemberId,
-    },
-    /// MoveLeader.
-    Lead {
-        /// The Pod of the leader.
-        at: String,
-        /// The next leader.
-        to: MemberId,
-    },
+}
+
+/// The reply to a request, as the operator gets it.
+#[derive(Clone, Debug)]
+pub enum Response {
+    /// Of the Kubernetes API: the object as it is now, if it exists.
+    Kube(Result<Option<Arc<Value>>, WriteError>),
+    /// Of etcd.
+    Etcd(Result<(), CallError>),
 }
 
 /// What becomes of the next request.
@@ -70,23 +59,6 @@ pub enum RequestOutcome {
     Raced,
 }
 
-/// What the operator learns of a request.
-#[derive(Clone, Debug)]
-pub enum Outcome {
-    /// Done; the object as it is now, if there is one.
-    Done(Option<Arc<Value>>),
-    /// The name is taken.
-    Exists,
-    /// It is not as it was seen.
-    Changed,
-    /// It is not there.
-    Missing,
-    /// Refused for good, or for now.
-    Refused(String),
-    /// No reply.
-    Unknown,
-}
-
 impl RequestOutcome {
     /// Every outcome.
     pub const ALL: [Self; 6] =
@@ -107,17 +79,18 @@ impl RequestOutcome {
 
 impl World {
     /// Sends a request; its outcome is used up.
-    pub(super) fn send(&mut self, call: Call) -> Outcome {
+    pub(super) fn send(&mut self, call: Call) -> Response {
         match std::mem::take(&mut self.request_outcome) {
             RequestOutcome::Done => self.deliver(&call),
             RequestOutcome::ReplyLost => {
                 self.deliver(&call);
-                Outcome::Unknown
+                no_reply(&call)
             }
-            RequestOutcome::Lost => Outcome::Unknown,
+            RequestOutcome::Lost => no_reply(&call),
             RequestOutcome::Late => {
+                let response = no_reply(&call);
                 self.late.push(call);
-                Outcome::Unknown
+                response
             }
             RequestOutcome::Twice => {
                 self.deliver(&call);
@@ -131,23 +104,26 @@ impl World {
     }
 
     /// A request arrives.
-    pub(super) fn deliver(&mut self, call: &Call) -> Outcome {
+    pub(super) fn deliver(&mut self, call: &Call) -> Response {
         self.oracle_on_arrival(call);
-        let reply = match call {
-            Call::Kube(write) => return self.deliver_write(write),
-            Call::Add { at, url } => self.etcd.add_learner(at, url, self.now).map(drop),
-            Call::Promote { at, id } => self.etcd.promote(at, *id),
-            Call::Remove { at, id } => self.etcd.remove(at, *id, self.now),
-            Call::Lead { at, to } => self.etcd.move_leader(at, *to),
+        let (at, call) = match call {
+            Call::Kube(write) => return Response::Kube(self.deliver_write(write)),
+            Call::Etcd { at, call } => (at, call),
         };
-        match reply {
-            Ok(()) => Outcome::Done(None),
-            Err(Failed::Refused(refusal)) => Outcome::Refused(refused(refusal)),
-            Err(Failed::Unknown | Failed::Unreachable) => Outcome::Unknown,
-        }
+        let reply = match call {
+            EtcdCall::AddLearner { peer_url, .. } => self.etcd.add_learner(at, peer_url, self.now).map(drop),
+            EtcdCall::Promote { id, .. } => self.etcd.promote(at, *id),
+            EtcdCall::RemoveMember { id, .. } => self.etcd.remove(at, *id, self.now),
+            EtcdCall::MoveLeadership { to_id, .. } => self.etcd.move_leader(at, *to_id),
+        };
+        Response::Etcd(reply.map_err(|failed| match failed {
+            Failed::Refused(refusal) => CallError::Refused(class(refusal), format!("{refusal:?}")),
+            Failed::Unknown => CallError::Unknown("no reply".to_owned()),
+            Failed::Unreachable => CallError::Unreachable("nobody is there".to_owned()),
+        }))
     }
 
-    fn deliver_write(&mut self, write: &Write) -> Outcome {
+    fn deliver_write(&mut self, write: &Write) -> Result<Option<Arc<Value>>, WriteError> {
         let key = ObjectKey::new(resource(write.kind), write.namespace.clone(), write.name.clone());
         let merge = |part, wish: &Value| {
             self.store.modify(&key, part, false, |old| {
@@ -167,20 +143,15 @@ impl World {
                     ..DeleteOptions::default()
                 };
                 match self.store.delete(&key, &options) {
-                    Ok(Deleted::Gone(_)) => return Outcome::Done(None),
+                    Ok(Deleted::Gone(_)) => return Ok(None),
                     Ok(Deleted::Marked(object)) => Ok(object),
                     Err(error) => Err(error),
                 }
             }
         };
         match reply {
-            Ok(object) => Outcome::Done(Some(Arc::new(object))),
-            Err(error) => match (error.code, error.reason) {
-                (409, "AlreadyExists") => Outcome::Exists,
-                (409 | 412, _) => Outcome::Changed,
-                (404, _) => Outcome::Missing,
-                (_, _) => Outcome::Refused(error.message),
-            },
+            Ok(object) => Ok(Some(Arc::new(object))),
+            Err(error) => Err(WriteError::from_status(error.code, error.reason, error.message)),
         }
     }
 
@@ -204,8 +175,27 @@ fn annotation_of(object: &Value) -> u32 {
     times.and_then(|times| times.parse().ok()).unwrap_or(0)
 }
 
-fn refused(refusal: Refusal) -> String {
-    format!("{refusal:?}")
+/// Nobody replies.
+fn no_reply(call: &Call) -> Response {
+    match call {
+        Call::Kube(_) => Response::Kube(Err(WriteError::Unknown("no reply".to_owned()))),
+        Call::Etcd { .. } => Response::Etcd(Err(CallError::Unknown("no reply".to_owned()))),
+    }
+}
+
+fn class(refusal: Refusal) -> RefusalClass {
+    match refusal {
+        Refusal::UnhealthyCluster
+        | Refusal::NotEnoughStartedMembers
+        | Refusal::TooManyLearners
+        | Refusal::LearnerNotReady
+        | Refusal::NotLeader
+        | Refusal::BadLeaderTransferee => RefusalClass::Transient,
+        Refusal::PeerUrlExists | Refusal::MemberNotFound | Refusal::MemberNotLearner => {
+            RefusalClass::Outdated
+        }
+        Refusal::NotSupportedForLearner => RefusalClass::Permanent,
+    }
 }
 
 impl Call {
@@ -221,10 +211,7 @@ impl Call {
                 };
                 format!("{act} {} {name}", Kind::as_str(*kind))
             }
-            Self::Add { url, .. } => format!("MemberAdd {url}"),
-            Self::Promote { id, .. } => format!("MemberPromote {id}"),
-            Self::Remove { id, .. } => format!("MemberRemove {id}"),
-            Self::Lead { to, .. } => format!("MoveLeader to {to}"),
+            Self::Etcd { call, .. } => call.to_string(),
         }
     }
 }

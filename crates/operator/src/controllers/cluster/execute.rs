@@ -1,172 +1,132 @@
-//! Carries a plan out, in order, and decides nothing: every effect becomes the one request that `manifests` made of it, or
-//! the one call to etcd that it names. The first that does not succeed ends the pass, save upkeep; the next pass looks again.
-//!
-//! Nothing is retried here. A membership call whose reply is lost is not failed and not done: it is unknown (R8).
+//! The writes of a pass: requests to the Kubernetes API and calls to etcd. Each is sent at most once, within a deadline, and
+//! only while we lead. Nothing is decided here: what follows from a reply is decided in `quorate_reconcile`.
 
-mod etcd;
-mod kubernetes;
-pub(crate) mod send;
-
-use futures::future::join_all;
-use quorate_api::{EtcdCluster, Explanation};
-use quorate_manifests::{ClusterObjects, trouble};
-use quorate_model::{ClusterRef, Effect, EtcdCall, Record, Snapshot};
+use kube::api::GetParams;
+use quorate_etcd::{CallError as EtcdError, MemberClient, Refusal};
+use quorate_manifests::{Act, Kind, Write};
+use quorate_model::MemberName;
+use quorate_model::effect::EtcdCall;
+use quorate_reconcile::{CallError, Object, RefusalClass, WriteError};
+use serde_json::Value;
+use tokio::time::timeout;
 
 use crate::controllers::cluster::Shared;
-use crate::controllers::cluster::look::MemberClients;
-use crate::controllers::cluster::observe::{Foreign, Own};
-use crate::runtime::crash::Side;
-use crate::runtime::pace::Outcome;
-use etcd::Call;
-use send::SendError;
+use crate::controllers::cluster::observe::count;
+use crate::runtime::lease::WRITE_DEADLINE;
 
-pub(crate) use kubernetes::{write_record, write_status};
-
-/// What effects are carried out upon.
-pub(crate) struct Scene<'a> {
-    pub(crate) shared: &'a Shared,
-    pub(crate) cluster: &'a ClusterRef,
-    /// The objects that the plan was made on.
-    pub(crate) objects: &'a ClusterObjects<'a>,
-    /// The snapshot that the plan was made on.
-    pub(crate) seen: &'a Snapshot,
-    /// The record of the plan, which stands in status now.
-    pub(crate) record: &'a Record,
-    /// The connections to members.
-    pub(crate) lines: &'a MemberClients,
-}
-
-/// Why a pass ended before its plan did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stopped {
-    /// When to try again.
-    pub(crate) ended: Outcome,
-    /// What status and events report, if anything.
-    pub(crate) trouble: Option<Explanation>,
-    /// An object of somebody else that has our name.
-    pub(crate) foreign: Option<Foreign>,
-}
-
-/// Carries effects out. What the API server replied goes into `own`, whether or not all went well.
-pub(crate) async fn carry_out(
-    scene: &Scene<'_>,
-    cluster: &EtcdCluster,
-    effects: &[Effect],
-    own: &mut Own,
-) -> Result<(), Stopped> {
-    let mut cluster = cluster.clone();
-    let mut aside = None;
-    for group in effects.chunk_by(Effect::runs_in_parallel_with) {
-        if scene.shared.runtime.stop.is_cancelled() {
-            return Err(Stopped::quietly(Outcome::Waiting));
-        }
-        let outcomes = join_all(group.iter().map(|effect| carried_out(scene, &cluster, effect))).await;
-        let mut stopped = None;
-        for (effect, outcome) in group.iter().zip(outcomes) {
-            match outcome {
-                Ok(replies) => {
-                    for reply in replies {
-                        // Later effects of this plan must not be refused because of earlier ones.
-                        cluster = reply.cluster().unwrap_or(cluster);
-                        reply.note(own);
-                    }
-                }
-                Err(failed) => {
-                    let now = failed.into_stopped(&effect.to_string(), own);
-                    stopped = stopped.or(Some(now));
-                }
-            }
-        }
-        match stopped {
-            Some(stopped) if group.iter().all(Effect::is_best_effort) => aside = aside.or(Some(stopped)),
-            Some(stopped) => return Err(stopped),
-            None => {}
-        }
+/// Sends a write; the object as it is now, if it exists.
+pub(super) async fn write(shared: &Shared, write: &Write) -> Result<Option<Object>, WriteError> {
+    let request = write.http().map_err(|error| WriteError::Invalid(error.to_string()))?;
+    // The semaphore is never closed. What is bounded is the load on the API server, nothing else waits in here.
+    let _permit = shared.runtime.writers.acquire().await;
+    if !shared.runtime.leadership.may_act() {
+        shared.runtime.metrics.dropped_write();
+        return Err(WriteError::NotLeading);
     }
-    // The members may be in the middle of something, so the next look does not wait as it would after a failure.
-    aside.map_or(Ok(()), |stopped| Err(Stopped { ended: Outcome::Unwell, ..stopped }))
+    let reply = send(shared, request).await?;
+    let is_delete = matches!(write.act, Act::Delete { .. });
+    // What is gone at once is answered with a mere "Success".
+    if is_delete && !reply["metadata"]["uid"].is_string() {
+        return Ok(None);
+    }
+    parsed(write.kind, reply).map(Some)
 }
 
-impl Stopped {
-    /// Nothing needs to be said.
-    pub(crate) fn quietly(ended: Outcome) -> Self {
-        Self { ended, trouble: None, foreign: None }
-    }
-
-    /// Status could not be written, so nothing else was done.
-    pub(crate) fn without_status(cluster: &ClusterRef, error: &SendError) -> Self {
-        let ended = error.ended();
-        let trouble = (ended == Outcome::Failed)
-            .then(|| trouble::status_not_written(&cluster.to_string(), &error.to_string()));
-        Self { ended, trouble, foreign: None }
+/// Reads an object as it is now; `None` if it does not exist.
+pub(super) async fn read(
+    shared: &Shared,
+    kind: Kind,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Object>, WriteError> {
+    let path = kube::core::Request::new(kind.collection(namespace));
+    let request =
+        path.get(name, &GetParams::default()).map_err(|error| WriteError::Invalid(error.to_string()))?;
+    match send(shared, request).await {
+        Ok(object) => parsed(kind, object).map(Some),
+        Err(WriteError::Missing(_)) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 
-/// Why one effect was not carried out.
-enum Failed {
-    Etcd(etcd::CallFailed),
-    Kube(kubernetes::Failure),
-}
-
-impl Failed {
-    fn into_stopped(self, what: &str, own: &mut Own) -> Stopped {
-        match self {
-            Self::Etcd(failed) => failed.into_stopped(what),
-            Self::Kube(failed) => failed.into_stopped(own),
-        }
+/// Makes one call at one member.
+pub(super) async fn call(
+    shared: &Shared,
+    at: MemberName,
+    client: Option<MemberClient>,
+    call: EtcdCall,
+) -> Result<(), CallError> {
+    let client = client.ok_or(CallError::NoConnection(at))?;
+    if !shared.runtime.leadership.may_act() {
+        shared.runtime.metrics.dropped_write();
+        return Err(CallError::NotLeading);
     }
-}
-
-async fn carried_out(
-    scene: &Scene<'_>,
-    cluster: &EtcdCluster,
-    effect: &Effect,
-) -> Result<Vec<kubernetes::Reply>, Failed> {
-    let step = effect.step();
-    scene.shared.runtime.hook.reached(Side::Before, step).await;
-    let outcome = one(scene, cluster, effect).await;
-    let label = match &outcome {
-        Ok(_) => "ok",
-        Err(Failed::Etcd(failed)) => failed.as_label(),
-        Err(Failed::Kube(failed)) => failed.error.as_label(),
-    };
-    scene.shared.metrics.effect(&step.to_string(), label);
-    match &outcome {
-        Ok(_) => tracing::info!(%step, %effect, "done"),
-        // Whoever ends the pass with it says it aloud, if it is to be said.
-        Err(Failed::Etcd(error)) => tracing::debug!(%step, %effect, %error, "not done"),
-        Err(Failed::Kube(failed)) => tracing::debug!(%step, %effect, error = %failed.error, "not done"),
-    }
-    if outcome.is_ok() {
-        scene.shared.runtime.hook.reached(Side::After, step).await;
-    }
-    outcome
-}
-
-async fn one(
-    scene: &Scene<'_>,
-    cluster: &EtcdCluster,
-    effect: &Effect,
-) -> Result<Vec<kubernetes::Reply>, Failed> {
-    let (at, asked) = match effect {
-        Effect::Kube { write, .. } => {
-            return kubernetes::carry_out(scene, cluster, write).await.map_err(Failed::Kube);
-        }
-        Effect::Etcd { at, call, .. } => (at, call),
-    };
-    let called = match asked {
+    let (method, called) = match call {
         EtcdCall::AddLearner { peer_url, .. } => {
-            etcd::call(scene, Call::Add, at, async |member| member.member_add_learner(peer_url).await).await
+            ("member_add", client.member_add_learner(&peer_url).await.map(drop))
         }
-        EtcdCall::Promote { id, .. } => {
-            etcd::call(scene, Call::Promote, at, async |member| member.member_promote(*id).await).await
-        }
-        EtcdCall::RemoveMember { id, .. } => {
-            etcd::call(scene, Call::Remove, at, async |member| member.member_remove(*id).await).await
-        }
-        EtcdCall::MoveLeadership { to_id, .. } => {
-            etcd::call(scene, Call::MoveLeader, at, async |member| member.move_leader(*to_id).await).await
-        }
+        EtcdCall::Promote { id, .. } => ("member_promote", client.member_promote(id).await.map(drop)),
+        EtcdCall::RemoveMember { id, .. } => ("member_remove", client.member_remove(id).await.map(drop)),
+        EtcdCall::MoveLeadership { to_id, .. } => ("move_leader", client.move_leader(to_id).await.map(drop)),
     };
-    called.map(|()| Vec::new()).map_err(Failed::Etcd)
+    count(&shared.metrics, method, called).map_err(|error| match error {
+        EtcdError::Refused(refusal, message) => CallError::Refused(class(refusal), message),
+        EtcdError::Unknown(message) => CallError::Unknown(message),
+        EtcdError::Unreachable(message) => CallError::Unreachable(message),
+    })
+}
+
+async fn send(shared: &Shared, request: http::Request<Vec<u8>>) -> Result<Value, WriteError> {
+    match timeout(WRITE_DEADLINE, shared.runtime.client.request::<Value>(request)).await {
+        Ok(reply) => reply.map_err(|error| failed(&error)),
+        Err(_) => Err(WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
+    }
+}
+
+fn failed(error: &kube::Error) -> WriteError {
+    match error {
+        kube::Error::Api(status) => {
+            WriteError::from_status(status.code, &status.reason, status.message.clone())
+        }
+        error => WriteError::Unknown(crate::runtime::watch::chain(error)),
+    }
+}
+
+fn parsed(kind: Kind, object: Value) -> Result<Object, WriteError> {
+    Object::parse(kind, object)
+        .map_err(|error| WriteError::Unknown(format!("the API server replied with something else: {error}")))
+}
+
+fn class(refusal: Refusal) -> RefusalClass {
+    match refusal {
+        Refusal::UnhealthyCluster
+        | Refusal::NotEnoughStartedMembers
+        | Refusal::TooManyLearners
+        | Refusal::LearnerNotReady
+        | Refusal::NoLeader
+        | Refusal::NotLeader
+        | Refusal::BadLeaderTransferee => RefusalClass::Transient,
+        Refusal::PeerUrlExists
+        | Refusal::MemberExists
+        | Refusal::MemberNotFound
+        | Refusal::MemberNotLearner
+        | Refusal::ClusterIdMismatch => RefusalClass::Outdated,
+        Refusal::PermissionDenied
+        | Refusal::Unauthenticated
+        | Refusal::NotSupportedForLearner
+        | Refusal::NoSpace
+        | Refusal::Corrupt
+        | Refusal::Other => RefusalClass::Permanent,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_connection_that_breaks_leaves_the_outcome_unknown() {
+        let lost = kube::Error::ReadEvents(std::io::Error::other("reset"));
+        assert!(matches!(failed(&lost), WriteError::Unknown(text) if text.contains("reset")));
+    }
 }

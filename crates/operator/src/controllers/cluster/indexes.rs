@@ -3,14 +3,12 @@
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
-use quorate_api::{EtcdCluster, keys};
+use quorate_api::keys;
+use quorate_model::ClusterRef;
+use quorate_reconcile::{Caches, ReadCluster};
 
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
-
-/// An EtcdCluster as it was read. One that does not parse must not end the watch of all the others.
-pub type ReadCluster = DeserializeGuard<EtcdCluster>;
 
 /// Every kind that is watched.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +38,19 @@ impl Indexes {
         watches.add(&labelled, services, by_label);
         watches.add(&labelled, budgets, by_label);
         watches.add(&labelled, secrets, by_label);
+    }
+
+    /// What the watches have of a cluster.
+    pub fn caches(&self, cluster: &ClusterRef) -> Caches {
+        let root = &NamespacedName::from(cluster);
+        Caches {
+            clusters: self.clusters.get(root),
+            pods: self.pods.get(root),
+            volumes: self.volumes.get(root),
+            services: self.services.get(root),
+            budgets: self.budgets.get(root),
+            secrets: self.secrets.get(root),
+        }
     }
 
     /// Forgets a cluster of which nothing is left.

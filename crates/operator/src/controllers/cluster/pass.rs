@@ -1,22 +1,26 @@
-//! One pass over one cluster: observe, validate, plan, execute, report.
+//! Drives one pass of `quorate_reconcile` with real calls, and reports what comes of it: crash points, metrics, logs, events.
 
-use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{EtcdCluster, Explanation};
-use quorate_manifests::certificate::{self, Certificate};
-use quorate_manifests::{
-    ClusterObjects, EventText, Invalid, Observation, Situation, events, invalid_status, snapshot, status,
-    trouble,
+use std::collections::BTreeSet;
+
+use futures::future::{BoxFuture, ready};
+use futures::stream::FuturesUnordered;
+use futures::{FutureExt as _, StreamExt as _};
+use quorate_api::Explanation;
+use quorate_etcd::MemberClient;
+use quorate_manifests::{EventText, events, trouble};
+use quorate_model::{ClusterRef, Effect, MemberName, Plan, Step, Waiting};
+use quorate_reconcile::{
+    Command, CommandId, Event, Memory, Pass, PassEnd, Planned, Purpose, Reply, Retry, Task, Versions,
+    WriteError,
 };
-use quorate_model::{ClusterRef, ClusterUid, Effect, Plan, Snapshot, Waiting};
-use quorate_planner::plan;
 
 use super::Shared;
-use crate::controllers::cluster::execute::send::{self, SendError};
-use crate::controllers::cluster::execute::{self, Scene, Stopped, carry_out, write_status};
-use crate::controllers::cluster::look::{ClientTls, Credentials, MemberClients, look};
-use crate::controllers::cluster::observe::{Foreigners, Own, Versions, View};
+use crate::controllers::cluster::observe::{
+    ConnectError, MemberClients, client_tls, connect, member_list, status,
+};
 use crate::controllers::cluster::report;
-use crate::runtime::controller::{Pass, Worker as Passes};
+use crate::controllers::cluster::{execute, tls};
+use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::Side;
 use crate::runtime::events::Reported;
 use crate::runtime::pace::Outcome;
@@ -25,207 +29,254 @@ use crate::runtime::pace::Outcome;
 pub(crate) struct Worker {
     shared: Shared,
     cluster: ClusterRef,
-    own: Own,
-    lines: MemberClients,
-    foreigners: Foreigners,
+    memory: Memory,
+    clients: MemberClients,
     reported: Reported,
-    /// What the last pass saw or wrote.
+    /// The versions that the last pass observed or wrote.
     known: Versions,
-    /// What the last pass did.
+    /// The effects of the last pass.
     done: Vec<Effect>,
-    /// What the last pass could not do.
-    trouble: Option<Explanation>,
 }
 
 impl Passes for Worker {
     fn has_news(&mut self) -> bool {
-        self.own.view(&self.shared.indexes, &self.cluster).versions() != self.known
+        self.observed_versions() != self.known
     }
 
-    async fn pass(&mut self) -> Pass {
-        self.read_what_the_watch_forgot().await;
-        let view = self.own.view(&self.shared.indexes, &self.cluster);
-        self.known = view.versions();
-        let Some(read) = view.cluster.clone() else { return Pass::Gone };
-        let ended = match &read.0 {
-            Ok(cluster) => {
-                self.pass_over(cluster, &view).await.unwrap_or_else(|stopped| self.stopped(stopped))
+    async fn pass(&mut self) -> Passed {
+        let shared = self.shared.clone();
+        let clock = &shared.runtime.clock;
+        let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
+        let mut under_way = FuturesUnordered::new();
+        let mut begun = BTreeSet::new();
+        loop {
+            // A signal ends the pass between two groups of effects, never within one.
+            if under_way.is_empty() && is_acting(&pass) && shared.runtime.stop.is_cancelled() {
+                return Passed::Ended(Outcome::Waiting);
             }
-            Err(invalid) => {
-                // The resource definition lets nothing through that does not parse; an older one might.
-                tracing::error!(error = %invalid.error, "the object can not be read, so nothing is done");
-                Outcome::UserMustEdit
+            while let Some(Command { id, purpose, task }) = pass.next(&mut self.memory) {
+                let steps = if begun.insert(purpose) { steps(purpose, &pass) } else { Vec::new() };
+                let call = self.carry_out(&shared, &pass, task);
+                under_way.push(after_crash_points(&shared, steps, id, call));
             }
-        };
-        self.own.add_to(&mut self.known);
-        Pass::Ended(ended)
+            let Some((id, reply)) = under_way.next().await else { break };
+            let event = pass.reply(&mut self.memory, id, reply, clock.now());
+            if let (Some(event), Some(planned)) = (event, pass.planned()) {
+                self.note(&event, planned).await;
+            }
+        }
+        let passed = self.ended(&pass);
+        self.memory.add_to(&mut self.known);
+        passed
     }
 }
 
 impl Worker {
     pub(super) fn new(shared: Shared, cluster: ClusterRef) -> Self {
         Self {
-            lines: MemberClients::over(shared.transport.clone()),
+            clients: MemberClients::over(shared.transport.clone()),
             shared,
             cluster,
-            own: Own::default(),
-            foreigners: Foreigners::default(),
+            memory: Memory::default(),
             reported: Reported::default(),
             known: Versions::new(),
             done: Vec::new(),
-            trouble: None,
         }
     }
 
-    /// What can not be read now is read in the next pass.
-    async fn read_what_the_watch_forgot(&mut self) {
-        for (kind, name) in self.own.unconfirmed() {
-            match send::read(&self.shared, kind, &self.cluster.namespace, &name).await {
-                Ok(Some(object)) => self.own.stands(kind, object),
-                Ok(None) => self.own.missing(kind, &name),
-                Err(error) => tracing::debug!(kind = kind.as_str(), name, %error, "not read"),
+    /// Starts the call that a command asks for.
+    fn carry_out<'a>(&mut self, shared: &'a Shared, pass: &Pass, task: Task) -> BoxFuture<'a, Reply> {
+        match task {
+            Task::Caches => {
+                self.known = self.observed_versions();
+                let caches = shared.indexes.caches(&self.cluster);
+                ready(Reply::Caches(Box::new(caches))).boxed()
+            }
+            Task::Read { kind, name } => {
+                let namespace = self.cluster.namespace.clone();
+                async move { Reply::Object(execute::read(shared, kind, &namespace, &name).await) }.boxed()
+            }
+            Task::Status { member } => {
+                let client = self.connect(pass, &member);
+                async move { Reply::Status(status(shared, client).await) }.boxed()
+            }
+            Task::MemberList { at } => {
+                let client = self.connect(pass, &at);
+                async move { Reply::List(member_list(shared, at, client).await) }.boxed()
+            }
+            Task::Write(write) => async move { Reply::Written(execute::write(shared, &write).await) }.boxed(),
+            Task::Call { at, call } => {
+                let client = self.clients.open(&at);
+                async move { Reply::Called(execute::call(shared, at, client, call).await) }.boxed()
+            }
+            Task::NewAuthority { common_name } => {
+                let made = tls::authority(&common_name, shared.runtime.clock.now());
+                ready(Reply::Keys(made.map_err(|error| crate::runtime::watch::chain(&error)))).boxed()
+            }
+            Task::NewLeaf { authority, leaf } => {
+                let made = tls::leaf(&authority, &leaf, shared.runtime.clock.now());
+                ready(Reply::Keys(made.map_err(|error| crate::runtime::watch::chain(&error)))).boxed()
             }
         }
     }
 
-    async fn pass_over(&mut self, cluster: &EtcdCluster, view: &View) -> Result<Outcome, Stopped> {
-        let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
-        let conflicts = self.foreigners.look(&self.shared, &self.cluster, &uid).await;
-        let objects = view.seen(cluster, conflicts);
-        let Observation { snapshot: mut seen, refused } = match snapshot(&objects, &self.shared.defaults) {
-            Ok(sight) => sight,
-            Err(invalid) => return self.refuse(cluster, &invalid).await,
+    /// Reports what a reply has brought about, and stops at crash points.
+    async fn note(&mut self, event: &Event, planned: &Planned) {
+        let Shared { runtime: Runtime { hook, .. }, metrics, .. } = &self.shared;
+        match event {
+            Event::Planned => report::show(&self.shared, planned),
+            Event::Recorded(recorded) => {
+                for step in &planned.plan.recorded_steps {
+                    let outcome = recorded.as_ref().map_or_else(WriteError::as_label, |()| "ok");
+                    metrics.effect(&step.to_string(), outcome);
+                    if recorded.is_ok() {
+                        tracing::info!(%step, "recorded");
+                        hook.reached(Side::After, *step).await;
+                    }
+                }
+                if let (Ok(()), Ok(cluster)) = (recorded, &planned.cluster.0) {
+                    let before = cluster.status.clone().unwrap_or_default();
+                    let texts = events(&before, &planned.status);
+                    report::tell(&self.shared, &mut self.reported, cluster, texts, planned.at);
+                }
+            }
+            Event::Effect(place, result) => {
+                let effect = &planned.effects()[*place];
+                let step = effect.step();
+                metrics.effect(
+                    &step.to_string(),
+                    result.as_ref().map_or_else(|error| error.as_label(), |()| "ok"),
+                );
+                match result {
+                    Ok(()) => {
+                        tracing::info!(%step, %effect, "done");
+                        hook.reached(Side::After, step).await;
+                    }
+                    // What ends the pass with it logs it, if it is to be reported.
+                    Err(error) => tracing::debug!(%step, %effect, %error, "not done"),
+                }
+            }
+        }
+    }
+
+    fn ended(&mut self, pass: &Pass) -> Passed {
+        let outcome = match pass.end() {
+            Some(PassEnd::Gone) => return Passed::Gone,
+            Some(PassEnd::Unreadable(error)) => {
+                // The resource definition lets nothing through that does not parse; an older one might.
+                tracing::error!(error, "the EtcdCluster does not parse, so nothing is done");
+                Outcome::UserMustEdit
+            }
+            Some(PassEnd::SpecInvalid(invalid)) => {
+                self.tell_now(report::refused(invalid));
+                Outcome::UserMustEdit
+            }
+            Some(PassEnd::StatusNotWritten { error, failure }) => {
+                if error.retry() == Retry::Failed {
+                    warn(&trouble::status_not_written(&self.cluster.to_string(), &error.to_string()));
+                }
+                self.stopped(failure.as_ref());
+                error.retry().into()
+            }
+            Some(PassEnd::Stopped(stop)) => {
+                self.stopped(stop.failure.as_ref());
+                stop.retry.into()
+            }
+            Some(PassEnd::Done) => pass.planned().map_or(Outcome::Calm, |planned| self.done(&planned.plan)),
+            // No command is left, and none is under way: a reply was not understood.
+            None => Outcome::Failed,
         };
-        self.lines.speak(speech(&objects, &seen));
-        let (clock, metrics) = (&self.shared.runtime.clock, &self.shared.metrics);
-        seen.etcd = look(&seen, &mut self.lines, clock, metrics).await;
-
-        let now = clock.now();
-        let plan = plan(&seen, now);
-        report::show(&self.shared, &seen, &plan, now);
-        let situation = Situation { cluster, snapshot: &seen, refused: refused.as_ref(), plan: &plan, now };
-        let status = status(&situation);
-        let before = cluster.status.clone().unwrap_or_default();
-        let trouble_before = self.trouble.clone();
-        let cluster = &self.write_record(cluster, &plan, &status).await?;
-        let told = events(&before, &trouble::with_trouble(status.clone(), trouble_before.as_ref()));
-        report::tell(&self.shared, &mut self.reported, cluster, told, now);
-
-        let Self { shared, cluster: at, lines, own, .. } = self;
-        let scene =
-            Scene { shared, cluster: at, objects: &objects, seen: &seen, record: &plan.record, lines };
-        let carried = carry_out(&scene, cluster, &plan.effects, own).await;
-        if let Err(stopped) = carried {
-            self.report_trouble(cluster, &status, &stopped).await?;
-            return Err(stopped);
-        }
-        self.trouble = None;
-        Ok(self.ended(plan))
+        Passed::Ended(outcome)
     }
 
-    /// Writes status before any effect, whether or not anything is latched: it is true either way.
-    async fn write_record(
-        &mut self,
-        cluster: &EtcdCluster,
-        plan: &Plan,
-        status: &EtcdClusterStatus,
-    ) -> Result<EtcdCluster, Stopped> {
-        let hook = self.shared.runtime.hook.clone();
-        for step in &plan.recorded_steps {
-            hook.reached(Side::Before, *step).await;
-        }
-        let status = trouble::with_trouble(status.clone(), self.trouble.as_ref());
-        let written =
-            execute::write_record(&self.shared, cluster, &status, &plan.effects, &mut self.own).await;
-        for step in &plan.recorded_steps {
-            let outcome = written.as_ref().map_or_else(SendError::as_label, |_| "ok");
-            self.shared.metrics.effect(&step.to_string(), outcome);
-        }
-        let written = written.map_err(|error| Stopped::without_status(&self.cluster, &error))?;
-        for step in &plan.recorded_steps {
-            tracing::info!(%step, "recorded");
-            hook.reached(Side::After, *step).await;
-        }
-        Ok(written.unwrap_or_else(|| cluster.clone()))
-    }
-
-    /// The spec can not be honoured, and nothing was ever committed that could be looked after instead.
-    async fn refuse(&mut self, cluster: &EtcdCluster, invalid: &Invalid) -> Result<Outcome, Stopped> {
-        let now = self.shared.runtime.clock.now();
-        let status = invalid_status(cluster, invalid, now);
-        write_status(&self.shared, cluster, &status, &mut self.own)
-            .await
-            .map_err(|error| Stopped::without_status(&self.cluster, &error))?;
-        report::tell(&self.shared, &mut self.reported, cluster, vec![report::refused(invalid)], now);
-        Ok(Outcome::UserMustEdit)
-    }
-
-    /// What could not be done stands in status until it is done.
-    async fn report_trouble(
-        &mut self,
-        cluster: &EtcdCluster,
-        status: &EtcdClusterStatus,
-        stopped: &Stopped,
-    ) -> Result<(), Stopped> {
-        let Some(trouble) = &stopped.trouble else { return Ok(()) };
-        let status = trouble::with_trouble(status.clone(), Some(trouble));
-        let now = self.shared.runtime.clock.now();
-        report::tell(
-            &self.shared,
-            &mut self.reported,
-            cluster,
-            vec![EventText::warning(trouble.clone())],
-            now,
-        );
-        self.trouble = Some(trouble.clone());
-        write_status(&self.shared, cluster, &status, &mut self.own)
-            .await
-            .map_err(|error| Stopped::without_status(&self.cluster, &error))
-            .map(drop)
-    }
-
-    fn stopped(&mut self, stopped: Stopped) -> Outcome {
-        if let Some(trouble) = &stopped.trouble {
-            tracing::warn!(
-                reason = %trouble.reason(),
-                message = trouble.message(),
-                "the pass ended before its plan did"
-            );
-        }
+    fn stopped(&mut self, failure: Option<&Explanation>) {
         self.done.clear();
-        // The planner is to know of it at once; once it does, there is nothing more to learn.
-        let news = stopped.foreign.is_some_and(|foreign| self.foreigners.met(foreign));
-        if news { Outcome::Acted } else { stopped.ended }
+        if let Some(failure) = failure {
+            warn(failure);
+            self.tell_now(EventText::warning(failure.clone()));
+        }
     }
 
-    /// Everything that was planned is done.
-    fn ended(&mut self, plan: Plan) -> Outcome {
+    /// Every effect of the plan was carried out.
+    fn done(&mut self, plan: &Plan) -> Outcome {
         let Plan { recorded_steps, effects, waiting, ended_by, record: _ } = plan;
         let protocol = ended_by.map_or_else(|| "none".to_owned(), |protocol| protocol.to_string());
         tracing::debug!(ended_by = protocol, effects = effects.len(), "the pass is carried out");
-        let in_vain = recorded_steps.is_empty() && effects == self.done;
+        let no_progress = recorded_steps.is_empty() && *effects == self.done;
         let acted = !recorded_steps.is_empty() || !effects.is_empty();
-        self.done = effects;
-        match (acted, in_vain) {
+        self.done.clone_from(effects);
+        match (acted, no_progress) {
             (true, true) => Outcome::NoProgress,
             (true, false) => Outcome::Acted,
             (false, _) => waiting.iter().map(waits).min().unwrap_or(Outcome::Calm),
         }
     }
-}
 
-/// How members are spoken to.
-fn speech(objects: &ClusterObjects<'_>, seen: &Snapshot) -> ClientTls {
-    if !seen.target().tls {
-        return ClientTls::Plain;
+    fn tell_now(&mut self, text: EventText) {
+        let view = self.memory.overlay(&self.cluster, self.shared.indexes.caches(&self.cluster));
+        if let Some(Ok(cluster)) = view.cluster.as_ref().map(|cluster| &cluster.0) {
+            let now = self.shared.runtime.clock.now();
+            report::tell(&self.shared, &mut self.reported, cluster, vec![text], now);
+        }
     }
-    let kept = certificate::kept(Certificate::Client, &objects.secrets, &seen.cluster, &seen.uid);
-    kept.map_or(ClientTls::NotYet, |kept| {
-        ClientTls::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
-    })
+
+    /// The connection to a member of the cluster as it was observed.
+    fn connect(&mut self, pass: &Pass, member: &MemberName) -> Result<MemberClient, ConnectError> {
+        let (observed, view) = pass.observed().ok_or(ConnectError::NoAddress)?;
+        self.clients.use_tls(client_tls(view, observed));
+        self.clients.keep(&observed.pods);
+        connect(&mut self.clients, observed, member)
+    }
+
+    fn observed_versions(&mut self) -> Versions {
+        self.memory.overlay(&self.cluster, self.shared.indexes.caches(&self.cluster)).versions()
+    }
 }
 
-/// How soon it may look otherwise. What only shows in etcd has to be asked for; what shows in Kubernetes wakes us.
+impl From<Retry> for Outcome {
+    fn from(retry: Retry) -> Self {
+        match retry {
+            Retry::Now => Self::Acted,
+            Retry::Soon => Self::Waiting,
+            Retry::Refused => Self::Refused,
+            Retry::Unwell => Self::Unwell,
+            Retry::Failed => Self::Failed,
+        }
+    }
+}
+
+/// Whether it has planned and not ended.
+fn is_acting(pass: &Pass) -> bool {
+    pass.planned().is_some() && pass.end().is_none()
+}
+
+fn warn(failure: &Explanation) {
+    tracing::warn!(reason = %failure.reason(), message = failure.message(), "the pass ended before its plan did");
+}
+
+/// The protocol steps that a command is the first of.
+fn steps(purpose: Purpose, pass: &Pass) -> Vec<Step> {
+    let Some(planned) = pass.planned() else { return Vec::new() };
+    match purpose {
+        Purpose::Observe | Purpose::Report => Vec::new(),
+        Purpose::Record => planned.plan.recorded_steps.clone(),
+        Purpose::Effect(place) => planned.effects().get(place).map(Effect::step).into_iter().collect(),
+    }
+}
+
+async fn after_crash_points(
+    shared: &Shared,
+    steps: Vec<Step>,
+    id: CommandId,
+    call: BoxFuture<'_, Reply>,
+) -> (CommandId, Reply) {
+    for step in steps {
+        shared.runtime.hook.reached(Side::Before, step).await;
+    }
+    (id, call.await)
+}
+
+/// How soon its state may change. A change in etcd has to be asked for; a change in Kubernetes wakes us.
 fn waits(waiting: &Waiting) -> Outcome {
     match waiting {
         Waiting::FirstLeader

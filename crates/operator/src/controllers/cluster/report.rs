@@ -1,25 +1,24 @@
-//! What people and Prometheus are told of a pass. Status is made first and written on every path; an event tells what has
-//! changed, once.
+//! Events and metrics of a pass. Status itself is written by the pass, on every path.
 
 use kube::Resource as _;
 use quorate_api::{EtcdCluster, Explanation, Reason};
 use quorate_manifests::{EventText, Invalid};
-use quorate_model::{Instant, Plan, Snapshot, Waiting};
+use quorate_model::{Instant, Waiting};
+use quorate_reconcile::Planned;
 
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::metrics::Figures;
-
 use crate::runtime::events::{Notice, Reported};
 
-/// The event for a spec that can not be honoured.
+/// The event for an invalid spec.
 pub(crate) fn refused(invalid: &Invalid) -> EventText {
     EventText::warning(Explanation::new(Reason::SpecInvalid, invalid.to_string()))
 }
 
-/// Puts the events of a pass.
+/// Sends the events of a pass, beside it.
 pub(crate) fn tell(
     shared: &Shared,
-    said: &mut Reported,
+    reported: &mut Reported,
     cluster: &EtcdCluster,
     texts: Vec<EventText>,
     now: Instant,
@@ -29,12 +28,14 @@ pub(crate) fn tell(
         shared
             .runtime
             .events
-            .publish(said, Notice { about: cluster.object_ref(&()), warning, what, at: now });
+            .publish(reported, Notice { about: cluster.object_ref(&()), warning, what, at: now });
     }
 }
 
-/// Shows the figures of a cluster.
-pub(crate) fn show(shared: &Shared, seen: &Snapshot, plan: &Plan, now: Instant) {
+/// Sets the figures of a cluster.
+pub(crate) fn show(shared: &Shared, planned: &Planned) {
+    let Planned { snapshot: seen, plan, at: now, .. } = planned;
+    let now = *now;
     let healthy = seen.record.members.keys().filter(|member| seen.is_healthy(member, now)).count();
     let list = seen.list(now);
     let figures = Figures {

@@ -1,10 +1,11 @@
 //! The cache: what the watch of one kind last reported, by the root object that it belongs to.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use kube::{Resource, ResourceExt};
+use kube::Resource;
+use quorate_reconcile::CachedObjects;
 
 /// A root object: its namespace and its name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,15 +19,6 @@ pub struct NamespacedName {
 /// The objects of one kind, by root object. The watch writes it, the workers read it.
 #[derive(Debug)]
 pub struct Index<K>(Arc<RwLock<HashMap<NamespacedName, CachedObjects<K>>>>);
-
-/// The objects of one kind that belong to one root object.
-#[derive(Debug)]
-pub struct CachedObjects<K> {
-    /// By name.
-    pub objects: BTreeMap<String, Arc<K>>,
-    /// Every event up to this version is in here; 0 if no version is known.
-    pub seen: u64,
-}
 
 impl NamespacedName {
     /// The object called `name` in `namespace`.
@@ -84,8 +76,7 @@ impl<K: Resource> Index<K> {
     /// The object was deleted; this is its last state.
     pub fn delete(&self, root: &NamespacedName, object: &K) {
         if let Some(cached) = self.write().get_mut(root) {
-            cached.seen = cached.seen.max(version(object));
-            cached.objects.remove(&object.name_any());
+            cached.remove(object);
         }
     }
 
@@ -110,18 +101,6 @@ impl<K: Resource> Index<K> {
     }
 }
 
-impl<K: Resource> CachedObjects<K> {
-    fn insert(&mut self, object: K) {
-        self.seen = self.seen.max(version(&object));
-        self.objects.insert(object.name_any(), Arc::new(object));
-    }
-}
-
-/// The resourceVersion as a number. Kubernetes orders the versions of one kind; 0 where it is missing.
-pub(crate) fn version(object: &impl Resource) -> u64 {
-    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
-}
-
 impl<K> Clone for Index<K> {
     fn clone(&self) -> Self {
         Self(self.0.clone())
@@ -131,17 +110,5 @@ impl<K> Clone for Index<K> {
 impl<K> Default for Index<K> {
     fn default() -> Self {
         Self(Arc::default())
-    }
-}
-
-impl<K> Clone for CachedObjects<K> {
-    fn clone(&self) -> Self {
-        Self { objects: self.objects.clone(), seen: self.seen }
-    }
-}
-
-impl<K> Default for CachedObjects<K> {
-    fn default() -> Self {
-        Self { objects: BTreeMap::new(), seen: 0 }
     }
 }

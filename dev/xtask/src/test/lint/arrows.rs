@@ -8,15 +8,23 @@ use serde::Deserialize;
 use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
-const ARROWS: [(&str, &[&str]); 16] = [
+const ARROWS: [(&str, &[&str]); 17] = [
     ("quorate-model", &[]),
     ("quorate-planner", &["quorate-model"]),
     ("quorate-api", &[]),
     ("quorate-manifests", &["quorate-model", "quorate-api"]),
+    ("quorate-reconcile", &["quorate-model", "quorate-planner", "quorate-api", "quorate-manifests"]),
     ("quorate-etcd", &["quorate-model"]),
     (
         "quorate-operator",
-        &["quorate-model", "quorate-planner", "quorate-api", "quorate-manifests", "quorate-etcd"],
+        &[
+            "quorate-model",
+            "quorate-planner",
+            "quorate-api",
+            "quorate-manifests",
+            "quorate-reconcile",
+            "quorate-etcd",
+        ],
     ),
     ("quorate-agent", &["quorate-etcd", "quorate-model"]),
     ("quorate-apistore", &[]),
@@ -34,7 +42,14 @@ const ARROWS: [(&str, &[&str]); 16] = [
     ),
     (
         "quorate-sim",
-        &["quorate-model", "quorate-planner", "quorate-manifests", "quorate-api", "quorate-apistore"],
+        &[
+            "quorate-model",
+            "quorate-planner",
+            "quorate-manifests",
+            "quorate-api",
+            "quorate-reconcile",
+            "quorate-apistore",
+        ],
     ),
     // Its tests also compare the model of etcd in quorate-sim with real etcd.
     ("quorate-scenarios", &["quorate-api", "quorate-etcd", "quorate-sim"]),

@@ -1,5 +1,5 @@
-//! The connections to the members of one cluster. Each belongs to one Pod at one address under one set of certificates,
-//! and is dropped with any of them.
+//! The connections to the members of one cluster. Each is to one Pod at one address with one set of certificates, and is
+//! dropped when any of them changes.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,83 +11,83 @@ use quorate_model::{ClusterRef, MemberName, Uid};
 /// The port on which members serve clients.
 const CLIENT_PORT: u16 = 2379;
 
-/// What we show members, and what we believe of theirs. All as PEM.
+/// The operator's client certificate and the authorities it trusts, as PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// The authorities.
+    /// The trusted authorities.
     pub ca: Vec<u8>,
-    /// Our certificate.
+    /// The client certificate.
     pub cert: Vec<u8>,
     /// Its key.
     pub key: Vec<u8>,
 }
 
-/// How members are spoken to.
+/// How members are connected to.
 #[derive(Clone, PartialEq, Eq)]
 pub enum ClientTls {
-    /// Plain http.
+    /// Without TLS.
     Plain,
-    /// TLS with these.
+    /// With TLS.
     Tls(Credentials),
-    /// TLS, but our certificate is not there yet.
+    /// With TLS, but the client certificate does not exist yet.
     NotYet,
 }
 
 /// The connections to the members of one cluster.
 pub struct MemberClients {
     transport: Transport,
-    speech: Option<ClientTls>,
-    open: BTreeMap<MemberName, Line>,
+    tls: Option<ClientTls>,
+    open: BTreeMap<MemberName, Connection>,
 }
 
-struct Line {
+struct Connection {
     pod: Uid,
     ip: String,
     client: MemberClient,
 }
 
-/// Why a member can not be dialled.
+/// Why there is no connection to a member.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// Its Pod is not there or has no address.
+    /// Its Pod does not exist or has no address.
     #[error("its Pod has no address")]
     NoAddress,
-    /// The address makes no sense.
+    /// The Pod's address is no IP address.
     #[error("its Pod has the address {0:?}, which is none")]
     BadAddress(String),
-    /// There is no client certificate yet.
+    /// The client certificate does not exist yet.
     #[error("the client certificate is not there yet")]
     NoCertificate,
-    /// The certificates do not work.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Bad(#[from] BadEndpoint),
 }
 
 impl MemberClients {
-    /// None yet; those to come run over this transport.
+    /// No connections yet. New ones run over this transport.
     pub fn over(transport: Transport) -> Self {
-        Self { transport, speech: None, open: BTreeMap::new() }
+        Self { transport, tls: None, open: BTreeMap::new() }
     }
 
-    /// From now on members are spoken to like this. Whatever was dialled otherwise is dropped.
-    pub fn speak(&mut self, speech: ClientTls) {
-        if self.speech.as_ref() != Some(&speech) {
+    /// Connects with this from now on. Connections with anything else are dropped.
+    pub fn use_tls(&mut self, tls: ClientTls) {
+        if self.tls.as_ref() != Some(&tls) {
             self.open.clear();
-            self.speech = Some(speech);
+            self.tls = Some(tls);
         }
     }
 
-    /// Only these Pods are there still.
+    /// Drops the connections to all but these Pods.
     pub fn keep(&mut self, pods: &BTreeMap<MemberName, Pod>) {
-        self.open.retain(|member, line| pods.get(member).is_some_and(|pod| line.is_to(pod)));
+        self.open.retain(|member, open| pods.get(member).is_some_and(|pod| open.is_to(pod)));
     }
 
-    /// The connection to a member, if there is one.
+    /// The open connection to a member, if there is one.
     pub fn open(&self, member: &MemberName) -> Option<MemberClient> {
-        self.open.get(member).map(|line| line.client.clone())
+        self.open.get(member).map(|open| open.client.clone())
     }
 
-    /// The connection to a member, dialled by address, verified by name.
+    /// The connection to a member: by the Pod's address, verified by the member's name.
     pub fn to(
         &mut self,
         cluster: &ClusterRef,
@@ -95,31 +95,33 @@ impl MemberClients {
         pod: &Pod,
     ) -> Result<MemberClient, ConnectError> {
         let ip = pod.ip.as_ref().ok_or(ConnectError::NoAddress)?;
-        if let Some(line) = self.open.get(member).filter(|line| line.is_to(pod)) {
-            return Ok(line.client.clone());
+        if let Some(open) = self.open.get(member).filter(|open| open.is_to(pod)) {
+            return Ok(open.client.clone());
         }
         let parsed: IpAddr = ip.parse().map_err(|_| ConnectError::BadAddress(ip.clone()))?;
         let address = SocketAddr::new(parsed, CLIENT_PORT);
-        let endpoint = match &self.speech {
+        let endpoint = match &self.tls {
             Some(ClientTls::Plain) => Endpoint::plain(address),
-            Some(ClientTls::Tls(credentials)) => Endpoint::tls(address, credentials.towards(cluster, member)),
+            Some(ClientTls::Tls(credentials)) => {
+                Endpoint::tls(address, credentials.for_member(cluster, member))
+            }
             Some(ClientTls::NotYet) | None => return Err(ConnectError::NoCertificate),
         };
         let client = MemberClient::over(self.transport.clone(), &endpoint, Deadlines::default())?;
-        let line = Line { pod: pod.uid.clone(), ip: ip.clone(), client: client.clone() };
-        self.open.insert(member.clone(), line);
+        let connection = Connection { pod: pod.uid.clone(), ip: ip.clone(), client: client.clone() };
+        self.open.insert(member.clone(), connection);
         Ok(client)
     }
 }
 
-impl Line {
+impl Connection {
     fn is_to(&self, pod: &Pod) -> bool {
         self.pod == pod.uid && Some(&self.ip) == pod.ip.as_ref()
     }
 }
 
 impl Credentials {
-    fn towards(&self, cluster: &ClusterRef, member: &MemberName) -> Tls {
+    fn for_member(&self, cluster: &ClusterRef, member: &MemberName) -> Tls {
         let Self { ca, cert, key } = self.clone();
         Tls { server_name: cluster.dns_name(member), ca, cert, key }
     }

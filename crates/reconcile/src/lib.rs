@@ -1,0 +1,28 @@
+//! One pass over an EtcdCluster as a state machine: it yields commands and takes replies. It has no I/O, no clock and no
+//! async; the driver carries the commands out and passes the time in. The operator drives it with real calls, the
+//! simulation with modelled ones, so both run the same code.
+//!
+//! - [`Pass`]: the order of a pass: observe, validate, plan, write the record to status, carry out the effects
+//! - [`Command`], [`Task`], [`Reply`]: what it asks of its driver, and the answers
+//! - [`Memory`]: what is kept from pass to pass, with the [`WriteCache`] that overlays the watches with our own writes
+//! - [`WriteError`], [`CallError`]: the classes of replies of the Kubernetes API and of etcd
+//! - [`is_ours`], [`NameConflict`]: which object with our name is ours
+//! - [`member_to_ask`]: which member serves the member list
+
+mod command;
+mod members;
+mod memory;
+mod objects;
+mod ownership;
+mod pass;
+mod reply;
+mod write_cache;
+
+pub use command::{Command, CommandId, KeyPair, Purpose, Reply, Task};
+pub use members::member_to_ask;
+pub use memory::Memory;
+pub use objects::{Caches, ClusterView, Object, ReadCluster, Versions};
+pub use ownership::{NameConflict, is_ours, is_visible};
+pub use pass::{Event, Pass, PassEnd, Planned, Stop, Upcoming};
+pub use reply::{CallError, EffectError, RefusalClass, Retry, WriteError};
+pub use write_cache::{CachedObjects, UNCONFIRMED_AFTER, WriteCache, version};

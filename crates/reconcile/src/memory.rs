@@ -1,0 +1,135 @@
+//! What is kept of one cluster from pass to pass. All of it can be lost: it saves time and repetition, nothing else.
+
+use std::collections::BTreeSet;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube_core::Resource;
+use quorate_api::Explanation;
+use quorate_manifests::Kind;
+use quorate_model::{ClusterRef, Instant};
+
+use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
+use crate::ownership::NameConflict;
+use crate::write_cache::WriteCache;
+
+/// What is kept of one cluster from pass to pass.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    pub(crate) conflicts: BTreeSet<NameConflict>,
+    pub(crate) failure: Option<Explanation>,
+    clusters: WriteCache<ReadCluster>,
+    pods: WriteCache<Pod>,
+    volumes: WriteCache<PersistentVolumeClaim>,
+    services: WriteCache<Service>,
+    budgets: WriteCache<PodDisruptionBudget>,
+    secrets: WriteCache<Secret>,
+}
+
+impl Memory {
+    /// What exists now: the caches, overlaid with our own writes.
+    pub fn overlay(&mut self, at: &ClusterRef, caches: Caches) -> ClusterView {
+        ClusterView {
+            cluster: self.clusters.overlay(caches.clusters).remove(&at.name),
+            pods: self.pods.overlay(caches.pods),
+            volumes: self.volumes.overlay(caches.volumes),
+            services: self.services.overlay(caches.services),
+            budgets: self.budgets.overlay(caches.budgets),
+            secrets: self.secrets.overlay(caches.secrets),
+        }
+    }
+
+    /// The names that are taken by objects that are not ours.
+    pub fn conflicts(&self) -> impl Iterator<Item = &NameConflict> {
+        self.conflicts.iter()
+    }
+
+    /// What the last pass could not do, which status still reports.
+    pub fn failure(&self) -> Option<&Explanation> {
+        self.failure.as_ref()
+    }
+
+    /// Adds the versions of unconfirmed writes.
+    pub fn add_to(&self, versions: &mut Versions) {
+        for (kind, writes) in self.all() {
+            writes.add_to(kind, versions);
+        }
+    }
+
+    /// The API server replied with this object.
+    pub(crate) fn exists(&mut self, object: &Object, now: Instant) {
+        match object {
+            Object::Cluster(object) => self.clusters.exists(object.clone(), now),
+            Object::Pod(object) => self.pods.exists(object.clone(), now),
+            Object::Volume(object) => self.volumes.exists(object.clone(), now),
+            Object::Service(object) => self.services.exists(object.clone(), now),
+            Object::Budget(object) => self.budgets.exists(object.clone(), now),
+            Object::Secret(object) => self.secrets.exists(object.clone(), now),
+        }
+    }
+
+    /// The API server replied that the object with this uid is gone.
+    pub(crate) fn gone(&mut self, kind: Kind, name: &str, uid: &str, now: Instant) {
+        self.of(kind).gone(name, uid, now);
+    }
+
+    /// An unconfirmed object was read and does not exist.
+    pub(crate) fn missing(&mut self, kind: Kind, name: &str, now: Instant) {
+        self.of(kind).missing(name, now);
+    }
+
+    /// Objects that we wrote and that the watches should have confirmed long ago.
+    pub(crate) fn unconfirmed(&self, now: Instant) -> Vec<(Kind, String)> {
+        let all = self.all().into_iter();
+        all.flat_map(|(kind, writes)| writes.unconfirmed(now).into_iter().map(move |name| (kind, name)))
+            .collect()
+    }
+
+    fn of(&mut self, kind: Kind) -> &mut dyn Writes {
+        match kind {
+            Kind::Cluster => &mut self.clusters,
+            Kind::Pod => &mut self.pods,
+            Kind::Volume => &mut self.volumes,
+            Kind::Service => &mut self.services,
+            Kind::Budget => &mut self.budgets,
+            Kind::Secret => &mut self.secrets,
+        }
+    }
+
+    fn all(&self) -> [(Kind, &dyn Writes); 6] {
+        [
+            (Kind::Cluster, &self.clusters),
+            (Kind::Pod, &self.pods),
+            (Kind::Volume, &self.volumes),
+            (Kind::Service, &self.services),
+            (Kind::Budget, &self.budgets),
+            (Kind::Secret, &self.secrets),
+        ]
+    }
+}
+
+/// The writes of any kind.
+trait Writes {
+    fn gone(&mut self, name: &str, uid: &str, now: Instant);
+    fn missing(&mut self, name: &str, now: Instant);
+    fn unconfirmed(&self, now: Instant) -> Vec<String>;
+    fn add_to(&self, kind: Kind, versions: &mut Versions);
+}
+
+impl<K: Resource> Writes for WriteCache<K> {
+    fn gone(&mut self, name: &str, uid: &str, now: Instant) {
+        self.gone(name, uid, now);
+    }
+
+    fn missing(&mut self, name: &str, now: Instant) {
+        self.missing(name, now);
+    }
+
+    fn unconfirmed(&self, now: Instant) -> Vec<String> {
+        self.unconfirmed(now).map(str::to_owned).collect()
+    }
+
+    fn add_to(&self, kind: Kind, versions: &mut Versions) {
+        self.add_to(kind, versions);
+    }
+}

@@ -1,0 +1,169 @@
+//! The objects of one cluster: as the watches have them, as a pass observes them, and as the API server replies with them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::{DeserializeGuard, Resource};
+use quorate_api::EtcdCluster;
+use quorate_manifests::{ClusterObjects, Kind};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::write_cache::CachedObjects;
+
+/// An EtcdCluster as it was read. One that does not parse must not end the watch of all the others.
+pub type ReadCluster = DeserializeGuard<EtcdCluster>;
+
+/// Which version of which object: two views with the same versions are the same.
+pub type Versions = BTreeMap<(Kind, String), Option<String>>;
+
+/// An object of one of the kinds that a cluster is made of.
+#[derive(Clone, Debug)]
+pub enum Object {
+    /// The EtcdCluster itself.
+    Cluster(Arc<ReadCluster>),
+    /// A Pod.
+    Pod(Arc<Pod>),
+    /// A volume.
+    Volume(Arc<PersistentVolumeClaim>),
+    /// A Service.
+    Service(Arc<Service>),
+    /// A budget.
+    Budget(Arc<PodDisruptionBudget>),
+    /// A Secret.
+    Secret(Arc<Secret>),
+}
+
+/// The objects of one cluster as the watches have them.
+#[derive(Clone, Debug, Default)]
+pub struct Caches {
+    /// The EtcdCluster.
+    pub clusters: CachedObjects<ReadCluster>,
+    /// Pods.
+    pub pods: CachedObjects<Pod>,
+    /// Volumes.
+    pub volumes: CachedObjects<PersistentVolumeClaim>,
+    /// Services.
+    pub services: CachedObjects<Service>,
+    /// Budgets.
+    pub budgets: CachedObjects<PodDisruptionBudget>,
+    /// Secrets.
+    pub secrets: CachedObjects<Secret>,
+}
+
+/// The objects of one cluster as a pass observes them, by name.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterView {
+    /// The EtcdCluster.
+    pub cluster: Option<Arc<ReadCluster>>,
+    /// Pods.
+    pub pods: BTreeMap<String, Arc<Pod>>,
+    /// Volumes.
+    pub volumes: BTreeMap<String, Arc<PersistentVolumeClaim>>,
+    /// Services.
+    pub services: BTreeMap<String, Arc<Service>>,
+    /// Budgets.
+    pub budgets: BTreeMap<String, Arc<PodDisruptionBudget>>,
+    /// Secrets.
+    pub secrets: BTreeMap<String, Arc<Secret>>,
+}
+
+impl Object {
+    /// The object that the API server replied with.
+    pub fn parse(kind: Kind, object: Value) -> Result<Self, serde_json::Error> {
+        fn parsed<K: Resource + DeserializeOwned>(object: Value) -> Result<Arc<K>, serde_json::Error> {
+            let mut object: K = serde_json::from_value(object)?;
+            object.meta_mut().managed_fields = None;
+            Ok(Arc::new(object))
+        }
+        match kind {
+            Kind::Cluster => parsed(object).map(Self::Cluster),
+            Kind::Pod => parsed(object).map(Self::Pod),
+            Kind::Volume => parsed(object).map(Self::Volume),
+            Kind::Service => parsed(object).map(Self::Service),
+            Kind::Budget => parsed(object).map(Self::Budget),
+            Kind::Secret => parsed(object).map(Self::Secret),
+        }
+    }
+
+    /// Its kind.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::Cluster(_) => Kind::Cluster,
+            Self::Pod(_) => Kind::Pod,
+            Self::Volume(_) => Kind::Volume,
+            Self::Service(_) => Kind::Service,
+            Self::Budget(_) => Kind::Budget,
+            Self::Secret(_) => Kind::Secret,
+        }
+    }
+
+    /// Its metadata.
+    pub fn meta(&self) -> &ObjectMeta {
+        match self {
+            Self::Cluster(object) => object.meta(),
+            Self::Pod(object) => &object.metadata,
+            Self::Volume(object) => &object.metadata,
+            Self::Service(object) => &object.metadata,
+            Self::Budget(object) => &object.metadata,
+            Self::Secret(object) => &object.metadata,
+        }
+    }
+
+    /// Its uid, or nothing.
+    pub fn uid(&self) -> &str {
+        self.meta().uid.as_deref().unwrap_or_default()
+    }
+}
+
+impl ClusterView {
+    /// As the translation takes it, with the names that are taken.
+    pub fn objects<'a>(&'a self, cluster: &'a EtcdCluster, conflicts: Vec<String>) -> ClusterObjects<'a> {
+        fn all<K>(objects: &BTreeMap<String, Arc<K>>) -> Vec<&K> {
+            objects.values().map(AsRef::as_ref).collect()
+        }
+        ClusterObjects {
+            cluster,
+            pods: all(&self.pods),
+            volumes: all(&self.volumes),
+            services: all(&self.services),
+            budgets: all(&self.budgets),
+            secrets: all(&self.secrets),
+            conflicts,
+        }
+    }
+
+    /// The versions of all objects in it.
+    pub fn versions(&self) -> Versions {
+        fn of<K: Resource>(kind: Kind, objects: &BTreeMap<String, Arc<K>>, into: &mut Versions) {
+            for (name, object) in objects {
+                into.insert((kind, name.clone()), object.meta().resource_version.clone());
+            }
+        }
+        let mut versions = Versions::new();
+        let Self { cluster, pods, volumes, services, budgets, secrets } = self;
+        if let Some(meta) = cluster.as_ref().map(|cluster| cluster.meta()) {
+            versions.insert(
+                (Kind::Cluster, meta.name.clone().unwrap_or_default()),
+                meta.resource_version.clone(),
+            );
+        }
+        of(Kind::Pod, pods, &mut versions);
+        of(Kind::Volume, volumes, &mut versions);
+        of(Kind::Service, services, &mut versions);
+        of(Kind::Budget, budgets, &mut versions);
+        of(Kind::Secret, secrets, &mut versions);
+        versions
+    }
+}
+
+impl PartialEq for Object {
+    /// The same version of the same object.
+    fn eq(&self, other: &Self) -> bool {
+        let key = |object: &Self| (object.kind(), object.meta().clone());
+        key(self) == key(other)
+    }
+}

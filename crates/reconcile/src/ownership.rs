@@ -1,0 +1,84 @@
+//! Which object with one of our names is ours. The watches do not show objects without our label: such a name conflict
+//! is learnt of when a create meets it, and read in every pass until it is gone.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube_core::Resource as _;
+use quorate_api::keys;
+use quorate_manifests::{Kind, labels};
+use quorate_model::{ClusterRef, ClusterUid};
+
+use crate::objects::Object;
+
+/// An object that has one of our names and is not owned by this EtcdCluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameConflict {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
+}
+
+/// Whether an object is of this incarnation of the cluster, so that a create that met it counts as done: everything is
+/// controlled by the EtcdCluster, save volumes, which outlive it and name it in an annotation.
+pub fn is_ours(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
+    let of_incarnation = |meta: &ObjectMeta| {
+        let annotations = meta.annotations.as_ref();
+        annotations.and_then(|all| all.get(keys::CLUSTER_UID)).map(String::as_str) == Some(uid.as_str())
+    };
+    is_visible(object, at, uid) && (object.kind() != Kind::Volume || of_incarnation(object.meta()))
+}
+
+/// Whether the planner observes an object and judges it by itself. Volumes of an earlier incarnation carry the label, too.
+pub fn is_visible(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
+    match object {
+        Object::Volume(volume) => {
+            volume.metadata.labels.as_ref().and_then(|all| all.get(keys::CLUSTER)) == Some(&at.name)
+        }
+        Object::Cluster(cluster) => cluster.meta().uid.as_deref() == Some(uid.as_str()),
+        Object::Pod(_) | Object::Service(_) | Object::Budget(_) | Object::Secret(_) => {
+            labels::is_owned_by(object.meta(), uid)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn judged(kind: Kind, metadata: &Value) -> (bool, bool) {
+        let object = Object::parse(kind, json!({ "metadata": metadata })).unwrap();
+        let (at, uid) = (ClusterRef::new("default", "demo"), ClusterUid::new("now"));
+        (is_visible(&object, &at, &uid), is_ours(&object, &at, &uid))
+    }
+
+    #[test]
+    fn an_object_is_ours_if_this_incarnation_controls_it() {
+        let owned = |uid: &str, controller: bool| {
+            json!({ "ownerReferences": [{
+                "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "name": "demo",
+                "uid": uid, "controller": controller,
+            }] })
+        };
+        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
+            assert_eq!(judged(kind, &owned("now", true)), (true, true));
+            assert_eq!(
+                judged(kind, &owned("now", false)),
+                (false, false),
+                "owned, but by another controller"
+            );
+            assert_eq!(judged(kind, &owned("before", true)), (false, false));
+            assert_eq!(judged(kind, &json!({ "labels": { keys::CLUSTER: "demo" } })), (false, false));
+        }
+    }
+
+    #[test]
+    fn a_volume_is_ours_by_its_label_and_the_incarnation_it_was_made_for() {
+        let volume = |label: &str, uid: &str| json!({ "labels": { keys::CLUSTER: label }, "annotations": { keys::CLUSTER_UID: uid } });
+        assert_eq!(judged(Kind::Volume, &volume("demo", "now")), (true, true));
+        // The planner observes it and asks for adoption. No Pod is made on it.
+        assert_eq!(judged(Kind::Volume, &volume("demo", "before")), (true, false));
+        assert_eq!(judged(Kind::Volume, &volume("other", "now")), (false, false));
+    }
+}

@@ -1,0 +1,241 @@
+//! One pass: observe -> validate -> plan -> write the record to status -> carry the effects out, in order. The first effect
+//! that fails ends the pass, save best-effort ones. Whatever ends it early is reported in status.
+//!
+//! - this file: [`Pass`], and how it ends
+//! - `observe`: from the caches to a plan; `act`: from the plan to its last effect
+//! - `write`: one write and what its reply asks for; `certificates`: the writes of `IssueCertificates`
+
+mod act;
+mod certificates;
+mod observe;
+mod write;
+
+use std::sync::Arc;
+
+use kube_core::Resource as _;
+use quorate_api::status::EtcdClusterStatus;
+use quorate_api::{EtcdCluster, Explanation};
+use quorate_manifests::trouble::with_trouble;
+use quorate_manifests::{Defaults, Invalid, Situation, status};
+use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
+
+use crate::command::{Command, CommandId, Purpose, Reply};
+use crate::memory::Memory;
+use crate::objects::{ClusterView, ReadCluster};
+use crate::reply::{EffectError, Retry, WriteError};
+use act::Acting;
+use observe::Observing;
+
+/// One pass over one cluster, as far as it has come.
+#[derive(Clone, Debug)]
+pub struct Pass(Stage);
+
+#[derive(Clone, Debug)]
+enum Stage {
+    Observe(Box<Observing>),
+    Act(Acting),
+    Ended(PassEnd, Option<Arc<Planned>>),
+}
+
+/// A plan, and what it was made on.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// The EtcdCluster as it was observed.
+    pub cluster: Arc<ReadCluster>,
+    /// The objects as they were observed.
+    pub view: ClusterView,
+    /// The snapshot as it was observed.
+    pub snapshot: Snapshot,
+    /// The plan.
+    pub plan: Plan,
+    /// The status that goes with it, with what the last pass could not do.
+    pub status: EtcdClusterStatus,
+    /// What of the spec is invalid.
+    pub refused: Option<Invalid>,
+    /// When it was made.
+    pub at: Instant,
+    conflicts: Vec<String>,
+    last_failure: Option<Explanation>,
+    defaults: Arc<Defaults>,
+}
+
+/// How a pass ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PassEnd {
+    /// The EtcdCluster does not exist.
+    Gone,
+    /// The EtcdCluster does not parse. Nothing is done.
+    Unreadable(String),
+    /// The spec is invalid, and no target was ever committed that could be reconciled instead. Status says so.
+    SpecInvalid(Invalid),
+    /// Status could not be written. Nothing else was done after that.
+    StatusNotWritten {
+        /// Why.
+        error: WriteError,
+        /// What else could not be done, if that was to be reported.
+        failure: Option<Explanation>,
+    },
+    /// An effect was not carried out.
+    Stopped(Stop),
+    /// Every effect of the plan was carried out.
+    Done,
+}
+
+/// What ended a pass early.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Stop {
+    /// When the next pass follows.
+    pub retry: Retry,
+    /// What status and events report, if anything.
+    pub failure: Option<Explanation>,
+}
+
+/// What a reply has brought about, for reports and crash points.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The plan is made.
+    Planned,
+    /// The record was written to status, or was not.
+    Recorded(Result<(), WriteError>),
+    /// The effect with this index in the plan was carried out, or was not.
+    Effect(usize, Result<(), EffectError>),
+}
+
+/// What the next command is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Upcoming {
+    /// What it serves.
+    pub purpose: Purpose,
+    /// Whether it may change anything outside the operator.
+    pub changes_something: bool,
+}
+
+impl Pass {
+    /// A pass that has not observed anything yet.
+    pub fn new(at: ClusterRef, defaults: Arc<Defaults>, memory: &Memory, now: Instant) -> Self {
+        Self(Stage::Observe(Box::new(Observing::new(at, defaults, memory, now))))
+    }
+
+    /// The next command, if one can be issued before further replies arrive.
+    pub fn next(&mut self, memory: &mut Memory) -> Option<Command> {
+        let command = match &mut self.0 {
+            Stage::Observe(observing) => observing.next(),
+            Stage::Act(acting) => acting.next(memory),
+            Stage::Ended(..) => None,
+        };
+        self.end_if_done();
+        command
+    }
+
+    /// What [`Pass::next`] returns next, as far as that can be told before it is issued.
+    pub fn upcoming(&self) -> Option<Upcoming> {
+        match &self.0 {
+            Stage::Observe(observing) => observing.upcoming(),
+            Stage::Act(acting) => acting.upcoming(),
+            Stage::Ended(..) => None,
+        }
+    }
+
+    /// Takes the reply to a command.
+    pub fn reply(&mut self, memory: &mut Memory, id: CommandId, reply: Reply, now: Instant) -> Option<Event> {
+        let event = match &mut self.0 {
+            Stage::Observe(observing) => {
+                observing.reply(memory, id, reply, now);
+                let next = observing.advance(memory, now)?;
+                let planned = matches!(&next, Stage::Act(acting) if acting.planned().is_some());
+                self.0 = next;
+                planned.then_some(Event::Planned)
+            }
+            Stage::Act(acting) => acting.reply(memory, id, reply, now),
+            Stage::Ended(..) => None,
+        };
+        self.end_if_done();
+        event
+    }
+
+    /// How it ended, once it has.
+    pub fn end(&self) -> Option<&PassEnd> {
+        match &self.0 {
+            Stage::Ended(end, _) => Some(end),
+            Stage::Observe(_) | Stage::Act(_) => None,
+        }
+    }
+
+    /// The snapshot and the view, as soon as they are made; without etcd's part until all members were asked.
+    pub fn observed(&self) -> Option<(&Snapshot, &ClusterView)> {
+        match &self.0 {
+            Stage::Observe(observing) => observing.observed(),
+            Stage::Act(_) | Stage::Ended(..) => {
+                self.planned().map(|planned| (&planned.snapshot, &planned.view))
+            }
+        }
+    }
+
+    /// The plan and what it was made on, as soon as it is made.
+    pub fn planned(&self) -> Option<&Arc<Planned>> {
+        match &self.0 {
+            Stage::Observe(_) => None,
+            Stage::Act(acting) => acting.planned(),
+            Stage::Ended(_, planned) => planned.as_ref(),
+        }
+    }
+
+    /// The effects that were not begun.
+    pub fn remaining(&self) -> &[Effect] {
+        match &self.0 {
+            Stage::Act(acting) => acting.remaining(),
+            Stage::Observe(_) | Stage::Ended(..) => &[],
+        }
+    }
+
+    /// What failed so far, while the rest of its group or the rest of the plan goes on.
+    pub fn stop(&self) -> Option<&Stop> {
+        match &self.0 {
+            Stage::Act(acting) => acting.stop(),
+            Stage::Observe(_) | Stage::Ended(..) => None,
+        }
+    }
+
+    /// Changes the plan before its record is written, as a planner with a defect would.
+    #[cfg(feature = "mutants")]
+    pub fn change_plan(&mut self, change: impl FnOnce(&Snapshot, &mut Plan)) {
+        if let Stage::Act(acting) = &mut self.0 {
+            acting.change_plan(change);
+        }
+    }
+
+    fn end_if_done(&mut self) {
+        if let Stage::Act(acting) = &self.0
+            && let Some(end) = acting.end()
+        {
+            self.0 = Stage::Ended(end.clone(), acting.planned().cloned());
+        }
+    }
+}
+
+impl Planned {
+    /// The effects.
+    pub fn effects(&self) -> &[Effect] {
+        &self.plan.effects
+    }
+
+    fn situation<'a>(&'a self, cluster: &'a EtcdCluster) -> Situation<'a> {
+        let Self { snapshot, plan, refused, at, .. } = self;
+        Situation { cluster, snapshot, refused: refused.as_ref(), plan, now: *at }
+    }
+
+    fn make_status(&mut self) {
+        if let Some(cluster) = parsed(&self.cluster) {
+            self.status = with_trouble(status(&self.situation(cluster)), self.last_failure.as_ref());
+        }
+    }
+}
+
+/// The EtcdCluster, unless it does not parse.
+fn parsed(cluster: &ReadCluster) -> Option<&EtcdCluster> {
+    cluster.0.as_ref().ok()
+}
+
+fn uid(cluster: &ReadCluster) -> ClusterUid {
+    ClusterUid::new(cluster.meta().uid.clone().unwrap_or_default())
+}

@@ -1,0 +1,547 @@
+//! From the plan to its last effect: the record is written first, then one group of effects after another. Effects of a
+//! group run in parallel; the first that fails ends the pass when its group is done, unless all of the group are best-effort.
+
+use std::sync::Arc;
+
+use quorate_manifests::request::{write_record, write_status};
+use quorate_manifests::trouble::{self, with_trouble};
+use quorate_manifests::{Context, Invalid, Request, Write, invalid_status, request};
+#[cfg(feature = "mutants")]
+use quorate_model::Plan;
+use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Snapshot};
+
+use super::certificates::Issue;
+use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};
+use super::{Event, PassEnd, Planned, Stop, Upcoming, parsed, uid};
+use crate::command::{Command, CommandId, Purpose, Reply, Task};
+use crate::memory::Memory;
+use crate::objects::{Object, ReadCluster};
+use crate::reply::{CallError, EffectError, Retry, WriteError, lost_reply_counts_as_done};
+
+/// How many commands one effect has at most: those of `IssueCertificates`.
+const PARTS: usize = 8;
+
+/// The second half of a pass, as far as it has come.
+#[derive(Clone, Debug)]
+pub(super) struct Acting {
+    /// The EtcdCluster as it was written last.
+    cluster: Arc<ReadCluster>,
+    basis: Basis,
+    phase: Phase,
+    /// What a best-effort effect could not do.
+    set_aside: Option<Stop>,
+}
+
+#[derive(Clone, Debug)]
+enum Basis {
+    Plan(Arc<Planned>),
+    /// The spec is invalid, and nothing was committed.
+    Refused(Box<Refused>),
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// The status is to be written, or is being written.
+    Record(Option<WriteRun>),
+    Effects(Group),
+    /// Why the pass ended is to be written to status, or is being written.
+    Report(Stop, Option<WriteRun>),
+    Ended(PassEnd),
+}
+
+#[derive(Clone, Debug)]
+struct Refused {
+    invalid: Invalid,
+    now: Instant,
+    at: ClusterRef,
+    uid: ClusterUid,
+}
+
+/// Effects that run in parallel.
+#[derive(Clone, Debug)]
+struct Group {
+    /// Their places in the plan: from `begin` up to, not including, `end`.
+    begin: usize,
+    end: usize,
+    /// The place of the next one to begin.
+    next: usize,
+    running: Vec<Running>,
+    /// The first of them that failed, by its place.
+    failed: Option<(usize, Stop)>,
+}
+
+/// An effect that was begun and has not ended.
+#[derive(Clone, Debug)]
+struct Running {
+    place: usize,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Write(WriteRun),
+    Call,
+    Certificates(Box<Issue>),
+}
+
+impl Acting {
+    pub(super) fn new(planned: Arc<Planned>) -> Self {
+        Self {
+            cluster: planned.cluster.clone(),
+            basis: Basis::Plan(planned),
+            phase: Phase::Record(None),
+            set_aside: None,
+        }
+    }
+
+    /// Only reports that the spec is invalid.
+    pub(super) fn refuse(at: ClusterRef, cluster: Arc<ReadCluster>, invalid: Invalid, now: Instant) -> Self {
+        let uid = uid(&cluster);
+        let basis = Basis::Refused(Box::new(Refused { invalid, now, at, uid }));
+        Self { cluster, basis, phase: Phase::Record(None), set_aside: None }
+    }
+
+    pub(super) fn planned(&self) -> Option<&Arc<Planned>> {
+        match &self.basis {
+            Basis::Plan(planned) => Some(planned),
+            Basis::Refused(_) => None,
+        }
+    }
+
+    pub(super) fn end(&self) -> Option<&PassEnd> {
+        match &self.phase {
+            Phase::Ended(end) => Some(end),
+            Phase::Record(_) | Phase::Effects(_) | Phase::Report(..) => None,
+        }
+    }
+
+    pub(super) fn remaining(&self) -> &[Effect] {
+        let next = match &self.phase {
+            Phase::Record(_) => 0,
+            Phase::Effects(group) => group.next,
+            Phase::Report(..) | Phase::Ended(_) => return &[],
+        };
+        self.effects().get(next..).unwrap_or_default()
+    }
+
+    pub(super) fn stop(&self) -> Option<&Stop> {
+        let failed = match &self.phase {
+            Phase::Effects(group) => group.failed.as_ref().map(|(_, stop)| stop),
+            Phase::Report(stop, _) => Some(stop),
+            Phase::Record(_) | Phase::Ended(_) => None,
+        };
+        failed.or(self.set_aside.as_ref())
+    }
+
+    #[cfg(feature = "mutants")]
+    pub(super) fn change_plan(&mut self, change: impl FnOnce(&Snapshot, &mut Plan)) {
+        if let (Basis::Plan(planned), Phase::Record(None)) = (&mut self.basis, &self.phase) {
+            let planned = Arc::make_mut(planned);
+            change(&planned.snapshot, &mut planned.plan);
+            planned.make_status();
+        }
+    }
+
+    pub(super) fn upcoming(&self) -> Option<Upcoming> {
+        let upcoming = |purpose, changes_something| Some(Upcoming { purpose, changes_something });
+        let of_status = |purpose, run: &Option<WriteRun>| match run {
+            None => upcoming(purpose, true),
+            Some(run) => run.is_due().then_some(Upcoming { purpose, changes_something: false }),
+        };
+        match &self.phase {
+            Phase::Record(run) => of_status(Purpose::Record, run),
+            Phase::Report(_, run) => of_status(Purpose::Report, run),
+            Phase::Effects(group) => {
+                let due = group.running.iter().find_map(|running| {
+                    let changes_something = running.upcoming()?;
+                    Some(Upcoming { purpose: Purpose::Effect(running.place), changes_something })
+                });
+                due.or_else(|| {
+                    (group.next < group.end)
+                        .then_some(Upcoming { purpose: Purpose::Effect(group.next), changes_something: true })
+                })
+            }
+            Phase::Ended(_) => None,
+        }
+    }
+
+    pub(super) fn next(&mut self, memory: &mut Memory) -> Option<Command> {
+        match &mut self.phase {
+            Phase::Record(Some(run)) => of_status(Purpose::Record, run.next()?),
+            Phase::Report(_, Some(run)) => of_status(Purpose::Report, run.next()?),
+            Phase::Record(None) => match self.record() {
+                Some(write) => {
+                    self.phase = Phase::Record(Some(WriteRun::new(&write)));
+                    of_status(Purpose::Record, Task::Write(write))
+                }
+                None => {
+                    self.recorded(memory);
+                    self.next(memory)
+                }
+            },
+            Phase::Report(stop, None) => match report(&self.basis, &self.cluster, stop) {
+                Some(write) => {
+                    let (stop, run) = (stop.clone(), WriteRun::new(&write));
+                    self.phase = Phase::Report(stop, Some(run));
+                    of_status(Purpose::Report, Task::Write(write))
+                }
+                None => {
+                    self.phase = Phase::Ended(PassEnd::Stopped(stop.clone()));
+                    None
+                }
+            },
+            Phase::Effects(_) => self.next_of_effects(),
+            Phase::Ended(_) => None,
+        }
+    }
+
+    /// Takes the reply to a command.
+    pub(super) fn reply(
+        &mut self,
+        memory: &mut Memory,
+        id: CommandId,
+        reply: Reply,
+        now: Instant,
+    ) -> Option<Event> {
+        match &mut self.phase {
+            Phase::Record(None) | Phase::Report(_, None) | Phase::Ended(_) => None,
+            Phase::Record(Some(run)) => {
+                let ended = run.reply(memory, self.basis.owner(), reply, now)?;
+                let recorded = self.status_written(ended);
+                match &recorded {
+                    Ok(()) => self.recorded(memory),
+                    Err(error) => {
+                        let error = error.clone();
+                        self.phase = Phase::Ended(PassEnd::StatusNotWritten { error, failure: None });
+                    }
+                }
+                Some(Event::Recorded(recorded))
+            }
+            Phase::Report(stop, Some(run)) => {
+                let ended = run.reply(memory, self.basis.owner(), reply, now)?;
+                let stop = stop.clone();
+                self.phase = Phase::Ended(match self.status_written(ended) {
+                    Ok(()) => PassEnd::Stopped(stop),
+                    Err(error) => PassEnd::StatusNotWritten { error, failure: stop.failure },
+                });
+                None
+            }
+            Phase::Effects(_) => self.reply_to_effect(memory, id, reply, now),
+        }
+    }
+
+    fn effects(&self) -> &[Effect] {
+        self.planned().map_or(&[], |planned| planned.effects())
+    }
+
+    /// The write that comes before all effects, if one is needed.
+    fn record(&self) -> Option<Write> {
+        let cluster = parsed(&self.cluster)?;
+        match &self.basis {
+            Basis::Plan(planned) => write_record(cluster, &planned.status, planned.effects()),
+            Basis::Refused(refused) => {
+                write_status(cluster, &invalid_status(cluster, &refused.invalid, refused.now))
+            }
+        }
+    }
+
+    /// The record is in status: effects may begin.
+    fn recorded(&mut self, memory: &mut Memory) {
+        match &self.basis {
+            Basis::Plan(_) => self.begin_group(memory, 0),
+            Basis::Refused(refused) => {
+                self.phase = Phase::Ended(PassEnd::SpecInvalid(refused.invalid.clone()));
+            }
+        }
+    }
+
+    fn status_written(&mut self, ended: WriteEnd) -> Result<(), WriteError> {
+        match ended {
+            WriteEnd::Done(Some(Object::Cluster(cluster))) => match &cluster.0 {
+                Ok(_) => {
+                    self.cluster = cluster;
+                    Ok(())
+                }
+                Err(invalid) => Err(WriteError::Unknown(invalid.error.clone())),
+            },
+            WriteEnd::Done(None) if lost_reply_counts_as_done() => Ok(()),
+            WriteEnd::Done(_) => Err(WriteError::Unknown("the reply is no EtcdCluster".to_owned())),
+            WriteEnd::Failed(failure) => Err(failure.error),
+        }
+    }
+
+    /// The next group begins; after the last one the pass ends.
+    fn begin_group(&mut self, memory: &mut Memory, begin: usize) {
+        let effects = self.effects();
+        let mut groups = effects.get(begin..).unwrap_or_default().chunk_by(Effect::runs_in_parallel_with);
+        let end = groups.next().map(|group| begin + group.len());
+        match (end, self.set_aside.take()) {
+            (Some(end), set_aside) => {
+                self.set_aside = set_aside;
+                let group = Group { begin, end, next: begin, running: Vec::new(), failed: None };
+                self.phase = Phase::Effects(group);
+            }
+            // The members may be in the middle of something, so the next pass does not wait as after a failure.
+            (None, Some(Stop { retry, failure })) => {
+                let retry = if retry == Retry::Now { retry } else { Retry::Unwell };
+                self.end_early(memory, Stop { retry, failure });
+            }
+            (None, None) => {
+                memory.failure = None;
+                self.phase = Phase::Ended(PassEnd::Done);
+            }
+        }
+    }
+
+    /// What could not be done stays in status until it is done.
+    fn end_early(&mut self, memory: &mut Memory, stop: Stop) {
+        self.phase = match &stop.failure {
+            Some(failure) => {
+                memory.failure = Some(failure.clone());
+                Phase::Report(stop, None)
+            }
+            None => Phase::Ended(PassEnd::Stopped(stop)),
+        };
+    }
+
+    fn next_of_effects(&mut self) -> Option<Command> {
+        let Phase::Effects(group) = &mut self.phase else { return None };
+        for running in &mut group.running {
+            if let Some((part, task)) = running.next() {
+                return Some(running.command(part, task));
+            }
+        }
+        let place = group.next;
+        if place == group.end {
+            return None;
+        }
+        group.next += 1;
+        let Basis::Plan(planned) = &self.basis else { return None };
+        let (running, task) = begin(planned, &self.cluster, place)?;
+        let command = running.command(0, task);
+        group.running.push(running);
+        Some(command)
+    }
+
+    fn reply_to_effect(
+        &mut self,
+        memory: &mut Memory,
+        id: CommandId,
+        reply: Reply,
+        now: Instant,
+    ) -> Option<Event> {
+        let Phase::Effects(group) = &mut self.phase else { return None };
+        let owner = self.basis.owner();
+        let (place, part) = (id.0 / PARTS, id.0 % PARTS);
+        let nth = group.running.iter().position(|running| running.place == place)?;
+        let ended = group.running[nth].reply(memory, owner, part, reply, now)?;
+        group.running.remove(nth);
+        let result = match ended {
+            Ok(Some(Object::Cluster(cluster))) => {
+                // Later effects of this plan must not be rejected because of earlier ones.
+                if cluster.0.is_ok() {
+                    self.cluster = cluster;
+                }
+                Ok(())
+            }
+            Ok(_) => Ok(()),
+            Err(failed) => {
+                if let Basis::Plan(planned) = &self.basis
+                    && group.failed.as_ref().is_none_or(|(first, _)| place < *first)
+                {
+                    let stop = failed.stop(&planned.effects()[place], &planned.snapshot, now);
+                    group.failed = Some((place, stop));
+                }
+                Err(failed.error())
+            }
+        };
+        self.end_group(memory);
+        Some(Event::Effect(place, result))
+    }
+
+    /// If every effect of the group has ended, the next group begins, or the pass ends.
+    fn end_group(&mut self, memory: &mut Memory) {
+        let Phase::Effects(group) = &mut self.phase else { return };
+        if !group.running.is_empty() || group.next < group.end {
+            return;
+        }
+        let (begin, end) = (group.begin, group.end);
+        let is_best_effort = self.basis.effects()[begin..end].iter().all(Effect::is_best_effort);
+        match group.failed.take() {
+            Some((_, stop)) if !is_best_effort => self.end_early(memory, stop),
+            Some((_, stop)) => {
+                self.set_aside.get_or_insert(stop);
+                self.begin_group(memory, end);
+            }
+            None => self.begin_group(memory, end),
+        }
+    }
+}
+
+impl Basis {
+    fn effects(&self) -> &[Effect] {
+        match self {
+            Self::Plan(planned) => planned.effects(),
+            Self::Refused(_) => &[],
+        }
+    }
+
+    fn owner(&self) -> Owner<'_> {
+        match self {
+            Self::Plan(planned) => Owner { at: &planned.snapshot.cluster, uid: &planned.snapshot.uid },
+            Self::Refused(refused) => Owner { at: &refused.at, uid: &refused.uid },
+        }
+    }
+}
+
+/// An effect that was not carried out.
+enum Failed {
+    Write(WriteFailure),
+    Call(CallError),
+}
+
+impl Failed {
+    fn stop(&self, effect: &Effect, observed: &Snapshot, now: Instant) -> Stop {
+        match self {
+            Self::Call(error) => {
+                let failure = match error.retry() {
+                    Retry::Failed => {
+                        Some(trouble::membership_change_refused(&effect.to_string(), &error.to_string()))
+                    }
+                    // What passes is reported by what the plan waits on.
+                    Retry::Now | Retry::Soon | Retry::Refused | Retry::Unwell => None,
+                };
+                Stop { retry: error.retry(), failure }
+            }
+            Self::Write(WriteFailure { error, what, new_conflict, conflict }) => {
+                let retry = match (new_conflict, conflict) {
+                    // The planner is to observe it at once; then there is nothing more to learn.
+                    (true, _) => Retry::Now,
+                    (false, true) => Retry::Unwell,
+                    (false, false) => error.retry(),
+                };
+                let failure = match error {
+                    // A name that is taken is reported by the planner, which observes it in the next pass.
+                    WriteError::NotLeading
+                    | WriteError::Exists
+                    | WriteError::Changed(_)
+                    | WriteError::Missing(_) => None,
+                    WriteError::Invalid(why) | WriteError::Forbidden(why) => {
+                        Some(trouble::write_refused(what, why, observed, now))
+                    }
+                    WriteError::Unknown(why) => Some(trouble::api_unavailable(what, why)),
+                };
+                Stop { retry, failure }
+            }
+        }
+    }
+
+    fn error(self) -> EffectError {
+        match self {
+            Self::Write(failure) => failure.error.into(),
+            Self::Call(error) => error.into(),
+        }
+    }
+}
+
+impl Running {
+    fn command(&self, part: usize, task: Task) -> Command {
+        Command { id: CommandId(self.place * PARTS + part), purpose: Purpose::Effect(self.place), task }
+    }
+
+    /// The next command that can be issued before further replies arrive, and which of its commands it is.
+    fn next(&mut self) -> Option<(usize, Task)> {
+        match &mut self.what {
+            What::Write(run) => run.next().map(|task| (0, task)),
+            What::Call => None,
+            What::Certificates(issue) => issue.next(),
+        }
+    }
+
+    /// Whether the next command may change anything; `None` if none can be issued now.
+    fn upcoming(&self) -> Option<bool> {
+        match &self.what {
+            What::Write(run) => run.is_due().then_some(false),
+            What::Call => None,
+            What::Certificates(issue) => issue.upcoming(),
+        }
+    }
+
+    /// Takes a reply; the outcome once the effect has ended.
+    fn reply(
+        &mut self,
+        memory: &mut Memory,
+        owner: Owner<'_>,
+        part: usize,
+        reply: Reply,
+        now: Instant,
+    ) -> Option<Result<Option<Object>, Failed>> {
+        let failed = |failure: WriteFailure| Some(Err(Failed::Write(failure)));
+        match &mut self.what {
+            What::Write(run) => match run.reply(memory, owner, reply, now)? {
+                WriteEnd::Done(object) => Some(Ok(object)),
+                WriteEnd::Failed(failure) => failed(failure),
+            },
+            What::Certificates(issue) => match issue.reply(memory, owner, part, reply, now)? {
+                Ok(()) => Some(Ok(None)),
+                Err(failure) => failed(failure),
+            },
+            What::Call => {
+                let called = match reply {
+                    Reply::Called(called) => called,
+                    Reply::Object(_)
+                    | Reply::Caches(_)
+                    | Reply::Status(_)
+                    | Reply::List(_)
+                    | Reply::Written(_)
+                    | Reply::Keys(_) => {
+                        Err(CallError::Unknown("the reply is not one to this request".to_owned()))
+                    }
+                };
+                match called {
+                    Ok(()) => Some(Ok(None)),
+                    Err(CallError::Unknown(_)) if lost_reply_counts_as_done() => Some(Ok(None)),
+                    Err(error) => Some(Err(Failed::Call(error))),
+                }
+            }
+        }
+    }
+}
+
+/// Begins an effect; its first command.
+fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Running, Task)> {
+    let cluster = parsed(cluster)?;
+    let (what, task) = match planned.effects().get(place)? {
+        Effect::Etcd { at, call, .. } => (What::Call, Task::Call { at: at.clone(), call: call.clone() }),
+        Effect::Kube { write, .. } => {
+            let objects = planned.view.objects(cluster, planned.conflicts.clone());
+            let context = Context {
+                cluster,
+                seen: &objects,
+                snapshot: &planned.snapshot,
+                record: &planned.plan.record,
+                defaults: &planned.defaults,
+            };
+            match request(write, &context) {
+                Request::Write(write) => (What::Write(WriteRun::new(&write)), Task::Write(write)),
+                Request::Certificates => {
+                    let mut issue = Issue::new(cluster, &planned.snapshot, &objects.secrets);
+                    let (_, task) = issue.next()?;
+                    (What::Certificates(Box::new(issue)), task)
+                }
+            }
+        }
+    };
+    Some((Running { place, what }, task))
+}
+
+fn of_status(purpose: Purpose, task: Task) -> Option<Command> {
+    Some(Command { id: CommandId(0), purpose, task })
+}
+
+/// The write that reports in status why the pass ended, if one is needed.
+fn report(basis: &Basis, cluster: &ReadCluster, stop: &Stop) -> Option<Write> {
+    let Basis::Plan(planned) = basis else { return None };
+    let status = with_trouble(planned.status.clone(), stop.failure.as_ref());
+    write_status(parsed(cluster)?, &status)
+}

@@ -1,0 +1,218 @@
+//! From the caches to a plan: own writes that the watches should have confirmed are read, then names that are taken, then
+//! every member is asked for its Status, all at the same time, and one of them for the member list.
+
+use std::sync::Arc;
+
+use quorate_manifests::{Defaults, Invalid, Observation, snapshot};
+use quorate_model::snapshot::List;
+use quorate_model::{ClusterRef, Instant, Snapshot};
+
+use super::act::Acting;
+use super::{PassEnd, Planned, Stage, uid};
+use crate::command::{Command, CommandId, Purpose, Reply, Task};
+use crate::members::member_to_ask;
+use crate::memory::Memory;
+use crate::objects::{ClusterView, ReadCluster};
+use crate::ownership::{NameConflict, is_visible};
+
+/// The first half of a pass, as far as it has come.
+#[derive(Clone, Debug)]
+pub(super) struct Observing {
+    at: ClusterRef,
+    defaults: Arc<Defaults>,
+    phase: Phase,
+    /// The commands of this phase; a command is named by its place.
+    tasks: Vec<Task>,
+    issued: usize,
+    answered: usize,
+}
+
+#[derive(Clone, Debug)]
+enum Phase {
+    /// Own writes that the watches should have confirmed long ago are read.
+    Unconfirmed,
+    /// The caches are read.
+    Caches(Option<ClusterView>),
+    /// Names that are taken are read: they may be free by now.
+    Conflicts(ClusterView, Arc<ReadCluster>),
+    /// Members are asked for their Status.
+    Members(Observed),
+    /// One member is asked for the list.
+    MemberList(Observed),
+}
+
+/// What was observed so far.
+#[derive(Clone, Debug)]
+struct Observed {
+    view: ClusterView,
+    cluster: Arc<ReadCluster>,
+    conflicts: Vec<String>,
+    snapshot: Snapshot,
+    refused: Option<Invalid>,
+}
+
+impl Observing {
+    pub(super) fn new(at: ClusterRef, defaults: Arc<Defaults>, memory: &Memory, now: Instant) -> Self {
+        let unconfirmed = memory.unconfirmed(now).into_iter().map(|(kind, name)| Task::Read { kind, name });
+        let tasks: Vec<Task> = unconfirmed.collect();
+        let mut observing = Self { at, defaults, phase: Phase::Unconfirmed, tasks, issued: 0, answered: 0 };
+        if observing.tasks.is_empty() {
+            observing.begin(Phase::Caches(None), vec![Task::Caches]);
+        }
+        observing
+    }
+
+    pub(super) fn next(&mut self) -> Option<Command> {
+        let task = self.tasks.get(self.issued)?.clone();
+        let id = CommandId(self.issued);
+        self.issued += 1;
+        Some(Command { id, purpose: Purpose::Observe, task })
+    }
+
+    pub(super) fn upcoming(&self) -> Option<super::Upcoming> {
+        let task = self.tasks.get(self.issued)?;
+        Some(super::Upcoming { purpose: Purpose::Observe, changes_something: task.changes_something() })
+    }
+
+    pub(super) fn observed(&self) -> Option<(&Snapshot, &ClusterView)> {
+        match &self.phase {
+            Phase::Members(observed) | Phase::MemberList(observed) => {
+                Some((&observed.snapshot, &observed.view))
+            }
+            Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => None,
+        }
+    }
+
+    /// Takes the reply to a command of this phase.
+    pub(super) fn reply(&mut self, memory: &mut Memory, id: CommandId, reply: Reply, now: Instant) {
+        let Some(task) = self.tasks.get(id.0) else { return };
+        self.answered += 1;
+        match (&mut self.phase, task, reply) {
+            (Phase::Unconfirmed, Task::Read { kind, name }, Reply::Object(read)) => match read {
+                Ok(Some(object)) => memory.exists(&object, now),
+                Ok(None) => memory.missing(*kind, name, now),
+                // It is read in the next pass.
+                Err(_) => {}
+            },
+            (Phase::Caches(view), Task::Caches, Reply::Caches(caches)) => {
+                *view = Some(memory.overlay(&self.at, *caches));
+            }
+            (Phase::Conflicts(_, cluster), Task::Read { kind, name }, Reply::Object(Ok(read))) => {
+                let uid = uid(cluster);
+                if read.is_none_or(|object| is_visible(&object, &self.at, &uid)) {
+                    memory.conflicts.remove(&NameConflict { kind: *kind, name: name.clone() });
+                }
+            }
+            (Phase::Members(observed), Task::Status { member }, Reply::Status(answer)) => {
+                observed.snapshot.etcd.answers.insert(member.clone(), answer);
+            }
+            (Phase::MemberList(observed), Task::MemberList { .. }, Reply::List(list)) => observed.list(list),
+            // What could not be read is taken for what it was.
+            (
+                Phase::Unconfirmed
+                | Phase::Caches(_)
+                | Phase::Conflicts(..)
+                | Phase::Members(_)
+                | Phase::MemberList(_),
+                ..,
+            ) => {}
+        }
+    }
+
+    /// Goes on to the next phase if all replies of this one are there; the next stage once a plan is made.
+    pub(super) fn advance(&mut self, memory: &Memory, now: Instant) -> Option<Stage> {
+        while self.answered == self.tasks.len() {
+            match std::mem::replace(&mut self.phase, Phase::Unconfirmed) {
+                Phase::Unconfirmed => self.begin(Phase::Caches(None), vec![Task::Caches]),
+                Phase::Caches(view) => {
+                    let view = view.unwrap_or_default();
+                    let Some(cluster) = view.cluster.clone() else {
+                        return Some(Stage::Ended(PassEnd::Gone, None));
+                    };
+                    let read = |conflict: &NameConflict| Task::Read {
+                        kind: conflict.kind,
+                        name: conflict.name.clone(),
+                    };
+                    let tasks = memory.conflicts().map(read).collect();
+                    self.begin(Phase::Conflicts(view, cluster), tasks);
+                }
+                Phase::Conflicts(view, cluster) => match self.observe(view, cluster, memory, now) {
+                    Ok(observed) => {
+                        let members = observed.snapshot.can_answer();
+                        let tasks =
+                            members.map(|(member, _)| Task::Status { member: member.clone() }).collect();
+                        self.begin(Phase::Members(observed), tasks);
+                    }
+                    Err(stage) => return Some(stage),
+                },
+                Phase::Members(mut observed) => match member_to_ask(&observed.snapshot.etcd.answers).cloned()
+                {
+                    Ok(at) => self.begin(Phase::MemberList(observed), vec![Task::MemberList { at }]),
+                    Err(why) => {
+                        observed.list(Err(why));
+                        return Some(Stage::Act(self.plan(observed, memory, now)));
+                    }
+                },
+                Phase::MemberList(observed) => {
+                    return Some(Stage::Act(self.plan(observed, memory, now)));
+                }
+            }
+        }
+        None
+    }
+
+    fn begin(&mut self, phase: Phase, tasks: Vec<Task>) {
+        (self.phase, self.tasks, self.issued, self.answered) = (phase, tasks, 0, 0);
+    }
+
+    /// The snapshot of the objects; the stage that follows if there is none.
+    fn observe(
+        &self,
+        view: ClusterView,
+        cluster: Arc<ReadCluster>,
+        memory: &Memory,
+        now: Instant,
+    ) -> Result<Observed, Stage> {
+        let called = |conflict: &NameConflict| conflict.kind.called(&self.at.namespace, &conflict.name);
+        let conflicts: Vec<String> = memory.conflicts().map(called).collect();
+        let made = match &cluster.0 {
+            Ok(parsed) => snapshot(&view.objects(parsed, conflicts.clone()), &self.defaults),
+            Err(invalid) => return Err(Stage::Ended(PassEnd::Unreadable(invalid.error.clone()), None)),
+        };
+        match made {
+            Ok(Observation { snapshot, refused }) => {
+                Ok(Observed { view, cluster, conflicts, snapshot, refused })
+            }
+            Err(invalid) => Err(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now))),
+        }
+    }
+
+    fn plan(&self, observed: Observed, memory: &Memory, now: Instant) -> Acting {
+        let Observed { view, cluster, conflicts, snapshot, refused } = observed;
+        let plan = quorate_planner::plan(&snapshot, now);
+        let mut planned = Planned {
+            cluster,
+            view,
+            snapshot,
+            plan,
+            status: quorate_api::status::EtcdClusterStatus::default(),
+            refused,
+            at: now,
+            conflicts,
+            last_failure: memory.failure.clone(),
+            defaults: self.defaults.clone(),
+        };
+        planned.make_status();
+        Acting::new(Arc::new(planned))
+    }
+}
+
+impl Observed {
+    fn list(&mut self, list: Result<List, String>) {
+        let etcd = &mut self.snapshot.etcd;
+        (etcd.list, etcd.list_failure) = match list {
+            Ok(list) => (Some(list), None),
+            Err(why) => (None, Some(why)),
+        };
+    }
+}

@@ -1,0 +1,241 @@
+//! One write, and what its reply asks for. A write that meets something unexpected is followed by a read of its object, so
+//! that the next pass acts on the object as it is.
+
+use quorate_manifests::certificate;
+use quorate_manifests::{Act, Kind, Write};
+use quorate_model::{ClusterRef, ClusterUid, Instant};
+
+use crate::command::{Reply, Task};
+use crate::memory::Memory;
+use crate::objects::Object;
+use crate::ownership::{NameConflict, is_ours, is_visible};
+use crate::reply::{WriteError, lost_reply_counts_as_done};
+
+/// A write that was sent.
+#[derive(Clone, Debug)]
+pub(super) struct WriteRun {
+    kind: Kind,
+    name: String,
+    /// In words.
+    what: String,
+    sent: Sent,
+    read: Follow,
+}
+
+#[derive(Clone, Debug)]
+enum Sent {
+    Create,
+    Patch,
+    Delete { uid: String },
+}
+
+/// The read that follows a write.
+#[derive(Clone, Debug)]
+enum Follow {
+    NotAsked,
+    Due(WriteError),
+    Issued(WriteError),
+}
+
+/// The cluster that a write is for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner<'a> {
+    pub(super) at: &'a ClusterRef,
+    pub(super) uid: &'a ClusterUid,
+}
+
+/// How a write ended.
+#[derive(Clone, Debug)]
+pub(super) enum WriteEnd {
+    /// Its object is as it should be. The object, if it exists and is known.
+    Done(Option<Object>),
+    /// It is not, or not certainly.
+    Failed(WriteFailure),
+}
+
+/// A write that did not succeed.
+#[derive(Clone, Debug)]
+pub(super) struct WriteFailure {
+    pub(super) error: WriteError,
+    /// What was to be done, in words.
+    pub(super) what: String,
+    /// The name is taken, and was not known to be.
+    pub(super) new_conflict: bool,
+    /// The name is taken.
+    pub(super) conflict: bool,
+}
+
+impl WriteRun {
+    /// This write is sent.
+    pub(super) fn new(write: &Write) -> Self {
+        let sent = match &write.act {
+            Act::Create(_) => Sent::Create,
+            Act::Patch(_) | Act::PatchStatus(_) => Sent::Patch,
+            Act::Delete { uid, .. } => Sent::Delete { uid: uid.clone() },
+        };
+        let (kind, name, what) = (write.kind, write.name.clone(), write.describe());
+        Self { kind, name, what, sent, read: Follow::NotAsked }
+    }
+
+    /// The read that follows it, if it is due.
+    pub(super) fn next(&mut self) -> Option<Task> {
+        let Follow::Due(met) = &self.read else { return None };
+        self.read = Follow::Issued(met.clone());
+        Some(Task::Read { kind: self.kind, name: self.name.clone() })
+    }
+
+    /// Whether the read that follows it is due.
+    pub(super) fn is_due(&self) -> bool {
+        matches!(self.read, Follow::Due(_))
+    }
+
+    /// Takes a reply; how it ended, unless a read has to follow.
+    pub(super) fn reply(
+        &mut self,
+        memory: &mut Memory,
+        owner: Owner<'_>,
+        reply: Reply,
+        now: Instant,
+    ) -> Option<WriteEnd> {
+        match (reply, &self.read) {
+            (Reply::Written(written), Follow::NotAsked) => self.written(memory, written, now),
+            (Reply::Object(read), Follow::Issued(met)) => {
+                Some(self.read(memory, owner, met.clone(), read, now))
+            }
+            (_, Follow::NotAsked | Follow::Due(_) | Follow::Issued(_)) => {
+                Some(self.failed(WriteError::Unknown("the reply is not one to this request".to_owned())))
+            }
+        }
+    }
+
+    fn written(
+        &mut self,
+        memory: &mut Memory,
+        written: Result<Option<Object>, WriteError>,
+        now: Instant,
+    ) -> Option<WriteEnd> {
+        let error = match (written, &self.sent) {
+            (Ok(object), Sent::Delete { uid }) => {
+                let left = object.filter(waits_for_its_end);
+                match &left {
+                    Some(object) => memory.exists(object, now),
+                    None => memory.gone(self.kind, &self.name, uid, now),
+                }
+                return Some(WriteEnd::Done(left));
+            }
+            (Ok(object), Sent::Create | Sent::Patch) => {
+                object.iter().for_each(|object| memory.exists(object, now));
+                return Some(WriteEnd::Done(object));
+            }
+            (Err(error), Sent::Create | Sent::Patch | Sent::Delete { .. }) => error,
+        };
+        match (&error, &self.sent) {
+            (WriteError::Exists, Sent::Create)
+            | (WriteError::Missing(_), Sent::Delete { .. })
+            | (WriteError::Changed(_), Sent::Create | Sent::Patch | Sent::Delete { .. }) => {
+                self.read = Follow::Due(error);
+                None
+            }
+            (WriteError::Unknown(_), Sent::Create | Sent::Patch | Sent::Delete { .. })
+                if lost_reply_counts_as_done() =>
+            {
+                Some(WriteEnd::Done(None))
+            }
+            (
+                WriteError::NotLeading
+                | WriteError::Exists
+                | WriteError::Missing(_)
+                | WriteError::Invalid(_)
+                | WriteError::Forbidden(_)
+                | WriteError::Unknown(_),
+                Sent::Create | Sent::Patch | Sent::Delete { .. },
+            ) => Some(self.failed(error)),
+        }
+    }
+
+    fn read(
+        &self,
+        memory: &mut Memory,
+        owner: Owner<'_>,
+        met: WriteError,
+        read: Result<Option<Object>, WriteError>,
+        now: Instant,
+    ) -> WriteEnd {
+        let object = match read {
+            Ok(object) => object,
+            // It is certain that nothing was written, but not what exists.
+            Err(_) if matches!(met, WriteError::Changed(_)) => return self.failed(met),
+            Err(error) => return self.failed(error),
+        };
+        match (&self.sent, object) {
+            // The name is taken. By us, if an earlier reply was lost or the cache is old: then it is done.
+            (Sent::Create, Some(object))
+                if met == WriteError::Exists && is_ours(&object, owner.at, owner.uid) =>
+            {
+                memory.exists(&object, now);
+                self.taken_by_us(object)
+            }
+            (Sent::Create, Some(object))
+                if met == WriteError::Exists && !is_visible(&object, owner.at, owner.uid) =>
+            {
+                let conflict = NameConflict { kind: self.kind, name: self.name.clone() };
+                let new_conflict = memory.conflicts.insert(conflict);
+                let what = self.what.clone();
+                WriteEnd::Failed(WriteFailure { error: met, what, new_conflict, conflict: true })
+            }
+            // What was to be gone is gone, if it really is: data are deleted on the strength of it, and a proxy that does
+            // not know the path answers 404, too.
+            (Sent::Delete { uid }, object)
+                if matches!(met, WriteError::Missing(_))
+                    && object.as_ref().is_none_or(|object| object.uid() != uid) =>
+            {
+                memory.gone(self.kind, &self.name, uid, now);
+                WriteEnd::Done(None)
+            }
+            // Of the cluster, but not as it was observed: the next pass observes it so. A volume of an earlier incarnation
+            // is among them, which the planner judges.
+            (Sent::Create | Sent::Patch | Sent::Delete { .. }, object) => {
+                object.iter().for_each(|object| memory.exists(object, now));
+                self.failed(met)
+            }
+        }
+    }
+
+    fn failed(&self, error: WriteError) -> WriteEnd {
+        WriteEnd::Failed(WriteFailure::new(error, self.what.as_str()))
+    }
+
+    fn taken_by_us(&self, object: Object) -> WriteEnd {
+        match &object {
+            Object::Secret(secret) if certificate::kept_in(secret).is_none() => {
+                let name = &self.name;
+                let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
+                let secret = self.kind.called(namespace, name);
+                self.failed(WriteError::Invalid(format!(
+                    "{secret} lacks one of ca.crt, tls.crt and tls.key; delete it to have it made anew"
+                )))
+            }
+            Object::Secret(_)
+            | Object::Cluster(_)
+            | Object::Pod(_)
+            | Object::Volume(_)
+            | Object::Service(_)
+            | Object::Budget(_) => WriteEnd::Done(Some(object)),
+        }
+    }
+}
+
+impl WriteFailure {
+    /// It was not done: `cannot {what}`.
+    pub(super) fn new(error: WriteError, what: impl Into<String>) -> Self {
+        Self { error, what: what.into(), new_conflict: false, conflict: false }
+    }
+}
+
+/// Whether an object that was deleted still exists for a while.
+fn waits_for_its_end(object: &Object) -> bool {
+    let meta = object.meta();
+    meta.deletion_timestamp.is_some()
+        && (meta.deletion_grace_period_seconds != Some(0)
+            || meta.finalizers.as_ref().is_some_and(|left| !left.is_empty()))
+}

@@ -1,0 +1,207 @@
+//! The classes of replies of the Kubernetes API and of etcd, and what follows from each. A reply that was lost is neither
+//! done nor failed: it is unknown (R8), and the next pass observes what happened.
+
+use quorate_model::MemberName;
+
+/// Why a request to the Kubernetes API did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// Not sent: we do not lead, or not for long enough.
+    #[error("not sent, because leadership is not certain")]
+    NotLeading,
+    /// An object of that name exists.
+    #[error("it exists already")]
+    Exists,
+    /// The object is not as it was observed.
+    #[error("it has changed meanwhile: {0}")]
+    Changed(String),
+    /// The object does not exist.
+    #[error("it is not there: {0}")]
+    Missing(String),
+    /// The API server rejects it, however often it is sent.
+    #[error("the API server refuses it: {0}")]
+    Invalid(String),
+    /// The operator has no permission, or a quota forbids it.
+    #[error("the operator may not do this: {0}")]
+    Forbidden(String),
+    /// It may have been done.
+    #[error("no certain outcome: {0}")]
+    Unknown(String),
+}
+
+/// Why a call to etcd did not succeed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// Not sent: we do not lead, or not for long enough.
+    #[error("not sent, because leadership is not certain")]
+    NotLeading,
+    /// There is no connection to the member.
+    #[error("there is no connection to {0} any more")]
+    NoConnection(MemberName),
+    /// etcd certainly did not do it. With etcd's own words.
+    #[error("refused: {1}")]
+    Refused(RefusalClass, String),
+    /// It may have been done.
+    #[error("outcome unknown: {0}")]
+    Unknown(String),
+    /// It was certainly never sent.
+    #[error("unreachable: {0}")]
+    Unreachable(String),
+}
+
+/// What follows from a refusal of etcd.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RefusalClass {
+    /// It passes: connections of 5 s, a learner that catches up, an election.
+    Transient,
+    /// The cluster is not as it was observed.
+    Outdated,
+    /// It does not pass by itself.
+    Permanent,
+}
+
+/// Why an effect was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EffectError {
+    /// A write to the Kubernetes API did not succeed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A call to etcd did not succeed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+}
+
+/// When the next pass follows one that ended early; the sooner first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Retry {
+    /// At once: there is something that the planner does not know yet.
+    Now,
+    /// Soon: it passes by itself, or the cluster is not as it was observed.
+    Soon,
+    /// After etcd's pause: it refused for the time being.
+    Refused,
+    /// Ever later: it may last, and the cluster is served meanwhile.
+    Unwell,
+    /// Ever later: it failed.
+    Failed,
+}
+
+impl WriteError {
+    /// The class of an error of the API server.
+    pub fn from_status(code: u16, reason: &str, message: String) -> Self {
+        match (code, reason) {
+            (409, "AlreadyExists") => Self::Exists,
+            // Conflict, and preconditions that do not match.
+            (409 | 412, _) => Self::Changed(message),
+            (404, _) => Self::Missing(message),
+            (401 | 403, _) => Self::Forbidden(message),
+            // The server asks to come back later, or did not finish.
+            (408 | 429 | 500..=599, _) => Self::Unknown(message),
+            _ => Self::Invalid(message),
+        }
+    }
+
+    /// When to try again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::NotLeading | Self::Exists | Self::Changed(_) | Self::Missing(_) => Retry::Soon,
+            Self::Unknown(_) | Self::Invalid(_) | Self::Forbidden(_) => Retry::Failed,
+        }
+    }
+
+    /// For the metric.
+    pub fn as_label(&self) -> &'static str {
+        match self {
+            Self::NotLeading => "not_leading",
+            Self::Exists => "exists",
+            Self::Changed(_) => "changed",
+            Self::Missing(_) => "missing",
+            Self::Invalid(_) => "invalid",
+            Self::Forbidden(_) => "forbidden",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+impl CallError {
+    /// When to try again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::NotLeading
+            | Self::NoConnection(_)
+            | Self::Unknown(_)
+            | Self::Unreachable(_)
+            | Self::Refused(RefusalClass::Outdated, _) => Retry::Soon,
+            Self::Refused(RefusalClass::Transient, _) => Retry::Refused,
+            Self::Refused(RefusalClass::Permanent, _) => Retry::Failed,
+        }
+    }
+
+    /// For the metric.
+    pub fn as_label(&self) -> &'static str {
+        match self {
+            Self::NotLeading => "not_leading",
+            Self::NoConnection(_) | Self::Unreachable(_) => "unreachable",
+            Self::Refused(..) => "refused",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+impl EffectError {
+    /// When to try again.
+    pub fn retry(&self) -> Retry {
+        match self {
+            Self::Write(error) => error.retry(),
+            Self::Call(error) => error.retry(),
+        }
+    }
+
+    /// For the metric.
+    pub fn as_label(&self) -> &'static str {
+        match self {
+            Self::Write(error) => error.as_label(),
+            Self::Call(error) => error.as_label(),
+        }
+    }
+}
+
+/// R8: a request whose reply was lost does not count as done. Only a test that breaks the rule makes it so.
+pub(crate) fn lost_reply_counts_as_done() -> bool {
+    #[cfg(feature = "mutants")]
+    if quorate_planner::safety::mutants::is_broken("R8") {
+        return true;
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn class(code: u16, reason: &str) -> WriteError {
+        WriteError::from_status(code, reason, "why".to_owned())
+    }
+
+    #[test]
+    fn a_refusal_is_distinguished_from_what_may_have_been_done() {
+        assert_eq!(class(409, "AlreadyExists"), WriteError::Exists);
+        assert!(matches!(class(409, "Conflict"), WriteError::Changed(_)));
+        assert!(matches!(class(412, "Conflict"), WriteError::Changed(_)));
+        assert!(matches!(class(404, "NotFound"), WriteError::Missing(_)));
+        assert!(matches!(class(422, "Invalid"), WriteError::Invalid(_)));
+        assert!(matches!(class(403, "Forbidden"), WriteError::Forbidden(_)));
+        for code in [408, 429, 500, 503, 504] {
+            assert!(matches!(class(code, "Whatever"), WriteError::Unknown(_)), "{code}");
+        }
+    }
+
+    #[test]
+    fn what_passes_in_etcd_is_retried_soon_and_what_does_not_ever_later() {
+        let refused = |class| CallError::Refused(class, "why".to_owned()).retry();
+        assert_eq!(refused(RefusalClass::Transient), Retry::Refused);
+        assert_eq!(refused(RefusalClass::Outdated), Retry::Soon);
+        assert_eq!(refused(RefusalClass::Permanent), Retry::Failed);
+        assert_eq!(CallError::Unknown("no answer".to_owned()).retry(), Retry::Soon);
+    }
+}

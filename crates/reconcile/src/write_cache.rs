@@ -1,0 +1,272 @@
+//! Our own writes that the watch has not confirmed yet. A pass observes the watch's cache overlaid with them, so that the
+//! next pass may begin at once and never acts on a state from before its own last write.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kube_core::{Resource, ResourceExt as _};
+use quorate_manifests::Kind;
+use quorate_model::{Instant, Span};
+
+use crate::objects::Versions;
+
+/// How long an own write counts although the watch has not confirmed it. Only a watch that is down is so late, or the
+/// reply was wrong. The object is then read, never forgotten: without it a pass would act on a state from before the write.
+pub const UNCONFIRMED_AFTER: Span = Span::seconds(10);
+
+/// The objects of one kind that belong to one cluster, as a watch has them.
+#[derive(Debug)]
+pub struct CachedObjects<K> {
+    /// By name.
+    pub objects: BTreeMap<String, Arc<K>>,
+    /// Every change of these objects up to this version is contained; 0 if that is not known.
+    pub seen: u64,
+}
+
+/// Our own writes to objects of one kind of one cluster.
+#[derive(Debug)]
+pub struct WriteCache<K>(BTreeMap<String, Entry<K>>);
+
+#[derive(Debug)]
+struct Entry<K> {
+    written: Written<K>,
+    since: Instant,
+}
+
+#[derive(Debug)]
+enum Written<K> {
+    Exists(Arc<K>),
+    Gone { uid: String },
+}
+
+/// The version of an object as a number. Kubernetes guarantees that those of one kind are ordered.
+pub fn version(object: &impl Resource) -> u64 {
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or(0)
+}
+
+impl<K: Resource> CachedObjects<K> {
+    /// The object was created or changed.
+    pub fn insert(&mut self, object: K) {
+        self.seen = self.seen.max(version(&object));
+        self.objects.insert(object.name_any(), Arc::new(object));
+    }
+
+    /// The object was deleted; this is its last state.
+    pub fn remove(&mut self, object: &K) {
+        self.seen = self.seen.max(version(object));
+        self.objects.remove(&object.name_any());
+    }
+}
+
+impl<K: Resource> WriteCache<K> {
+    /// The API server replied with this object.
+    pub fn exists(&mut self, object: Arc<K>, now: Instant) {
+        self.put(object.name_any(), Written::Exists(object), now);
+    }
+
+    /// The API server replied that the object with this uid is gone.
+    pub fn gone(&mut self, name: &str, uid: &str, now: Instant) {
+        self.put(name.to_owned(), Written::Gone { uid: uid.to_owned() }, now);
+    }
+
+    /// An unconfirmed object was read and does not exist.
+    pub fn missing(&mut self, name: &str, now: Instant) {
+        if let Some(entry) = self.0.get(name) {
+            let uid = match &entry.written {
+                Written::Exists(object) => object.meta().uid.clone().unwrap_or_default(),
+                Written::Gone { uid } => uid.clone(),
+            };
+            self.gone(name, &uid, now);
+        }
+    }
+
+    /// The names of objects that the watch should have confirmed long ago, and which must be read.
+    pub fn unconfirmed(&self, now: Instant) -> impl Iterator<Item = &str> {
+        let late = self.0.iter().filter(move |(_, entry)| entry.is_late(now));
+        late.map(|(name, _)| name.as_str())
+    }
+
+    /// The watch's cache, overlaid with our own writes. Writes that the cache contains are forgotten.
+    pub fn overlay(&mut self, mut cached: CachedObjects<K>) -> BTreeMap<String, Arc<K>> {
+        self.0.retain(|name, entry| entry.is_news(name, &cached));
+        for (name, entry) in &self.0 {
+            match &entry.written {
+                Written::Exists(object) => cached.objects.insert(name.clone(), object.clone()),
+                Written::Gone { .. } => cached.objects.remove(name),
+            };
+        }
+        cached.objects
+    }
+
+    /// Adds the versions of unconfirmed writes.
+    pub fn add_to(&self, kind: Kind, versions: &mut Versions) {
+        for (name, entry) in &self.0 {
+            let key = (kind, name.clone());
+            match &entry.written {
+                Written::Exists(object) => drop(versions.insert(key, object.meta().resource_version.clone())),
+                Written::Gone { .. } => drop(versions.remove(&key)),
+            }
+        }
+    }
+
+    fn put(&mut self, name: String, written: Written<K>, since: Instant) {
+        self.0.insert(name, Entry { written, since });
+    }
+}
+
+impl<K: Resource> Entry<K> {
+    fn is_news(&self, name: &str, cached: &CachedObjects<K>) -> bool {
+        match &self.written {
+            // Later events of this cluster, the deletion of this very object among them, are all contained.
+            Written::Exists(object) => cached.seen < version(object.as_ref()),
+            Written::Gone { uid } => {
+                cached.objects.get(name).is_some_and(|cached| cached.meta().uid.as_ref() == Some(uid))
+            }
+        }
+    }
+
+    fn is_late(&self, now: Instant) -> bool {
+        // A deletion, too: a proxy that does not know the path answers 404 for an object that exists. A clock that was set
+        // back counts as late.
+        now < self.since || now - self.since >= UNCONFIRMED_AFTER
+    }
+}
+
+impl<K> Default for CachedObjects<K> {
+    fn default() -> Self {
+        Self { objects: BTreeMap::new(), seen: 0 }
+    }
+}
+
+impl<K> Clone for CachedObjects<K> {
+    fn clone(&self) -> Self {
+        Self { objects: self.objects.clone(), seen: self.seen }
+    }
+}
+
+impl<K> Default for WriteCache<K> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<K> Clone for WriteCache<K> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<K> Clone for Entry<K> {
+    fn clone(&self) -> Self {
+        let written = match &self.written {
+            Written::Exists(object) => Written::Exists(object.clone()),
+            Written::Gone { uid } => Written::Gone { uid: uid.clone() },
+        };
+        Self { written, since: self.since }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+
+    use super::*;
+
+    fn pod(name: &str, uid: &str, version: u64) -> Pod {
+        let mut pod = Pod::default();
+        pod.metadata.name = Some(name.to_owned());
+        pod.metadata.uid = Some(uid.to_owned());
+        pod.metadata.resource_version = Some(version.to_string());
+        pod
+    }
+
+    #[derive(Default)]
+    struct World {
+        cached: CachedObjects<Pod>,
+        written: WriteCache<Pod>,
+        now: Instant,
+    }
+
+    impl World {
+        fn writes(&mut self, pod: Pod) {
+            self.written.exists(Arc::new(pod), self.now);
+        }
+
+        fn unconfirmed(&self) -> Vec<&str> {
+            self.written.unconfirmed(self.now).collect()
+        }
+
+        fn observes(&mut self) -> Vec<(String, u64)> {
+            let observed = self.written.overlay(self.cached.clone());
+            observed.into_values().map(|pod| (pod.uid().unwrap(), version(pod.as_ref()))).collect()
+        }
+    }
+
+    #[test]
+    fn an_own_write_is_observed_before_the_watch_reports_it_and_gives_way_when_it_does() {
+        let mut world = World::default();
+        world.cached.insert(pod("demo-0", "a", 5));
+        world.writes(pod("demo-0", "a", 7));
+        assert_eq!(world.observes(), [("a".to_owned(), 7)]);
+        world.cached.insert(pod("demo-0", "a", 6));
+        assert_eq!(world.observes(), [("a".to_owned(), 7)], "an event from before the write");
+        world.cached.insert(pod("demo-0", "a", 9));
+        assert_eq!(world.observes(), [("a".to_owned(), 9)]);
+    }
+
+    #[test]
+    fn a_deleted_object_is_not_observed_again_but_a_new_one_of_the_same_name_is() {
+        let mut world = World::default();
+        world.cached.insert(pod("demo-0", "a", 5));
+        world.written.gone("demo-0", "a", world.now);
+        assert_eq!(world.observes(), []);
+        world.cached.insert(pod("demo-0", "a", 6));
+        assert_eq!(world.observes(), [], "a late event of the deleted one");
+        world.cached.insert(pod("demo-0", "b", 8));
+        assert_eq!(world.observes(), [("b".to_owned(), 8)]);
+    }
+
+    #[test]
+    fn an_object_that_was_deleted_right_after_we_created_it_is_not_observed() {
+        let mut world = World::default();
+        world.cached.insert(pod("demo-1", "x", 3));
+        world.writes(pod("demo-0", "a", 7));
+        // Created and deleted between two passes; the event of the deletion has a version of its own.
+        world.cached.insert(pod("demo-0", "a", 7));
+        world.cached.remove(&pod("demo-0", "a", 8));
+        assert_eq!(world.observes(), [("x".to_owned(), 3)]);
+    }
+
+    #[test]
+    fn h46_a_deletion_that_the_watch_never_reports_is_read_too() {
+        let mut world = World::default();
+        world.cached.insert(pod("demo-0", "a", 5));
+        world.written.gone("demo-0", "a", world.now);
+        assert_eq!(world.unconfirmed().len(), 0);
+        world.now = world.now + UNCONFIRMED_AFTER;
+        assert_eq!(world.observes(), [], "it still counts");
+        assert_eq!(world.unconfirmed(), ["demo-0"]);
+        world.written.missing("demo-0", world.now);
+        assert_eq!(
+            (world.observes(), world.unconfirmed().len()),
+            (vec![], 0),
+            "it is not read in every pass"
+        );
+        world.writes(pod("demo-0", "a", 5));
+        assert_eq!(world.observes(), [("a".to_owned(), 5)], "it exists after all");
+    }
+
+    #[test]
+    fn an_own_write_that_the_watch_never_reports_is_read_and_never_just_forgotten() {
+        let mut world = World { now: Instant(1_000_000), ..World::default() };
+        world.writes(pod("demo-0", "a", 7));
+        assert_eq!(world.unconfirmed().len(), 0);
+        world.now = Instant(0);
+        assert_eq!(world.unconfirmed(), ["demo-0"], "a clock that was set back hides nothing");
+        world.now = Instant(1_000_000) + UNCONFIRMED_AFTER;
+        assert_eq!(world.unconfirmed(), ["demo-0"]);
+        assert_eq!(world.observes(), [("a".to_owned(), 7)]);
+        world.written.missing("demo-0", world.now);
+        assert_eq!(world.observes(), []);
+    }
+}

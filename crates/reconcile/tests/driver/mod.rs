@@ -1,0 +1,211 @@
+//! Drives a pass by hand: every reply is given by the test.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::Pod;
+use quorate_api::keys;
+use quorate_manifests::{Defaults, Kind};
+use quorate_model::{ClusterRef, Effect, Instant};
+use quorate_reconcile::{
+    Caches, ClusterView, Command, Event, KeyPair, Memory, Object, Pass, PassEnd, Purpose, Reply, Task,
+    WriteError,
+};
+use serde_json::{Value, json};
+
+/// The uid of the cluster.
+pub const OURS: &str = "now";
+
+/// The uid of another cluster.
+pub const HIS: &str = "before";
+
+pub struct Driver {
+    pub memory: Memory,
+    pub caches: Caches,
+    /// The objects that have our names, one for each name conflict.
+    pub conflicts: Vec<Option<Object>>,
+    pub now: Instant,
+    pass: Pass,
+}
+
+impl Driver {
+    /// A pass that observed a new cluster and planned these effects.
+    pub fn planning(effects: Vec<Effect>) -> Self {
+        let (memory, now) = (Memory::default(), Instant(1_800_000_000_000));
+        let mut caches = Caches::default();
+        if let Object::Cluster(cluster) = cluster(1) {
+            caches.clusters.objects.insert("demo".to_owned(), cluster);
+            caches.clusters.seen = 1;
+        }
+        let pass = new_pass(&memory, now);
+        let mut driver = Self { memory, caches, conflicts: Vec::new(), now, pass };
+        driver.observe(effects);
+        driver
+    }
+
+    /// A pass whose record was written.
+    pub fn acting(effects: Vec<Effect>) -> Self {
+        let mut driver = Self::planning(effects);
+        driver.record();
+        driver
+    }
+
+    /// The next pass, up to its plan.
+    pub fn begin_again(&mut self, effects: Vec<Effect>) {
+        self.pass = new_pass(&self.memory, self.now);
+        self.observe(effects);
+    }
+
+    /// The first command of the next pass.
+    pub fn first_of_a_new_pass(&mut self) -> Command {
+        self.pass = new_pass(&self.memory, self.now);
+        self.only()
+    }
+
+    pub fn record(&mut self) {
+        let record = self.only();
+        assert_eq!(record.purpose, Purpose::Record);
+        self.writes(&record, Ok(Some(cluster(8))));
+    }
+
+    pub fn next(&mut self) -> Option<Command> {
+        self.pass.next(&mut self.memory)
+    }
+
+    /// The next command, which there must be.
+    #[track_caller]
+    pub fn only(&mut self) -> Command {
+        self.next().expect("there is a command")
+    }
+
+    /// All commands that can be issued now.
+    pub fn all(&mut self) -> Vec<Command> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    pub fn replies(&mut self, command: &Command, reply: Reply) -> Option<Event> {
+        self.pass.reply(&mut self.memory, command.id, reply, self.now)
+    }
+
+    pub fn writes(&mut self, command: &Command, reply: Result<Option<Object>, WriteError>) -> Option<Event> {
+        assert!(matches!(command.task, Task::Write(_)), "{command:?}");
+        self.replies(command, Reply::Written(reply))
+    }
+
+    pub fn reads(&mut self, command: &Command, reply: Result<Option<Object>, WriteError>) -> Option<Event> {
+        assert!(matches!(command.task, Task::Read { .. }), "{command:?}");
+        self.replies(command, Reply::Object(reply))
+    }
+
+    /// The next command asks for keys: the write of them that follows.
+    pub fn generates(&mut self) -> Command {
+        let command = self.only();
+        self.answers_with_keys(&command)
+    }
+
+    /// The write of the keys that a command asks for.
+    pub fn answers_with_keys(&mut self, command: &Command) -> Command {
+        assert!(matches!(command.task, Task::NewAuthority { .. } | Task::NewLeaf { .. }), "{command:?}");
+        self.replies(command, Reply::Keys(Ok(KeyPair { cert: "second".to_owned(), key: "key".to_owned() })));
+        self.only()
+    }
+
+    #[track_caller]
+    pub fn end(&self) -> &PassEnd {
+        self.pass.end().expect("the pass has ended")
+    }
+
+    /// What a pass would observe now.
+    pub fn view(&self) -> ClusterView {
+        self.memory.clone().overlay(&at(), self.caches.clone())
+    }
+
+    /// The version of the EtcdCluster that a pass would observe now.
+    pub fn observed_version(&self) -> String {
+        let cluster = self.view().cluster.unwrap();
+        cluster.0.as_ref().unwrap().metadata.resource_version.clone().unwrap()
+    }
+
+    /// The names that the planner observed as taken.
+    pub fn foreign(&self) -> Vec<String> {
+        self.pass.observed().unwrap().0.foreign.iter().cloned().collect()
+    }
+
+    fn observe(&mut self, effects: Vec<Effect>) {
+        let mut conflicts = std::mem::take(&mut self.conflicts).into_iter();
+        while self.pass.upcoming().is_some_and(|upcoming| upcoming.purpose == Purpose::Observe) {
+            let command = self.only();
+            let reply = match command.task {
+                Task::Caches => Reply::Caches(Box::new(self.caches.clone())),
+                Task::Read { .. } => Reply::Object(Ok(conflicts.next().flatten())),
+                other => panic!("not expected of a cluster without members: {other:?}"),
+            };
+            self.pass.reply(&mut self.memory, command.id, reply, self.now);
+        }
+        self.pass.change_plan(|_, plan| plan.effects = effects);
+    }
+}
+
+fn new_pass(memory: &Memory, now: Instant) -> Pass {
+    Pass::new(at(), Arc::new(Defaults::default()), memory, now)
+}
+
+fn at() -> ClusterRef {
+    ClusterRef::new("default", "demo")
+}
+
+/// The EtcdCluster.
+pub fn cluster(version: u64) -> Object {
+    let metadata = json!({ "name": "demo", "namespace": "default", "uid": OURS, "resourceVersion": version.to_string() });
+    object(
+        Kind::Cluster,
+        &json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": metadata,
+            "spec": { "size": 3, "version": "3.6.16" },
+        }),
+    )
+}
+
+pub fn pod(uid: &str, version: u64) -> Object {
+    let metadata = json!({ "name": "demo-0", "uid": uid, "resourceVersion": version.to_string() });
+    object(Kind::Pod, &json!({ "metadata": metadata }))
+}
+
+pub fn parsed_pod(uid: &str, version: u64) -> Pod {
+    let Object::Pod(pod) = pod(uid, version) else { unreachable!("it is a Pod") };
+    Pod::clone(&pod)
+}
+
+/// An object that is controlled by the EtcdCluster with this uid.
+pub fn owned_by(kind: Kind, name: &str, uid: &str) -> Object {
+    object(kind, &json!({ "metadata": owned(name, uid) }))
+}
+
+/// A volume that was made for the EtcdCluster with this uid.
+pub fn volume(uid: &str) -> Object {
+    let metadata = json!({
+        "name": "demo-0", "uid": "volume", "resourceVersion": "5",
+        "labels": { keys::CLUSTER: "demo" }, "annotations": { keys::CLUSTER_UID: uid },
+    });
+    object(Kind::Volume, &json!({ "metadata": metadata }))
+}
+
+/// A complete Secret of ours. Its certificate is these bytes.
+pub fn secret(name: &str, cert: &str) -> Object {
+    let data = |text: &str| k8s_openapi::ByteString(text.as_bytes().to_vec());
+    let data = json!({ "ca.crt": data("first"), "tls.crt": data(cert), "tls.key": data("key") });
+    object(Kind::Secret, &json!({ "metadata": owned(name, OURS), "data": data }))
+}
+
+pub fn object(kind: Kind, object: &Value) -> Object {
+    Object::parse(kind, object.clone()).unwrap()
+}
+
+fn owned(name: &str, uid: &str) -> Value {
+    json!({
+        "name": name, "namespace": "default", "uid": format!("uid of {name}"), "resourceVersion": "5",
+        "ownerReferences": [{
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "name": "demo", "uid": uid,
+            "controller": true,
+        }],
+    })
+}

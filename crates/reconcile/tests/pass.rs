@@ -1,0 +1,313 @@
+//! The order of a pass, and what follows from each class of replies.
+
+mod driver;
+
+use driver::{Driver, HIS, OURS, cluster, owned_by, pod};
+use quorate_api::Reason;
+use quorate_manifests::{Act, Kind};
+use quorate_model::effect::{EtcdCall, KubeEffect};
+use quorate_model::{Effect, MemberId, MemberName, Step, Uid};
+use quorate_reconcile::{
+    CallError, Event, PassEnd, Purpose, RefusalClass, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER, WriteError,
+};
+use serde_json::json;
+
+fn peer_service() -> Effect {
+    Effect::kube(Step::B2, KubeEffect::ApplyPeerService)
+}
+
+fn client_service() -> Effect {
+    Effect::kube(Step::B7, KubeEffect::ApplyClientService)
+}
+
+fn budget() -> Effect {
+    Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available: 2 })
+}
+
+fn volume(n: usize) -> Effect {
+    Effect::kube(Step::B3, KubeEffect::CreateVolume { member: MemberName::new(format!("demo-{n}")) })
+}
+
+fn delete_pod() -> Effect {
+    let (member, pod) = (MemberName::new("demo-0"), Uid::new("pod"));
+    Effect::kube(Step::U5, KubeEffect::DeletePod { member, pod, resource_version: "7".to_owned() })
+}
+
+fn promote() -> Effect {
+    let call = EtcdCall::Promote { member: MemberName::new("demo-1"), id: MemberId(1) };
+    Effect::etcd(Step::G6, MemberName::new("demo-0"), call)
+}
+
+fn changed() -> WriteError {
+    WriteError::Changed("the object has been modified".to_owned())
+}
+
+fn lost() -> WriteError {
+    WriteError::Unknown("no answer".to_owned())
+}
+
+fn missing() -> WriteError {
+    WriteError::Missing("pods \"demo-0\" not found".to_owned())
+}
+
+fn stopped(retry: Retry) -> PassEnd {
+    PassEnd::Stopped(Stop { retry, failure: None })
+}
+
+#[test]
+fn the_record_is_written_before_any_effect() {
+    let mut driver = Driver::planning(vec![volume(0)]);
+    let record = driver.only();
+    assert_eq!(record.purpose, Purpose::Record);
+    assert!(matches!(&record.task, Task::Write(write) if matches!(write.act, Act::PatchStatus(_))));
+    assert_eq!(driver.next(), None, "no effect before the reply");
+    assert_eq!(driver.writes(&record, Ok(Some(cluster(8)))), Some(Event::Recorded(Ok(()))));
+    assert_eq!(driver.only().purpose, Purpose::Effect(0));
+}
+
+#[test]
+fn where_status_was_not_written_nothing_else_is_done() {
+    for error in [lost(), WriteError::NotLeading, WriteError::Forbidden("no".to_owned()), missing()] {
+        let mut driver = Driver::planning(vec![volume(0)]);
+        let record = driver.only();
+        assert_eq!(driver.writes(&record, Err(error.clone())), Some(Event::Recorded(Err(error.clone()))));
+        assert_eq!(driver.next(), None);
+        assert_eq!(driver.end(), &PassEnd::StatusNotWritten { error, failure: None });
+    }
+}
+
+#[test]
+fn a_status_that_was_changed_by_another_is_read_so_that_the_next_pass_begins_with_it() {
+    let mut driver = Driver::planning(vec![volume(0)]);
+    let record = driver.only();
+    assert_eq!(driver.writes(&record, Err(changed())), None);
+    let read = driver.only();
+    assert_eq!(read.task, Task::Read { kind: Kind::Cluster, name: "demo".to_owned() });
+    assert_eq!(driver.reads(&read, Ok(Some(cluster(9)))), Some(Event::Recorded(Err(changed()))));
+    assert_eq!(driver.end(), &PassEnd::StatusNotWritten { error: changed(), failure: None });
+    assert_eq!(driver.observed_version(), "9");
+}
+
+#[test]
+fn effects_of_a_group_are_issued_together_and_answered_in_any_order() {
+    let mut driver = Driver::acting(vec![volume(0), volume(1), volume(2), delete_pod()]);
+    let issued = driver.all();
+    assert_eq!(issued.len(), 3, "the delete waits for the group before it");
+    for command in issued.iter().rev() {
+        assert_eq!(driver.next(), None);
+        assert!(matches!(
+            driver.writes(command, Ok(Some(driver::volume(OURS)))),
+            Some(Event::Effect(_, Ok(())))
+        ));
+    }
+    assert_eq!(driver.only().purpose, Purpose::Effect(3));
+}
+
+#[test]
+fn the_first_failure_of_a_group_ends_the_pass_when_the_group_is_done() {
+    let mut driver = Driver::acting(vec![volume(0), volume(1), volume(2), delete_pod()]);
+    let issued = driver.all();
+    driver.writes(&issued[2], Err(WriteError::NotLeading));
+    driver.writes(&issued[1], Err(WriteError::Forbidden("by a quota".to_owned())));
+    driver.writes(&issued[0], Ok(Some(driver::volume(OURS))));
+    let report = driver.only();
+    assert_eq!(report.purpose, Purpose::Report);
+    let Task::Write(write) = &report.task else { panic!("{report:?}") };
+    assert!(
+        format!("{:?}", write.act).contains("cannot create PersistentVolumeClaim default/demo-1: by a quota")
+    );
+    driver.writes(&report, Ok(Some(cluster(9))));
+    assert!(matches!(driver.end(), PassEnd::Stopped(Stop { retry: Retry::Failed, failure: Some(_) })));
+    // Status reports it until a pass has done all that it planned.
+    assert!(driver.memory.failure().is_some());
+    driver.begin_again(Vec::new());
+    let record = driver.only();
+    assert_eq!(record.purpose, Purpose::Record);
+    driver.writes(&record, Ok(Some(cluster(10))));
+    assert_eq!((driver.end(), driver.memory.failure()), (&PassEnd::Done, None));
+}
+
+#[test]
+fn a_best_effort_effect_that_fails_is_reported_and_the_rest_is_done() {
+    let mut driver = Driver::acting(vec![budget(), promote()]);
+    let budget = driver.only();
+    driver.writes(&budget, Err(WriteError::Invalid("no".to_owned())));
+    let promote = driver.only();
+    assert_eq!(promote.purpose, Purpose::Effect(1));
+    driver.replies(&promote, Reply::Called(Ok(())));
+    let report = driver.only();
+    assert_eq!(report.purpose, Purpose::Report);
+    driver.writes(&report, Err(lost()));
+    let PassEnd::StatusNotWritten { error, failure: Some(failure) } = driver.end() else {
+        panic!("{:?}", driver.end())
+    };
+    assert_eq!((error, failure.reason()), (&lost(), Reason::WriteRefused));
+}
+
+#[test]
+fn h45_a_lost_reply_is_not_taken_for_done() {
+    let mut driver = Driver::acting(vec![promote(), delete_pod()]);
+    let call = driver.only();
+    assert!(matches!(&call.task, Task::Call { at, .. } if at.as_str() == "demo-0"));
+    let lost = CallError::Unknown("no answer".to_owned());
+    assert!(matches!(driver.replies(&call, Reply::Called(Err(lost))), Some(Event::Effect(0, Err(_)))));
+    assert_eq!((driver.next(), driver.end()), (None, &stopped(Retry::Soon)));
+}
+
+#[test]
+fn h16_a_refusal_that_passes_is_retried_without_a_report() {
+    let mut driver = Driver::acting(vec![promote(), delete_pod()]);
+    let call = driver.only();
+    let refused = CallError::Refused(RefusalClass::Transient, "unhealthy cluster".to_owned());
+    driver.replies(&call, Reply::Called(Err(refused)));
+    assert_eq!((driver.next(), driver.end()), (None, &stopped(Retry::Refused)));
+}
+
+#[test]
+fn a_refusal_of_etcd_that_does_not_pass_is_reported() {
+    let mut driver = Driver::acting(vec![promote()]);
+    let call = driver.only();
+    let refused = CallError::Refused(RefusalClass::Permanent, "permission denied".to_owned());
+    driver.replies(&call, Reply::Called(Err(refused)));
+    assert_eq!(driver.only().purpose, Purpose::Report);
+    let failure = driver.memory.failure().unwrap();
+    assert!(failure.message().contains("refused: permission denied"), "{}", failure.message());
+}
+
+#[test]
+fn a_name_that_is_taken_by_us_is_done() {
+    let mut driver = Driver::acting(vec![peer_service()]);
+    let create = driver.only();
+    driver.writes(&create, Err(WriteError::Exists));
+    let read = driver.only();
+    driver.reads(&read, Ok(Some(owned_by(Kind::Service, "demo", OURS))));
+    assert_eq!(driver.end(), &PassEnd::Done);
+}
+
+#[test]
+fn a_name_that_is_taken_by_another_is_read_in_every_pass_until_it_is_free() {
+    let mut driver = Driver::acting(vec![peer_service()]);
+    let meet = |driver: &mut Driver| {
+        let create = driver.only();
+        driver.writes(&create, Err(WriteError::Exists));
+        let read = driver.only();
+        driver.reads(&read, Ok(Some(owned_by(Kind::Service, "demo", HIS))));
+        driver.end().clone()
+    };
+    assert_eq!(meet(&mut driver), stopped(Retry::Now), "the planner is to observe it at once");
+    driver.conflicts = vec![Some(owned_by(Kind::Service, "demo", HIS))];
+    driver.begin_again(vec![peer_service()]);
+    assert_eq!(driver.foreign(), ["Service default/demo"]);
+    driver.record();
+    assert_eq!(meet(&mut driver), stopped(Retry::Unwell), "now there is nothing more to learn");
+    driver.conflicts = vec![None];
+    driver.begin_again(Vec::new());
+    assert_eq!((driver.foreign().len(), driver.memory.conflicts().count()), (0, 0));
+}
+
+#[test]
+fn a_volume_of_an_earlier_incarnation_is_neither_done_nor_a_conflict() {
+    let mut driver = Driver::acting(vec![volume(0)]);
+    let create = driver.only();
+    driver.writes(&create, Err(WriteError::Exists));
+    let read = driver.only();
+    driver.reads(&read, Ok(Some(driver::volume(HIS))));
+    assert_eq!((driver.end(), driver.memory.conflicts().count()), (&stopped(Retry::Soon), 0));
+}
+
+#[test]
+fn a_secret_of_ours_that_is_incomplete_is_reported() {
+    let mut driver = Driver::acting(vec![Effect::kube(Step::B2, KubeEffect::IssueCertificates)]);
+    let authority = driver.generates();
+    driver.writes(&authority, Err(WriteError::Exists));
+    let read = driver.only();
+    driver.reads(&read, Ok(Some(owned_by(Kind::Secret, "demo-ca", OURS))));
+    let failure = driver.memory.failure().unwrap();
+    assert!(failure.message().contains("Secret default/demo-ca lacks one of"), "{}", failure.message());
+}
+
+#[test]
+fn an_object_that_changed_is_read_and_the_pass_ends() {
+    let mut driver = Driver::acting(vec![delete_pod()]);
+    let delete = driver.only();
+    driver.writes(&delete, Err(changed()));
+    let read = driver.only();
+    assert_eq!(driver.reads(&read, Ok(Some(pod("pod", 9)))), Some(Event::Effect(0, Err(changed().into()))));
+    assert_eq!(driver.end(), &stopped(Retry::Soon));
+    assert_eq!(driver.view().pods["demo-0"].metadata.resource_version.as_deref(), Some("9"));
+}
+
+#[test]
+fn a_delete_that_was_answered_with_404_is_done_only_if_the_object_is_gone() {
+    let outcomes = [
+        (Ok(None), true),
+        (Ok(Some(pod("another", 9))), true),
+        // A proxy that does not know the path answers 404, too.
+        (Ok(Some(pod("pod", 7))), false),
+        (Err(lost()), false),
+    ];
+    for (read, done) in outcomes {
+        let mut driver = Driver::acting(vec![delete_pod()]);
+        driver.caches.pods.insert(driver::parsed_pod("pod", 7));
+        let delete = driver.only();
+        driver.writes(&delete, Err(missing()));
+        let command = driver.only();
+        driver.reads(&command, read.clone());
+        if let Some(report) = driver.next() {
+            driver.writes(&report, Ok(Some(cluster(9))));
+        }
+        assert_eq!(*driver.end() == PassEnd::Done, done, "{read:?}");
+        assert_eq!(driver.view().pods.is_empty(), done, "{read:?}");
+    }
+}
+
+#[test]
+fn a_deleted_object_that_waits_for_its_end_still_exists() {
+    let mut driver = Driver::acting(vec![delete_pod()]);
+    let delete = driver.only();
+    let metadata = json!({
+        "name": "demo-0", "uid": "pod", "resourceVersion": "8",
+        "deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30,
+    });
+    let left = driver::object(Kind::Pod, &json!({ "metadata": metadata }));
+    driver.writes(&delete, Ok(Some(left)));
+    assert_eq!((driver.end(), driver.view().pods.len()), (&PassEnd::Done, 1));
+}
+
+#[test]
+fn certificates_are_signed_by_the_authority_that_exists() {
+    let mut driver = Driver::acting(vec![Effect::kube(Step::B2, KubeEffect::IssueCertificates)]);
+    let authority = driver.generates();
+    assert!(matches!(&authority.task, Task::Write(write) if write.name == "demo-ca"));
+    driver.writes(&authority, Err(WriteError::Exists));
+    let read = driver.only();
+    driver.reads(&read, Ok(Some(driver::secret("demo-ca", "first"))));
+    let leaves = driver.all();
+    assert_eq!(leaves.len(), 3, "in parallel");
+    let mut names = Vec::new();
+    for leaf in leaves.iter().rev() {
+        let Task::NewLeaf { authority, .. } = &leaf.task else { panic!("{leaf:?}") };
+        assert_eq!(authority.cert, "first", "not the one that we generated");
+        let create = driver.answers_with_keys(leaf);
+        let Task::Write(write) = &create.task else { panic!("{create:?}") };
+        names.push(write.name.clone());
+        driver.writes(&create, Ok(Some(driver::secret(&write.name, "leaf"))));
+    }
+    names.sort();
+    assert_eq!(names, ["demo-client-tls", "demo-peer-tls", "demo-server-tls"]);
+    assert_eq!(driver.end(), &PassEnd::Done);
+}
+
+#[test]
+fn an_own_write_that_was_never_confirmed_is_read_before_anything_is_observed() {
+    let mut driver = Driver::acting(vec![client_service()]);
+    let create = driver.only();
+    driver.writes(&create, Ok(Some(owned_by(Kind::Service, "demo-client", OURS))));
+    assert_eq!(driver.end(), &PassEnd::Done);
+    driver.now = driver.now + UNCONFIRMED_AFTER;
+    let read = driver.first_of_a_new_pass();
+    // The cluster, whose record was written, comes first.
+    assert_eq!(read.task, Task::Read { kind: Kind::Cluster, name: "demo".to_owned() });
+    let service = driver.only();
+    assert_eq!(service.task, Task::Read { kind: Kind::Service, name: "demo-client".to_owned() });
+}
