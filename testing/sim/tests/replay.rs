@@ -4,7 +4,7 @@ use quorate_sim::history::replay::Event;
 use quorate_sim::history::{History, Replay, plain};
 use serde_json::{Value, json};
 
-fn history(departures: Value) -> History {
+fn history(departures: &Value) -> History {
     let trace = json!({ "spec": plain(3), "departures": departures });
     serde_json::from_value(trace).expect("a trace")
 }
@@ -22,7 +22,7 @@ fn departures(history: &History) -> Vec<String> {
 
 #[test]
 fn a_departure_happens_at_the_crash_point_that_it_names() {
-    let history = history(json!([
+    let history = history(&json!([
         { "at": "before:B4", "what": { "fault": "crash" } },
         { "at": "after:B4#2", "what": { "fault": { "slow": "demo-1" } } },
         { "at": "+0", "what": { "fault": "crash" } },
@@ -45,7 +45,7 @@ fn a_departure_happens_at_the_crash_point_that_it_names() {
 #[test]
 fn a_history_whose_moments_are_named_is_the_same_history() {
     for step in 0..60 {
-        let history = history(json!([
+        let history = history(&json!([
             { "at": 7, "what": { "fault": { "slow": "demo-0" } } },
             { "at": step, "what": { "fault": { "kill-pod": "demo-1" } } },
             { "at": step, "what": { "edit": { "size": 4 } } },
@@ -59,7 +59,7 @@ fn a_history_whose_moments_are_named_is_the_same_history() {
 
 #[test]
 fn the_world_is_described_as_it_is_at_a_moment() {
-    let mut replay = Replay::of(&history(json!([])));
+    let mut replay = Replay::of(&history(&json!([])));
     replay.find(|line| matches!(&line.event, Event::Due { words, .. } if words.starts_with("B4")));
     let before = replay.world.describe();
     let text = before.to_string();

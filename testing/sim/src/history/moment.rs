@@ -74,9 +74,8 @@ fn parse(text: &str) -> Option<Moment> {
     match (point.parse::<CrashPoint>(), later) {
         (Ok(point), None) if point.side == Side::Before => Some(Moment::Before(point)),
         (Ok(point), later) if point.side == Side::After => Some(Moment::After(point, later.unwrap_or(0))),
-        (Ok(_), _) => None,
         (Err(_), None) => number(point).map(Moment::Step),
-        (Err(_), Some(_)) => None,
+        (Ok(_), _) | (Err(_), Some(_)) => None,
     }
 }
 

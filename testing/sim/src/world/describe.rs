@@ -82,7 +82,7 @@ impl World {
     fn describe_kind(&self, kind: Kind) -> Vec<String> {
         let describe = |object: &Value| {
             let mut words = match kind {
-                Kind::Cluster => self.words_of_cluster(object),
+                Kind::Cluster => words_of_cluster(object),
                 Kind::Pod => self.words_of_pod(object),
                 Kind::Volume => words_of_volume(object),
                 Kind::Service => words_of_service(object),
@@ -104,17 +104,6 @@ impl World {
             .iter()
             .flat_map(|object| [describe(object)].into_iter().chain(conditions_of(object)))
             .collect()
-    }
-
-    fn words_of_cluster(&self, cluster: &Value) -> Vec<String> {
-        let spec = &cluster["spec"];
-        let mut words = vec![
-            format!("size {}", integer(cluster, "/spec/size").unwrap_or_default()),
-            format!("version {}", text(cluster, "/spec/version")),
-            format!("phase {}", or(text(cluster, "/status/phase"), "none")),
-        ];
-        words.extend(spec["paused"].as_bool().filter(|paused| *paused).map(|_| "paused".to_owned()));
-        words
     }
 
     fn words_of_pod(&self, pod: &Value) -> Vec<String> {
@@ -139,7 +128,7 @@ impl World {
     }
 
     fn describe_etcd(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self.etcd.groups().map(|group| self.words_of_group(group)).collect();
+        let mut lines: Vec<String> = self.etcd.groups().map(words_of_group).collect();
         for (at, process) in self.etcd.processes() {
             let state = match &process.state {
                 State::Starting => "starting".to_owned(),
@@ -158,42 +147,8 @@ impl World {
                 process.launch.name
             ));
         }
-        lines.extend(self.etcd.dirs().filter_map(|at| self.words_of_dir(&self.etcd, at)));
+        lines.extend(self.etcd.dirs().filter_map(|at| words_of_dir(&self.etcd, at)));
         lines
-    }
-
-    fn words_of_group(&self, group: &Group) -> String {
-        let conf = group.conf();
-        let name = |id| conf.members.get(&id).map_or(String::new(), |peer| peer.name.clone());
-        let members: Vec<String> = conf
-            .members
-            .iter()
-            .map(|(id, peer)| {
-                let role = if peer.is_learner { "learner" } else { "voter" };
-                let started = if peer.started { "" } else { " unstarted" };
-                let name = or(&peer.name, peer.url.as_str());
-                let stored = group.matched(*id).map_or(String::new(), |len| format!(" stored {len}"));
-                format!("{name} {id} {role}{started}{stored}")
-            })
-            .collect();
-        let writes = group.log().iter().filter(|entry| matches!(entry, Entry::Write(_))).count();
-        let leader = group.leader().map_or("nobody".to_owned(), |id| or(&name(id), "a member").to_owned());
-        let removed: Vec<String> = conf.removed.iter().map(ToString::to_string).collect();
-        let removed =
-            if removed.is_empty() { String::new() } else { format!("; removed {}", removed.join(" ")) };
-        format!(
-            "cluster {}: led by {leader}; log of {} entries, {writes} of them writes; members: {}{removed}",
-            group.id(),
-            group.log().len(),
-            members.join(", ")
-        )
-    }
-
-    fn words_of_dir(&self, etcd: &Etcd, at: &str) -> Option<String> {
-        let dir = etcd.dir(at)?;
-        let corrupt = if dir.corrupt { ", corrupt" } else { "" };
-        let (member, cluster, len) = (dir.member, dir.cluster, dir.len);
-        Some(format!("data on {at}: of member {member} of cluster {cluster}, {len} entries{corrupt}"))
     }
 
     fn describe_faults(&self) -> Vec<String> {
@@ -220,6 +175,50 @@ fn conditions_of(object: &Value) -> Vec<String> {
         format!("condition {type_}={status} {reason}: {message}")
     };
     of_cluster.map(words).collect()
+}
+
+fn words_of_cluster(cluster: &Value) -> Vec<String> {
+    let spec = &cluster["spec"];
+    let mut words = vec![
+        format!("size {}", integer(cluster, "/spec/size").unwrap_or_default()),
+        format!("version {}", text(cluster, "/spec/version")),
+        format!("phase {}", or(text(cluster, "/status/phase"), "none")),
+    ];
+    words.extend(spec["paused"].as_bool().filter(|paused| *paused).map(|_| "paused".to_owned()));
+    words
+}
+
+fn words_of_group(group: &Group) -> String {
+    let conf = group.conf();
+    let name = |id| conf.members.get(&id).map_or(String::new(), |peer| peer.name.clone());
+    let members: Vec<String> = conf
+        .members
+        .iter()
+        .map(|(id, peer)| {
+            let role = if peer.is_learner { "learner" } else { "voter" };
+            let started = if peer.started { "" } else { " unstarted" };
+            let name = or(&peer.name, peer.url.as_str());
+            let stored = group.matched(*id).map_or(String::new(), |len| format!(" stored {len}"));
+            format!("{name} {id} {role}{started}{stored}")
+        })
+        .collect();
+    let writes = group.log().iter().filter(|entry| matches!(entry, Entry::Write(_))).count();
+    let leader = group.leader().map_or("nobody".to_owned(), |id| or(&name(id), "a member").to_owned());
+    let removed: Vec<String> = conf.removed.iter().map(ToString::to_string).collect();
+    let removed = if removed.is_empty() { String::new() } else { format!("; removed {}", removed.join(" ")) };
+    format!(
+        "cluster {}: led by {leader}; log of {} entries, {writes} of them writes; members: {}{removed}",
+        group.id(),
+        group.log().len(),
+        members.join(", ")
+    )
+}
+
+fn words_of_dir(etcd: &Etcd, at: &str) -> Option<String> {
+    let dir = etcd.dir(at)?;
+    let corrupt = if dir.corrupt { ", corrupt" } else { "" };
+    let (member, cluster, len) = (dir.member, dir.cluster, dir.len);
+    Some(format!("data on {at}: of member {member} of cluster {cluster}, {len} entries{corrupt}"))
 }
 
 fn words_of_volume(volume: &Value) -> Vec<String> {
