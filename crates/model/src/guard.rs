@@ -272,6 +272,7 @@ mod tests {
 
     #[test]
     fn the_table_of_verdicts() {
+        use GuardVerdict::{DataMissing, Fit, ForeignData, ForeignIdentity};
         const ABSENT: EtcdData = EtcdData::Absent;
         const OWN: EtcdData = EtcdData::Present { cluster_id: Some(ClusterId(7)) };
         const OTHER: EtcdData = EtcdData::Present { cluster_id: Some(ClusterId(8)) };
@@ -281,7 +282,6 @@ mod tests {
         let other_member = identity("uid-1", "uid-1-1", "demo-1", true);
         let other_cluster = identity("uid-2", "uid-2-1", "demo-0", true);
         let other_attempt = identity("uid-1", "uid-1-2", "demo-0", true);
-        use GuardVerdict::{DataMissing, Fit, ForeignData, ForeignIdentity};
         for (identity, data, may_be_absent, required) in [
             (None, ABSENT, Fit, DataMissing),
             (None, OWN, ForeignData, ForeignData),
