@@ -1,6 +1,6 @@
 //! The controllers, a folder for each kind, with the same files in each.
 //!
-//! - [`cluster`]: EtcdCluster
+//! `cluster` runs EtcdClusters. `example` is a second kind, for tests: it shows what a controller needs.
 
 mod cluster;
 #[cfg(test)]

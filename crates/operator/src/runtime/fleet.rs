@@ -19,7 +19,7 @@ pub(crate) struct Fleets {
     runtime: Runtime,
     /// In all namespaces if empty.
     namespaces: Vec<String>,
-    fleets: Vec<Box<dyn AnyFleet>>,
+    all: Vec<Box<dyn AnyFleet>>,
     watches: JoinSet<()>,
     listed: Vec<CancellationToken>,
 }
@@ -52,7 +52,7 @@ trait AnyFleet: Send + Sync {
 impl Fleets {
     /// No controllers yet.
     pub(crate) fn new(runtime: Runtime, namespaces: Vec<String>) -> Self {
-        Self { runtime, namespaces, fleets: Vec::new(), watches: JoinSet::new(), listed: Vec::new() }
+        Self { runtime, namespaces, all: Vec::new(), watches: JoinSet::new(), listed: Vec::new() }
     }
 
     /// What every controller shares.
@@ -71,7 +71,7 @@ impl Fleets {
             self.watches.spawn(watch);
         }
         self.listed.extend(listed);
-        self.fleets.push(Box::new(fleet));
+        self.all.push(Box::new(fleet));
     }
 
     /// For each watch a token that is cancelled when its first list is complete.
@@ -86,20 +86,20 @@ impl Fleets {
 
     /// From now on objects are worked on.
     pub(crate) fn open(&self) {
-        for fleet in &self.fleets {
+        for fleet in &self.all {
             fleet.open();
         }
     }
 
     /// Waits until every worker has ended; `runtime.stop` asks them to.
     pub(crate) async fn ended(&self) {
-        join_all(self.fleets.iter().map(|fleet| fleet.ended())).await;
+        join_all(self.all.iter().map(|fleet| fleet.ended())).await;
     }
 }
 
 impl Drop for Fleets {
     fn drop(&mut self) {
-        for fleet in &self.fleets {
+        for fleet in &self.all {
             fleet.abort();
         }
     }
