@@ -9,7 +9,7 @@
 //! - [`quorum`]: the arithmetic everything rests on
 //! - [`time`]: instants and ages, given from outside
 //! - [`target`]: the committed wish
-//! - [`record`]: what was latched in status and survives the operator
+//! - [`record`]: what is recorded in status and outlives the operator
 //! - [`snapshot`]: what was seen, and how old it is
 //! - [`guard`]: whether etcd may start on a volume
 //! - [`effect`]: what shall be done, with its precondition and its step

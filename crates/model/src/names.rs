@@ -9,7 +9,7 @@ macro_rules! text {
         pub struct $name(String);
 
         impl $name {
-            /// Wraps the text as it stands.
+            /// Wraps the text unchanged.
             pub fn new(text: impl Into<String>) -> Self {
                 Self(text.into())
             }
@@ -95,7 +95,7 @@ impl fmt::Display for ClusterRef {
     }
 }
 
-/// The number in a member's name. Counts up for ever; never reused (R2).
+/// The number in a member's name. Counts up; never reused (R2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ordinal(pub u32);
 

@@ -1,4 +1,4 @@
-//! What was latched in status: the facts and intents that outlive the operator. Everything else can be seen again.
+//! The record: the facts and intents that status keeps and that outlive the operator. Everything else can be observed again.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,14 +9,14 @@ use crate::target::{Medium, Target};
 use crate::time::Instant;
 use crate::version::Version;
 
-/// The latched part of a cluster's status.
+/// The recorded part of a cluster's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
     /// How many bootstraps were begun; 0 before the first.
     pub attempt: u32,
     /// The token of this attempt, or of the adopted data.
     pub token: Option<Token>,
-    /// Latched once, for ever (B6). From then on nothing is ever started with `new` (R1).
+    /// Recorded once and never changed (B6). From then on no member starts with `new` (R1).
     pub cluster_id: Option<ClusterId>,
     /// The attempt was given up: its Pods and volumes are being cleared away.
     pub abandoned: Option<Abandoned>,
@@ -26,11 +26,11 @@ pub struct Record {
     pub next_ordinal: Ordinal,
     /// The committed target.
     pub target: Option<Target>,
-    /// Every member that was promised a name and is not yet wholly gone.
+    /// Every member that has a name and is not completely removed yet.
     pub members: BTreeMap<MemberName, Member>,
 }
 
-/// What is latched of one member.
+/// What is recorded of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
     /// Where in its life it is.
@@ -39,7 +39,7 @@ pub struct Member {
     pub id: Option<MemberId>,
     /// The uid of its volume: a volume of that name with another uid is not its volume.
     pub volume: Option<Uid>,
-    /// The version that it last said it runs: what its data are of, also while it sleeps or is silent.
+    /// The version that it last reported: that of its data, also while it hibernates or does not answer.
     pub version: Option<Version>,
     /// Since when it is in this stage.
     pub since: Instant,
@@ -48,17 +48,17 @@ pub struct Member {
 /// Where in its life a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    /// One of the latched bootstrap set, before the cluster id is latched.
+    /// One of the recorded bootstrap set, before the cluster id is recorded.
     Bootstrap,
-    /// Promised a name; becomes a learner, then a voter.
+    /// Has a name; becomes a learner, then a voter.
     Joining,
-    /// A voter, as etcd's member list said.
+    /// A voter by etcd's member list.
     Voter,
-    /// To be removed, or removed and being cleared away.
+    /// To be removed, or removed from etcd while its Pod and volume are deleted.
     Leaving(Leaving),
 }
 
-/// Why a member goes.
+/// Why a member is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Leaving {
     /// The cluster shrinks.
@@ -67,16 +67,16 @@ pub enum Leaving {
     RolledBack,
     /// Its data are gone for good and the others have quorum.
     Lost,
-    /// A member of ours that the record had forgotten: a delayed call landed late.
+    /// A learner that the record does not know: its MemberAdd arrived late.
     Stray,
-    /// Somebody else removed it from etcd.
+    /// It was removed from etcd, but not by this operator.
     Removed,
 }
 
 /// Why a bootstrap attempt was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abandoned {
-    /// A volume of the latched set is gone or is another one.
+    /// A volume of the recorded set is gone or is another one.
     VolumeLost,
     /// The spec was edited in what shapes the set.
     SpecEdited,
@@ -85,7 +85,7 @@ pub enum Abandoned {
 }
 
 impl Record {
-    /// Whether the cluster id is latched.
+    /// Whether the cluster id is recorded.
     pub fn is_bootstrapped(&self) -> bool {
         self.cluster_id.is_some()
     }

@@ -13,7 +13,7 @@ use crate::target::{PodRevision, Target};
 use crate::time::{Instant, Span};
 use crate::version::Version;
 
-/// How long a look at etcd stands for the present. Longer than the calm pace of looking (10 s) plus one deadline.
+/// How long an observation of etcd counts as fresh. Longer than the calm interval (10 s) plus one deadline.
 pub const FRESH: Span = Span::seconds(15);
 
 /// Everything the planner knows of one cluster.
@@ -33,25 +33,25 @@ pub struct Snapshot {
     pub finalizer: bool,
     /// The annotation that adopts volumes of an earlier cluster.
     pub adopt: Option<ClusterId>,
-    /// What was latched.
+    /// What is recorded in status.
     pub record: Record,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
     pub newer_status: Option<String>,
-    /// Pods by member name; foreign ones included, marked.
+    /// Pods by member name.
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.
     pub volumes: BTreeMap<MemberName, Volume>,
-    /// Objects that have our names and are somebody else's: `Service default/demo`.
+    /// Objects that have our names and are not owned by this EtcdCluster: `Service default/demo`.
     pub foreign: BTreeSet<String>,
-    /// The headless peer Service stands as desired.
+    /// The headless peer Service matches its desired form.
     pub peer_service: bool,
-    /// The client Service stands as desired.
+    /// The client Service matches its desired form.
     pub client_service: bool,
-    /// `minAvailable` of the budget that stands, if one does.
+    /// `minAvailable` of the PodDisruptionBudget, if one exists.
     pub budget: Option<usize>,
-    /// All Secrets with certificates stand (or TLS is off).
+    /// All Secrets with certificates exist (or TLS is off).
     pub certificates: bool,
-    /// What etcd itself said.
+    /// What etcd reported.
     pub etcd: Etcd,
 }
 
@@ -76,13 +76,13 @@ pub struct Pod {
     pub zone: Option<String>,
     /// The shape it was made of.
     pub revision: PodRevision,
-    /// Held back by our scheduling gate: it runs nowhere before it is released.
+    /// It has our scheduling gate: it runs nowhere before it is ungated.
     pub held: bool,
     /// Started with `new`.
     pub boots_new: bool,
-    /// Marked as one whose member has joined: its guard takes an empty volume for a loss from now on.
+    /// Annotated as joined: its guard takes an empty volume for a loss.
     pub joined: bool,
-    /// Labelled so, too: the client Service selects it.
+    /// Labelled as joined: the client Service selects it.
     pub labelled: bool,
     /// etcd was started in it at least once.
     pub has_run: bool,
@@ -92,7 +92,7 @@ pub struct Pod {
     pub already_bootstrapped: bool,
     /// What the guard refused, if it did.
     pub guard: Option<(GuardVerdict, String)>,
-    /// What keeps it from running, in Kubernetes' words: `ErrImagePull: ...`.
+    /// What keeps it from running, as Kubernetes reports it: `ErrImagePull: ...`.
     pub trouble: Option<String>,
 }
 
@@ -107,26 +107,26 @@ pub struct Volume {
     pub terminating: bool,
     /// The incarnation of the cluster it was made for.
     pub cluster_uid: Option<ClusterUid>,
-    /// The cluster id stamped on it once known.
+    /// The cluster id of its identity annotation.
     pub cluster_id: Option<ClusterId>,
-    /// The member id stamped on it once known.
+    /// The member id of its identity annotation.
     pub member_id: Option<MemberId>,
-    /// The token stamped on it.
+    /// The token of its identity annotation.
     pub token: Option<Token>,
     /// Bytes it asks for.
     pub bytes: u64,
-    /// Why it is not usable, in Kubernetes' words, if it is not.
+    /// Why it is not usable, as Kubernetes reports it, if it is not.
     pub trouble: Option<String>,
 }
 
-/// What etcd itself said.
+/// What etcd reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Etcd {
     /// A linearizable member list: proof of a quorum at that moment (R9).
     pub list: Option<List>,
     /// Why there is no list.
     pub list_failure: Option<String>,
-    /// Each member's own word, by the Pod it was asked at.
+    /// Each member's own answer, by the name of its Pod.
     pub answers: BTreeMap<MemberName, Answer>,
 }
 
@@ -159,7 +159,7 @@ pub struct Listed {
     pub started: bool,
 }
 
-/// What one member said, or that it said nothing.
+/// What one member answered, or that it did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// When.
@@ -190,7 +190,7 @@ pub struct StatusReply {
 }
 
 impl Pod {
-    /// Both marks are on it: from now on its member's data must be there, and clients may be sent to it.
+    /// Whether label and annotation are both on it: its member's data must exist, and the client Service selects it.
     pub fn is_labelled_joined(&self) -> bool {
         self.joined && self.labelled
     }
@@ -259,7 +259,7 @@ impl Snapshot {
             .map(|(name, _)| name.clone())
     }
 
-    /// The leader, by the word of the members themselves.
+    /// The leader, as the members report it.
     pub fn leader(&self, now: Instant) -> Option<MemberId> {
         self.etcd.answers.keys().filter_map(|member| self.status_of(member, now)).find_map(|said| said.leader)
     }
