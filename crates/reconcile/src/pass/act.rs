@@ -167,29 +167,25 @@ impl Acting {
 
     pub(super) fn next(&mut self, memory: &mut Memory) -> Option<Command> {
         match &mut self.phase {
-            Phase::Record(Some(run)) => of_status(Purpose::Record, run.next()?),
-            Phase::Report(_, Some(run)) => of_status(Purpose::Report, run.next()?),
-            Phase::Record(None) => match self.record() {
-                Some(write) => {
-                    self.phase = Phase::Record(Some(WriteRun::new(&write)));
-                    of_status(Purpose::Record, Task::Write(write))
-                }
-                None => {
+            Phase::Record(Some(run)) => Some(of_status(Purpose::Record, run.next()?)),
+            Phase::Report(_, Some(run)) => Some(of_status(Purpose::Report, run.next()?)),
+            Phase::Record(None) => {
+                let Some(write) = self.record() else {
                     self.recorded(memory);
-                    self.next(memory)
-                }
-            },
-            Phase::Report(stop, None) => match report(&self.basis, &self.cluster, stop) {
-                Some(write) => {
-                    let (stop, run) = (stop.clone(), WriteRun::new(&write));
-                    self.phase = Phase::Report(stop, Some(run));
-                    of_status(Purpose::Report, Task::Write(write))
-                }
-                None => {
-                    self.phase = Phase::Ended(PassEnd::Stopped(stop.clone()));
-                    None
-                }
-            },
+                    return self.next(memory);
+                };
+                self.phase = Phase::Record(Some(WriteRun::new(&write)));
+                Some(of_status(Purpose::Record, Task::Write(write)))
+            }
+            Phase::Report(stop, None) => {
+                let stop = stop.clone();
+                let Some(write) = report(&self.basis, &self.cluster, &stop) else {
+                    self.phase = Phase::Ended(PassEnd::Stopped(stop));
+                    return None;
+                };
+                self.phase = Phase::Report(stop, Some(WriteRun::new(&write)));
+                Some(of_status(Purpose::Report, Task::Write(write)))
+            }
             Phase::Effects(_) => self.next_of_effects(),
             Phase::Ended(_) => None,
         }
@@ -535,8 +531,8 @@ fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Runn
     Some((Running { place, what }, task))
 }
 
-fn of_status(purpose: Purpose, task: Task) -> Option<Command> {
-    Some(Command { id: CommandId(0), purpose, task })
+fn of_status(purpose: Purpose, task: Task) -> Command {
+    Command { id: CommandId(0), purpose, task }
 }
 
 /// The write that reports in status why the pass ended, if one is needed.

@@ -143,7 +143,7 @@ impl Observing {
                             members.map(|(member, _)| Task::Status { member: member.clone() }).collect();
                         self.begin(Phase::Members(observed), tasks);
                     }
-                    Err(stage) => return Some(stage),
+                    Err(stage) => return Some(*stage),
                 },
                 Phase::Members(mut observed) => match member_to_ask(&observed.snapshot.etcd.answers).cloned()
                 {
@@ -172,18 +172,21 @@ impl Observing {
         cluster: Arc<ReadCluster>,
         memory: &Memory,
         now: Instant,
-    ) -> Result<Observed, Stage> {
+    ) -> Result<Observed, Box<Stage>> {
         let called = |conflict: &NameConflict| conflict.kind.called(&self.at.namespace, &conflict.name);
         let conflicts: Vec<String> = memory.conflicts().map(called).collect();
         let made = match &cluster.0 {
             Ok(parsed) => snapshot(&view.objects(parsed, conflicts.clone()), &self.defaults),
-            Err(invalid) => return Err(Stage::Ended(PassEnd::Unreadable(invalid.error.clone()), None)),
+            Err(invalid) => {
+                let end = PassEnd::Unreadable(invalid.error.clone());
+                return Err(Box::new(Stage::Ended(end, None)));
+            }
         };
         match made {
             Ok(Observation { snapshot, refused }) => {
                 Ok(Observed { view, cluster, conflicts, snapshot, refused })
             }
-            Err(invalid) => Err(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now))),
+            Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),
         }
     }
 

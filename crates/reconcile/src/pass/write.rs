@@ -124,7 +124,9 @@ impl WriteRun {
                 return Some(WriteEnd::Done(left));
             }
             (Ok(object), Sent::Create | Sent::Patch) => {
-                object.iter().for_each(|object| memory.exists(object, now));
+                if let Some(object) = &object {
+                    memory.exists(object, now);
+                }
                 return Some(WriteEnd::Done(object));
             }
             (Err(error), Sent::Create | Sent::Patch | Sent::Delete { .. }) => error,
@@ -195,7 +197,9 @@ impl WriteRun {
             // Of the cluster, but not as it was observed: the next pass observes it so. A volume of an earlier incarnation
             // is among them, which the planner judges.
             (Sent::Create | Sent::Patch | Sent::Delete { .. }, object) => {
-                object.iter().for_each(|object| memory.exists(object, now));
+                if let Some(object) = &object {
+                    memory.exists(object, now);
+                }
                 self.failed(met)
             }
         }

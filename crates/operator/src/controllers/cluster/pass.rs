@@ -10,8 +10,8 @@ use quorate_etcd::MemberClient;
 use quorate_manifests::{EventText, events, trouble};
 use quorate_model::{ClusterRef, Effect, MemberName, Plan, Step, Waiting};
 use quorate_reconcile::{
-    Command, CommandId, Event, Memory, Pass, PassEnd, Planned, Purpose, Reply, Retry, Task, Versions,
-    WriteError,
+    Command, CommandId, EffectError, Event, Memory, Pass, PassEnd, Planned, Purpose, Reply, Retry, Task,
+    Versions, WriteError,
 };
 
 use super::Shared;
@@ -143,10 +143,8 @@ impl Worker {
             Event::Effect(place, result) => {
                 let effect = &planned.effects()[*place];
                 let step = effect.step();
-                metrics.effect(
-                    &step.to_string(),
-                    result.as_ref().map_or_else(|error| error.as_label(), |()| "ok"),
-                );
+                metrics
+                    .effect(&step.to_string(), result.as_ref().map_or_else(EffectError::as_label, |()| "ok"));
                 match result {
                     Ok(()) => {
                         tracing::info!(%step, %effect, "done");
