@@ -22,6 +22,7 @@ pub mod wire;
 
 pub use client::{MemberClient, Read};
 pub use endpoint::{BadEndpoint, Deadlines, Endpoint, Tls};
-pub use error::{CallError, Refusal};
+pub use error::CallError;
+pub use quorate_model::Refusal;
 pub use reply::{Alarm, AlarmKind, ListedMember, MemberList, MemberStatus, StoredValue};
 pub use transport::{Duplex, Stream, Transport};

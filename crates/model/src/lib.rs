@@ -12,6 +12,7 @@
 //! - [`record`]: what is recorded in status and outlives the operator
 //! - [`snapshot`]: what was seen, and how old it is
 //! - [`guard`]: whether etcd may start on a volume
+//! - [`refusal`]: why etcd refused a call
 //! - [`effect`]: what shall be done, with its precondition and its step
 //! - [`crash_point`]: the moments before and after a step, for tests
 
@@ -22,6 +23,7 @@ pub mod ids;
 pub mod names;
 pub mod quorum;
 pub mod record;
+pub mod refusal;
 pub mod snapshot;
 pub mod target;
 pub mod time;
@@ -33,6 +35,7 @@ pub use guard::GuardVerdict;
 pub use ids::{ClusterId, MemberId, Revision};
 pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};
 pub use record::Record;
+pub use refusal::Refusal;
 pub use snapshot::Snapshot;
 pub use target::Target;
 pub use time::{Instant, Span};

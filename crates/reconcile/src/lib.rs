@@ -24,5 +24,5 @@ pub use memory::Memory;
 pub use objects::{Caches, ClusterView, Object, ReadCluster, Versions};
 pub use ownership::{NameConflict, is_ours, is_visible};
 pub use pass::{Event, Pass, PassEnd, Planned, Stop, Upcoming};
-pub use reply::{CallError, EffectError, RefusalClass, Retry, WriteError};
+pub use reply::{CallError, EffectError, Retry, WriteError};
 pub use write_cache::{CachedObjects, UNCONFIRMED_AFTER, WriteCache, version};

@@ -1,7 +1,7 @@
 //! The classes of replies of the Kubernetes API and of etcd, and what follows from each. A reply that was lost is neither
 //! done nor failed: it is unknown (R8), and the next pass observes what happened.
 
-use quorate_model::MemberName;
+use quorate_model::{MemberName, Refusal};
 
 /// Why a request to the Kubernetes API did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,24 +40,13 @@ pub enum CallError {
     NoConnection(MemberName),
     /// etcd certainly did not do it. With etcd's own words.
     #[error("refused: {1}")]
-    Refused(RefusalClass, String),
+    Refused(Refusal, String),
     /// It may have been done.
     #[error("outcome unknown: {0}")]
     Unknown(String),
     /// It was certainly never sent.
     #[error("unreachable: {0}")]
     Unreachable(String),
-}
-
-/// What follows from a refusal of etcd.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RefusalClass {
-    /// It passes: connections of 5 s, a learner that catches up, an election.
-    Transient,
-    /// The cluster is not as it was observed.
-    Outdated,
-    /// It does not pass by itself.
-    Permanent,
 }
 
 /// Why an effect was not carried out.
@@ -127,13 +116,8 @@ impl CallError {
     /// When to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::NotLeading
-            | Self::NoConnection(_)
-            | Self::Unknown(_)
-            | Self::Unreachable(_)
-            | Self::Refused(RefusalClass::Outdated, _) => Retry::Soon,
-            Self::Refused(RefusalClass::Transient, _) => Retry::Refused,
-            Self::Refused(RefusalClass::Permanent, _) => Retry::Failed,
+            Self::NotLeading | Self::NoConnection(_) | Self::Unknown(_) | Self::Unreachable(_) => Retry::Soon,
+            Self::Refused(refusal, _) => Self::retry_after(*refusal),
         }
     }
 
@@ -144,6 +128,33 @@ impl CallError {
             Self::NoConnection(_) | Self::Unreachable(_) => "unreachable",
             Self::Refused(..) => "refused",
             Self::Unknown(_) => "unknown",
+        }
+    }
+
+    /// What follows from a refusal of etcd.
+    fn retry_after(refusal: Refusal) -> Retry {
+        match refusal {
+            // It passes: connections of 5 s, a learner that catches up, an election.
+            Refusal::UnhealthyCluster
+            | Refusal::NotEnoughStartedMembers
+            | Refusal::TooManyLearners
+            | Refusal::LearnerNotReady
+            | Refusal::NoLeader
+            | Refusal::NotLeader
+            | Refusal::BadLeaderTransferee => Retry::Refused,
+            // The cluster is not as it was observed.
+            Refusal::PeerUrlExists
+            | Refusal::MemberExists
+            | Refusal::MemberNotFound
+            | Refusal::MemberNotLearner
+            | Refusal::ClusterIdMismatch => Retry::Soon,
+            // It does not pass by itself.
+            Refusal::PermissionDenied
+            | Refusal::Unauthenticated
+            | Refusal::NotSupportedForLearner
+            | Refusal::NoSpace
+            | Refusal::Corrupt
+            | Refusal::Other => Retry::Failed,
         }
     }
 }
@@ -198,10 +209,10 @@ mod tests {
 
     #[test]
     fn what_passes_in_etcd_is_retried_soon_and_what_does_not_ever_later() {
-        let refused = |class| CallError::Refused(class, "why".to_owned()).retry();
-        assert_eq!(refused(RefusalClass::Transient), Retry::Refused);
-        assert_eq!(refused(RefusalClass::Outdated), Retry::Soon);
-        assert_eq!(refused(RefusalClass::Permanent), Retry::Failed);
+        let refused = |refusal| CallError::Refused(refusal, "why".to_owned()).retry();
+        assert_eq!(refused(Refusal::UnhealthyCluster), Retry::Refused);
+        assert_eq!(refused(Refusal::MemberNotFound), Retry::Soon);
+        assert_eq!(refused(Refusal::PermissionDenied), Retry::Failed);
         assert_eq!(CallError::Unknown("no answer".to_owned()).retry(), Retry::Soon);
     }
 }

@@ -6,9 +6,9 @@ use driver::{Driver, HIS, OURS, cluster, owned_by, pod};
 use quorate_api::Reason;
 use quorate_manifests::{Act, Kind};
 use quorate_model::effect::{EtcdCall, KubeEffect};
-use quorate_model::{Effect, MemberId, MemberName, Step, Uid};
+use quorate_model::{Effect, MemberId, MemberName, Refusal, Step, Uid};
 use quorate_reconcile::{
-    CallError, Event, PassEnd, Purpose, RefusalClass, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER, WriteError,
+    CallError, Event, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER, WriteError,
 };
 use serde_json::json;
 
@@ -158,7 +158,7 @@ fn h45_a_lost_reply_is_not_taken_for_done() {
 fn h16_a_refusal_that_passes_is_retried_without_a_report() {
     let mut driver = Driver::acting(vec![promote(), delete_pod()]);
     let call = driver.only();
-    let refused = CallError::Refused(RefusalClass::Transient, "unhealthy cluster".to_owned());
+    let refused = CallError::Refused(Refusal::UnhealthyCluster, "unhealthy cluster".to_owned());
     driver.replies(&call, Reply::Called(Err(refused)));
     assert_eq!((driver.next(), driver.end()), (None, &stopped(Retry::Refused)));
 }
@@ -167,7 +167,7 @@ fn h16_a_refusal_that_passes_is_retried_without_a_report() {
 fn a_refusal_of_etcd_that_does_not_pass_is_reported() {
     let mut driver = Driver::acting(vec![promote()]);
     let call = driver.only();
-    let refused = CallError::Refused(RefusalClass::Permanent, "permission denied".to_owned());
+    let refused = CallError::Refused(Refusal::PermissionDenied, "permission denied".to_owned());
     driver.replies(&call, Reply::Called(Err(refused)));
     assert_eq!(driver.only().purpose, Purpose::Report);
     let failure = driver.memory.failure().unwrap();

@@ -11,7 +11,8 @@ mod random;
 #[path = "etcd_model/script.rs"]
 mod script;
 
-use quorate_sim::etcd::{Refusal, State};
+use quorate_model::Refusal;
+use quorate_sim::etcd::State;
 
 use pair::Pair;
 use script::{Call, Flags, Id, Outcome, Place, Step};

@@ -22,7 +22,7 @@ use std::sync::Arc;
 
 use quorate_model::{ClusterId, Instant, MemberId, Version};
 
-pub use calls::{Failed, MemberStatus, Refusal};
+pub use calls::Failed;
 pub use conf::{Conf, Peer};
 pub use start::{Launch, State};
 

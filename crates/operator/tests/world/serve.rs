@@ -6,8 +6,8 @@ use std::time::Duration;
 use quorate_etcd::wire::cluster_server::Cluster;
 use quorate_etcd::wire::maintenance_server::Maintenance;
 use quorate_etcd::wire::{self, ResponseHeader};
-use quorate_model::{ClusterId, MemberId, PeerUrl};
-use quorate_sim::etcd::{Conf, Failed, Refusal};
+use quorate_model::{ClusterId, MemberId, PeerUrl, Refusal};
+use quorate_sim::etcd::{Conf, Failed};
 use quorate_sim::world::World as Nodes;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, async_trait};
@@ -150,6 +150,14 @@ fn refused(refusal: Refusal) -> Status {
         Refusal::NotLeader => (Code::FailedPrecondition, "etcdserver: not leader"),
         Refusal::BadLeaderTransferee => (Code::FailedPrecondition, "etcdserver: bad leader transferee"),
         Refusal::NotSupportedForLearner => (Code::Unavailable, "etcdserver: rpc not supported for learner"),
+        Refusal::MemberExists
+        | Refusal::NoLeader
+        | Refusal::ClusterIdMismatch
+        | Refusal::PermissionDenied
+        | Refusal::Unauthenticated
+        | Refusal::NoSpace
+        | Refusal::Corrupt
+        | Refusal::Other => unreachable!("the modelled etcd never refuses with {refusal:?}"),
     };
     Status::new(code, words)
 }

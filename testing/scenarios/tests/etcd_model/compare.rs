@@ -53,7 +53,7 @@ impl Pair {
     async fn compare_member(&mut self, at: Place) -> Result<(), String> {
         let real = self.client(at).status().await.map_err(|why| format!("Status of m{at}: {why}"))?;
         let model = self.model.status(&name(at)).map_err(|why| format!("the model's m{at}: {why:?}"))?;
-        self.ids.insert(at, (model.member, real.member_id));
+        self.ids.insert(at, (model.member_id, real.member_id));
         if real.is_learner != model.is_learner {
             return Err(format!(
                 "m{at} is a learner: {}, in the model: {}",

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use quorate_etcd::testkit::{Cluster, Setup};
 use quorate_etcd::{Deadlines, MemberClient};
-use quorate_model::{MemberId, PeerUrl, Version};
-use quorate_sim::etcd::{Etcd, Group, HEALTH_INTERVAL_MS, Launch, Refusal, State};
+use quorate_model::{MemberId, PeerUrl, Refusal, Version};
+use quorate_sim::etcd::{Etcd, Group, HEALTH_INTERVAL_MS, Launch, State};
 
 use crate::script::{Call, Flags, Id, Outcome, Place, Step, UNUSED_ID, unused_url};
 

@@ -1,8 +1,8 @@
 //! The steps of a script, and their outcomes.
 
 use quorate_etcd::CallError;
-use quorate_model::{MemberId, PeerUrl};
-use quorate_sim::etcd::{Failed, Refusal};
+use quorate_model::{MemberId, PeerUrl, Refusal};
+use quorate_sim::etcd::Failed;
 
 /// A place for a member: an address, a folder and a name, `m0`, `m1`, ... Its URL is used for a second member only if a script
 /// does so.
@@ -98,7 +98,6 @@ impl From<Result<(), Failed>> for Outcome {
 
 impl From<Result<(), CallError>> for Outcome {
     fn from(reply: Result<(), CallError>) -> Self {
-        use quorate_etcd::Refusal as Etcd;
         let (refusal, message) = match reply {
             Ok(()) => return Self::Done,
             Err(CallError::Unknown(_)) => return Self::Unknown,
@@ -106,24 +105,25 @@ impl From<Result<(), CallError>> for Outcome {
             Err(CallError::Refused(refusal, message)) => (refusal, message),
         };
         let known = match refusal {
-            Etcd::UnhealthyCluster => Refusal::UnhealthyCluster,
-            Etcd::NotEnoughStartedMembers => Refusal::NotEnoughStartedMembers,
-            Etcd::TooManyLearners => Refusal::TooManyLearners,
-            Etcd::LearnerNotReady => Refusal::LearnerNotReady,
             // etcd derives the id from URL and second: a URL added twice within a second is refused for its id.
-            Etcd::PeerUrlExists | Etcd::MemberExists => Refusal::PeerUrlExists,
-            Etcd::MemberNotFound => Refusal::MemberNotFound,
-            Etcd::MemberNotLearner => Refusal::MemberNotLearner,
-            Etcd::NotLeader => Refusal::NotLeader,
-            Etcd::BadLeaderTransferee => Refusal::BadLeaderTransferee,
-            Etcd::NotSupportedForLearner => Refusal::NotSupportedForLearner,
-            Etcd::NoLeader
-            | Etcd::ClusterIdMismatch
-            | Etcd::PermissionDenied
-            | Etcd::Unauthenticated
-            | Etcd::NoSpace
-            | Etcd::Corrupt
-            | Etcd::Other => return Self::NotModelled(message),
+            Refusal::MemberExists => Refusal::PeerUrlExists,
+            Refusal::UnhealthyCluster
+            | Refusal::NotEnoughStartedMembers
+            | Refusal::TooManyLearners
+            | Refusal::LearnerNotReady
+            | Refusal::PeerUrlExists
+            | Refusal::MemberNotFound
+            | Refusal::MemberNotLearner
+            | Refusal::NotLeader
+            | Refusal::BadLeaderTransferee
+            | Refusal::NotSupportedForLearner => refusal,
+            Refusal::NoLeader
+            | Refusal::ClusterIdMismatch
+            | Refusal::PermissionDenied
+            | Refusal::Unauthenticated
+            | Refusal::NoSpace
+            | Refusal::Corrupt
+            | Refusal::Other => return Self::NotModelled(message),
         };
         Self::Refused(known)
     }

@@ -2,7 +2,8 @@
 //! `mayPromote`; `membership/cluster.go`: `ValidateConfigurationChange`).
 
 use quorate_model::quorum::quorum;
-use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Revision, Version};
+use quorate_model::snapshot::StatusReply;
+use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Refusal, Revision};
 
 use super::start::hash;
 use super::{Conf, Entry, Etcd, Group, HEALTH_INTERVAL_MS, Peer, State};
@@ -18,57 +19,11 @@ pub enum Failed {
     Unreachable,
 }
 
-/// The refusals that a membership script can meet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Refusal {
-    /// Not connected to enough voters for the last 5 s.
-    UnhealthyCluster,
-    /// Too many members have never started.
-    NotEnoughStartedMembers,
-    /// There is a learner already.
-    TooManyLearners,
-    /// The learner has not caught up.
-    LearnerNotReady,
-    /// The URL is taken.
-    PeerUrlExists,
-    /// No such member.
-    MemberNotFound,
-    /// It is a voter.
-    MemberNotLearner,
-    /// Only the leader does this.
-    NotLeader,
-    /// Leadership can not go there.
-    BadLeaderTransferee,
-    /// A learner does not answer this.
-    NotSupportedForLearner,
-}
-
-/// What a member says of itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MemberStatus {
-    /// Its cluster.
-    pub cluster: ClusterId,
-    /// Its id.
-    pub member: MemberId,
-    /// The leader it follows.
-    pub leader: Option<MemberId>,
-    /// It does not vote.
-    pub is_learner: bool,
-    /// Entries it holds.
-    pub applied: u64,
-    /// Writes it holds, and one.
-    pub revision: Revision,
-    /// Its release.
-    pub version: Version,
-    /// What it reports against itself.
-    pub errors: Vec<String>,
-}
-
 type Reply<T> = Result<T, Failed>;
 
 impl Etcd {
     /// A member's Status, from what it holds itself.
-    pub fn status(&self, at: &str) -> Reply<MemberStatus> {
+    pub fn status(&self, at: &str) -> Reply<StatusReply> {
         let (process, dir, group) = self.serving(at)?;
         let is_learner = group.conf_at(dir.len).members.get(&dir.member).is_some_and(|peer| peer.is_learner);
         let unnoticed = group.deposed.filter(|_| is_learner);
@@ -79,9 +34,9 @@ impl Etcd {
         }
         let held = group.log.get(..dir.len).unwrap_or(&group.log);
         let writes = held.iter().filter(|entry| matches!(entry, Entry::Write(_))).count();
-        Ok(MemberStatus {
-            cluster: group.id,
-            member: dir.member,
+        Ok(StatusReply {
+            cluster_id: group.id,
+            member_id: dir.member,
             leader,
             is_learner,
             applied: dir.len as u64 + 1,

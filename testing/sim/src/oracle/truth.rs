@@ -50,10 +50,10 @@ impl Truth {
         let (mut healthy, mut answering) = (BTreeSet::new(), BTreeSet::new());
         for (at, status) in statuses {
             if !strays.contains(at) {
-                answering.insert(status.cluster);
+                answering.insert(status.cluster_id);
             }
-            if Some(status.cluster) == latched && status.errors.is_empty() {
-                healthy.insert(status.member);
+            if Some(status.cluster_id) == latched && status.errors.is_empty() {
+                healthy.insert(status.member_id);
             }
         }
         Self { conf: group.map(Group::conf).cloned(), healthy, answering, members, now: world.now }

@@ -270,17 +270,7 @@ impl World {
     }
 
     fn ask(&self, pod: &Pod) -> Result<StatusReply, String> {
-        let status = self.etcd.status(pod.uid.as_str()).map_err(words)?;
-        Ok(StatusReply {
-            cluster_id: status.cluster,
-            member_id: status.member,
-            leader: status.leader,
-            is_learner: status.is_learner,
-            applied: status.applied,
-            revision: status.revision,
-            version: status.version,
-            errors: status.errors,
-        })
+        self.etcd.status(pod.uid.as_str()).map_err(words)
     }
 
     fn list(&self, via: &MemberName, pod: &Pod) -> Result<List, String> {

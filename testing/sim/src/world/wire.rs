@@ -8,12 +8,12 @@ use quorate_apistore::store::{DeleteOptions, Deleted, Part, Propagation};
 use quorate_apistore::{ApiError, ObjectKey};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::EtcdCall;
-use quorate_reconcile::{CallError, RefusalClass, WriteError};
+use quorate_reconcile::{CallError, WriteError};
 use serde_json::{Value, json};
 
 use super::World;
 use super::objects::resource;
-use crate::etcd::{Failed, Refusal};
+use crate::etcd::Failed;
 
 /// A request on its way.
 #[derive(Clone, Debug, PartialEq)]
@@ -117,7 +117,7 @@ impl World {
             EtcdCall::MoveLeadership { to_id, .. } => self.etcd.move_leader(at, *to_id),
         };
         Response::Etcd(reply.map_err(|failed| match failed {
-            Failed::Refused(refusal) => CallError::Refused(class(refusal), format!("{refusal:?}")),
+            Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),
             Failed::Unknown => CallError::Unknown("no reply".to_owned()),
             Failed::Unreachable => CallError::Unreachable("nobody is there".to_owned()),
         }))
@@ -180,21 +180,6 @@ fn no_reply(call: &Call) -> Response {
     match call {
         Call::Kube(_) => Response::Kube(Err(WriteError::Unknown("no reply".to_owned()))),
         Call::Etcd { .. } => Response::Etcd(Err(CallError::Unknown("no reply".to_owned()))),
-    }
-}
-
-fn class(refusal: Refusal) -> RefusalClass {
-    match refusal {
-        Refusal::UnhealthyCluster
-        | Refusal::NotEnoughStartedMembers
-        | Refusal::TooManyLearners
-        | Refusal::LearnerNotReady
-        | Refusal::NotLeader
-        | Refusal::BadLeaderTransferee => RefusalClass::Transient,
-        Refusal::PeerUrlExists | Refusal::MemberNotFound | Refusal::MemberNotLearner => {
-            RefusalClass::Outdated
-        }
-        Refusal::NotSupportedForLearner => RefusalClass::Permanent,
     }
 }
 

@@ -2,11 +2,11 @@
 //! only while we lead. Nothing is decided here: what follows from a reply is decided in `quorate_reconcile`.
 
 use kube::api::GetParams;
-use quorate_etcd::{CallError as EtcdError, MemberClient, Refusal};
+use quorate_etcd::{CallError as EtcdError, MemberClient};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::MemberName;
 use quorate_model::effect::EtcdCall;
-use quorate_reconcile::{CallError, Object, RefusalClass, WriteError};
+use quorate_reconcile::{CallError, Object, WriteError};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -70,7 +70,7 @@ pub(super) async fn call(
         EtcdCall::MoveLeadership { to_id, .. } => ("move_leader", client.move_leader(to_id).await.map(drop)),
     };
     count(&shared.metrics, method, called).map_err(|error| match error {
-        EtcdError::Refused(refusal, message) => CallError::Refused(class(refusal), message),
+        EtcdError::Refused(refusal, message) => CallError::Refused(refusal, message),
         EtcdError::Unknown(message) => CallError::Unknown(message),
         EtcdError::Unreachable(message) => CallError::Unreachable(message),
     })
@@ -95,29 +95,6 @@ fn failed(error: &kube::Error) -> WriteError {
 fn parsed(kind: Kind, object: Value) -> Result<Object, WriteError> {
     Object::parse(kind, object)
         .map_err(|error| WriteError::Unknown(format!("the API server replied with something else: {error}")))
-}
-
-fn class(refusal: Refusal) -> RefusalClass {
-    match refusal {
-        Refusal::UnhealthyCluster
-        | Refusal::NotEnoughStartedMembers
-        | Refusal::TooManyLearners
-        | Refusal::LearnerNotReady
-        | Refusal::NoLeader
-        | Refusal::NotLeader
-        | Refusal::BadLeaderTransferee => RefusalClass::Transient,
-        Refusal::PeerUrlExists
-        | Refusal::MemberExists
-        | Refusal::MemberNotFound
-        | Refusal::MemberNotLearner
-        | Refusal::ClusterIdMismatch => RefusalClass::Outdated,
-        Refusal::PermissionDenied
-        | Refusal::Unauthenticated
-        | Refusal::NotSupportedForLearner
-        | Refusal::NoSpace
-        | Refusal::Corrupt
-        | Refusal::Other => RefusalClass::Permanent,
-    }
 }
 
 #[cfg(test)]
