@@ -12,7 +12,7 @@
 //! - [`reason`]: reasons of conditions and events, with their messages
 //! - [`keys`]: labels, annotations, the finalizer
 //! - [`quantity`]: bytes from `1Gi`
-//! - [`crd`]: the resource definitions as Kubernetes gets them
+//! - [`crd()`]: the resource definitions as Kubernetes gets them
 
 pub mod cluster;
 pub mod condition;
