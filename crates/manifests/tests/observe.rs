@@ -40,7 +40,7 @@ fn scheduling_gates_of_others_are_reported() {
         let gates: Vec<Value> = gates.iter().map(|gate| json!({ "name": gate })).collect();
         world.edit(Kind::Pod, "demo-0", |pod| pod["spec"]["schedulingGates"] = json!(gates));
         let pod = world.look().unwrap().sight.snapshot.pods[&MemberName::new("demo-0")].clone();
-        (pod.held, pod.trouble)
+        (pod.gated, pod.trouble)
     };
     assert_eq!(seen(&["operator.etcd.io/bootstrap"]), (true, None));
     let told = "SchedulingGated: the Pod has the scheduling gates example.org/quota";

@@ -70,7 +70,7 @@ pub enum Protocol {
     Replace,
     /// The number of voters differs from the target.
     Scale,
-    /// Pods get the committed shape, one at a time.
+    /// Pods get the committed revision, one at a time.
     Rollout,
 }
 

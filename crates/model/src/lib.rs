@@ -1,19 +1,19 @@
-//! The words of the domain, shared by every other crate: who a member is, what was seen, what is desired, what shall
-//! be done. Plain values only.
+//! The domain model that every other crate shares: the identity of a member, what was observed, what is desired, and what is
+//! to be done. Plain values only.
 //!
 //! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes' or etcd's wire formats.
 //!
 //! - [`names`]: clusters, members, ordinals, tokens, peer URLs
 //! - [`ids`]: etcd's own numbers: member, cluster, revision
 //! - [`version`]: etcd versions and minors
-//! - [`quorum`]: the arithmetic everything rests on
-//! - [`time`]: instants and ages, given from outside
-//! - [`target`]: the committed wish
+//! - [`quorum`]: quorum arithmetic
+//! - [`time`]: instants and spans, given from outside
+//! - [`target`]: the validated spec, and its committed copy
 //! - [`record`]: what is recorded in status and outlives the operator
-//! - [`snapshot`]: what was seen, and how old it is
+//! - [`snapshot`]: what was observed, and how old it is
 //! - [`guard`]: whether etcd may start on a volume
 //! - [`refusal`]: why etcd refused a call
-//! - [`effect`]: what shall be done, with its precondition and its step
+//! - [`effect`]: what is to be done, with its precondition and its step
 //! - [`crash_point`]: the moments before and after a step, for tests
 
 pub mod crash_point;

@@ -35,7 +35,7 @@ macro_rules! text {
 }
 
 text! {
-    /// The uid of an EtcdCluster object: a cluster deleted and made again under its old name has another.
+    /// The uid of an EtcdCluster object: a cluster that is deleted and created again with the same name has another.
     ClusterUid
 }
 

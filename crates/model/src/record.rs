@@ -78,7 +78,7 @@ pub enum Leaving {
 pub enum Abandoned {
     /// A volume of the recorded set is gone or is another one.
     VolumeLost,
-    /// The spec was edited in what shapes the set.
+    /// The spec was edited in a way that changes the bootstrap set.
     SpecEdited,
     /// etcd refuses to start a member as new: its peers know it, its volume does not.
     VolumeEmptied,

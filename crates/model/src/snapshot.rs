@@ -1,5 +1,5 @@
-//! What was seen of one cluster, in Kubernetes and in etcd, and how old it is. Partial by nature: what is absent was
-//! not seen, which is not the same as not there.
+//! What was observed of one cluster, in Kubernetes and in etcd, and how old it is. It is partial: what is absent was not
+//! observed, and may still exist.
 
 mod health;
 
@@ -55,12 +55,12 @@ pub struct Snapshot {
     pub etcd: Etcd,
 }
 
-/// A Pod, as far as it matters.
+/// A member's Pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
     /// Its uid: the precondition of every delete.
     pub uid: Uid,
-    /// The version at which it was seen.
+    /// Its resource version when it was observed.
     pub resource_version: String,
     /// It is being deleted.
     pub terminating: bool,
@@ -70,14 +70,14 @@ pub struct Pod {
     pub ready: bool,
     /// It has an address, so it can be dialled.
     pub ip: Option<String>,
-    /// Where it was placed.
+    /// The node it is bound to.
     pub node: Option<String>,
     /// The zone of that node, where known.
     pub zone: Option<String>,
-    /// The shape it was made of.
+    /// The revision of the Pod template it was built from.
     pub revision: PodRevision,
     /// It has our scheduling gate: it runs nowhere before it is ungated.
-    pub held: bool,
+    pub gated: bool,
     /// Started with `new`.
     pub boots_new: bool,
     /// Annotated as joined: its guard takes an empty volume for a loss.
@@ -96,16 +96,16 @@ pub struct Pod {
     pub trouble: Option<String>,
 }
 
-/// A volume, as far as it matters.
+/// A member's volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
     /// Its uid.
     pub uid: Uid,
-    /// The version at which it was seen.
+    /// Its resource version when it was observed.
     pub resource_version: String,
     /// It is being deleted.
     pub terminating: bool,
-    /// The incarnation of the cluster it was made for.
+    /// The incarnation of the cluster that it was created for.
     pub cluster_uid: Option<ClusterUid>,
     /// The cluster id of its identity annotation.
     pub cluster_id: Option<ClusterId>,
@@ -113,7 +113,7 @@ pub struct Volume {
     pub member_id: Option<MemberId>,
     /// The token of its identity annotation.
     pub token: Option<Token>,
-    /// Bytes it asks for.
+    /// The bytes that it requests.
     pub bytes: u64,
     /// Why it is not usable, as Kubernetes reports it, if it is not.
     pub trouble: Option<String>,
@@ -150,7 +150,7 @@ pub struct Listed {
     pub id: MemberId,
     /// Its name; empty until it first started.
     pub name: String,
-    /// Its peer URL (of ours there is always one).
+    /// Its peer URL. Members of this EtcdCluster have exactly one.
     pub peer_url: PeerUrl,
     /// Not yet a voter.
     pub is_learner: bool,
@@ -162,9 +162,9 @@ pub struct Listed {
 /// What one member answered, or that it did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// When.
+    /// When the reply or the failure arrived.
     pub at: Instant,
-    /// What, or why not.
+    /// The reply, or why there is none.
     pub reply: Result<StatusReply, String>,
 }
 
@@ -183,7 +183,7 @@ pub struct StatusReply {
     pub applied: u64,
     /// The store's revision.
     pub revision: Revision,
-    /// What it runs.
+    /// The version that it runs.
     pub version: Version,
     /// Alarms and errors it reports.
     pub errors: Vec<String>,
@@ -202,19 +202,19 @@ impl Snapshot {
         self.etcd.list.as_ref().filter(|list| now - list.at <= FRESH)
     }
 
-    /// The Pods in which a member may answer. A stray one is not asked: what it would speak for is no part of the cluster.
+    /// The Pods in which a member may answer. A stray Pod is not asked, because its member is not part of the cluster.
     pub fn can_answer(&self) -> impl Iterator<Item = (&MemberName, &Pod)> {
         self.pods.iter().filter(|(member, pod)| pod.ip.is_some() && !pod.finished && !self.is_stray(member))
     }
 
-    /// Whether a Pod was made by a call that came late, for an attempt to found the cluster that was given up: its name is not
-    /// recorded, and it was never marked. Should it run, what it founds has no client; it can only be in the way.
+    /// Whether a late call created a Pod for a bootstrap attempt that was given up: its name is not recorded, and it was never
+    /// labelled joined. If it runs, the cluster that it bootstraps has no clients.
     pub fn is_stray(&self, member: &MemberName) -> bool {
-        let unmarked = self.pods.get(member).is_some_and(|pod| !pod.joined && !pod.labelled);
-        unmarked && self.record.attempt > 0 && !self.record.members.contains_key(member)
+        let never_joined = self.pods.get(member).is_some_and(|pod| !pod.joined && !pod.labelled);
+        never_joined && self.record.attempt > 0 && !self.record.members.contains_key(member)
     }
 
-    /// What a member says of itself, if it answered recently.
+    /// What a member reports about itself, if it answered recently.
     pub fn status_of(&self, member: &MemberName, now: Instant) -> Option<&StatusReply> {
         self.etcd
             .answers
@@ -223,21 +223,21 @@ impl Snapshot {
             .and_then(|answer| answer.reply.as_ref().ok())
     }
 
-    /// Whether any volume of this incarnation says that a cluster served from it: true also where status was lost.
+    /// Whether any volume of this incarnation has an identity annotation: then the cluster has served, even if status was lost.
     pub fn has_identity(&self) -> bool {
         self.volumes
             .values()
             .any(|volume| volume.cluster_uid.as_ref() == Some(&self.uid) && volume.cluster_id.is_some())
     }
 
-    /// The peer URL of one of our members.
+    /// The peer URL of a member of this EtcdCluster.
     pub fn peer_url(&self, member: &MemberName) -> PeerUrl {
         let scheme = if self.target().tls { "https" } else { "http" };
         PeerUrl::new(format!("{scheme}://{}:2380", self.cluster.dns_name(member)))
     }
 
-    /// The list's entry of one of our members: by id where the record has it, else by peer URL. Never by position
-    /// (R7). The record is given, because a plan in the making may already know more than the one that was seen.
+    /// The list's entry of a member of this EtcdCluster: by id where the record has it, else by peer URL. Never by position
+    /// (R7). The record is an argument, because a plan in the making may know more than the observed record.
     pub fn listed(&self, record: &Record, member: &MemberName, now: Instant) -> Option<&Listed> {
         let id = record.members.get(member).and_then(|member| member.id);
         let url = self.peer_url(member);
@@ -261,7 +261,11 @@ impl Snapshot {
 
     /// The leader, as the members report it.
     pub fn leader(&self, now: Instant) -> Option<MemberId> {
-        self.etcd.answers.keys().filter_map(|member| self.status_of(member, now)).find_map(|said| said.leader)
+        self.etcd
+            .answers
+            .keys()
+            .filter_map(|member| self.status_of(member, now))
+            .find_map(|status| status.leader)
     }
 
     /// The committed target; before the first commit, the desired one.

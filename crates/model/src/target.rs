@@ -82,7 +82,7 @@ impl Target {
     }
 
     /// Whether `other` bootstraps the same set of members: everything but retention is equal.
-    pub fn shapes_the_same_set(&self, other: &Self) -> bool {
+    pub fn bootstraps_the_same_set(&self, other: &Self) -> bool {
         self.size == other.size
             && self.version == other.version
             && self.pod == other.pod

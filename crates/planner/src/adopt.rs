@@ -1,6 +1,6 @@
-//! Volumes of an earlier cluster of this name. Nothing is founded beside them and nothing of them is touched until a
-//! human decides: delete them, or adopt the data with the annotation (BX). Adopted members are started as
-//! `existing`, never as `new`.
+//! Volumes of an earlier cluster of this name. No cluster is bootstrapped beside them, and they are not changed, until a
+//! person decides: delete them, or adopt their data with the annotation (BX). Adopted members start as `existing`, never as
+//! `new`.
 
 use std::collections::BTreeSet;
 
@@ -10,17 +10,18 @@ use quorate_model::{ClusterId, Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 
+/// Adopts the volumes that are chosen, or waits for a person to decide.
 pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
     if draft.record.attempt > 0 || draft.seen.volumes.is_empty() {
         return ON;
     }
     match chosen(draft) {
-        Some(id) if !stamped(draft, id).is_empty() => {
+        Some(id) if !volumes_of(draft, id).is_empty() => {
             adopt(draft, id);
             ON
         }
         unfit => {
-            // Whatever a human decides, a new cluster shall not reuse these names.
+            // A new cluster must not use these names again, whatever the person decides.
             let next = draft.next_ordinal();
             draft.write_record(Step::BX, |record| record.next_ordinal = next);
             let found: BTreeSet<ClusterId> =
@@ -35,16 +36,17 @@ pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
     }
 }
 
-/// What the annotation says; or, when only the record was lost, the id on the volumes of this very incarnation.
+/// The id in the `adopt` annotation. Where only the record was lost, the id on the volumes of this incarnation.
 fn chosen(draft: &Draft<'_>) -> Option<ClusterId> {
-    let own = || {
-        let own = |volume: &&Volume| volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
-        draft.seen.volumes.values().filter(own).find_map(|volume| volume.cluster_id)
+    let own_id = || {
+        let is_own = |volume: &&Volume| volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
+        draft.seen.volumes.values().filter(is_own).find_map(|volume| volume.cluster_id)
     };
-    draft.seen.adopt.or_else(own)
+    draft.seen.adopt.or_else(own_id)
 }
 
-fn stamped<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a Volume)> {
+/// The volumes whose identity annotations name this cluster.
+fn volumes_of<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a Volume)> {
     draft
         .seen
         .volumes
@@ -58,9 +60,10 @@ fn stamped<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a Vol
         .collect()
 }
 
+/// BX: records their members as voters.
 fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
     let (next, now, target) = (draft.next_ordinal(), draft.now, draft.seen.desired.clone());
-    let volumes = stamped(draft, id);
+    let volumes = volumes_of(draft, id);
     draft.write_record(Step::BX, |record| {
         record.attempt = 1;
         record.cluster_id = Some(id);

@@ -73,7 +73,7 @@ fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
 /// BR, for every Pod that is gated and may be ungated. Done when none is.
 fn ungate_pods(draft: &mut Draft<'_>) -> Progress {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
-    for_all(&members, |member| match draft.pod(member).filter(|pod| pod.held && !pod.terminating) {
+    for_all(&members, |member| match draft.pod(member).filter(|pod| pod.gated && !pod.terminating) {
         Some(pod) if ungate(draft, member, pod) => Progress::Pending,
         Some(_) | None => Progress::Done,
     })
@@ -113,7 +113,7 @@ fn record_cluster(draft: &mut Draft<'_>, list: &List) {
 /// If they are in memory, nothing identifies them, and no second cluster is bootstrapped beside them. Gated Pods have no
 /// data and do not count.
 fn unknown_pods(draft: &Draft<'_>) -> Option<Vec<MemberName>> {
-    let pods = draft.seen.pods.iter().filter(|(_, pod)| !pod.held).map(|(name, _)| name.clone());
+    let pods = draft.seen.pods.iter().filter(|(_, pod)| !pod.gated).map(|(name, _)| name.clone());
     let pods: Vec<MemberName> = pods.collect();
     (!pods.is_empty() && draft.record.attempt == 0).then_some(pods)
 }
@@ -134,7 +134,7 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     if record.members.is_empty() || has_served(draft) {
         return None;
     }
-    if !committed.shapes_the_same_set(&draft.seen.desired) {
+    if !committed.bootstraps_the_same_set(&draft.seen.desired) {
         return Some(Abandoned::SpecEdited);
     }
     let lost = |(name, member): (&MemberName, &Member)| {
@@ -213,7 +213,7 @@ fn create_pods(draft: &mut Draft<'_>) {
             Some(pod) if pod.finished => {
                 let _ = draft.delete_pod(Step::W2, member);
             }
-            Some(pod) if pod.held && !pod.terminating => {
+            Some(pod) if pod.gated && !pod.terminating => {
                 ungate(draft, member, pod);
             }
             Some(pod) => match (&pod.trouble, &pod.guard) {

@@ -1,5 +1,5 @@
-//! The spec becomes the committed target at safe points only, so that an edit half way through cannot mix two plans
-//! (DESIGN: target). A stuck step is a safe point: the edit that cures it must be accepted at once.
+//! Commits the spec as the target, at safe points only, so that an edit in the middle of a change cannot mix two plans. A
+//! stuck step is a safe point: the edit that repairs it must be accepted at once.
 
 use quorate_model::record::Stage;
 use quorate_model::{MemberName, Step, Target, Waiting};
@@ -9,7 +9,7 @@ use crate::upgrade;
 
 pub(crate) fn target(draft: &mut Draft<'_>) {
     let Some(committed) = draft.record.target.clone() else {
-        // A founded cluster whose status lost it: what is asked for now is all there is to go by.
+        // The cluster is bootstrapped, but its status lost the target. Only the spec is left to follow.
         let desired = draft.seen.desired.clone();
         draft.write_record(Step::T1, |record| record.target = Some(desired));
         return;
@@ -24,7 +24,7 @@ pub(crate) fn target(draft: &mut Draft<'_>) {
     }
     if let Err(why) = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version) {
         draft.wait(Waiting::VersionRefused(why));
-        // The rest of the edit waits with the version: its flags are meant for it.
+        // The rest of the edit waits with the version, because its flags are meant for that version.
         desired = committed.clone().with_what_is_always_safe(&desired);
     }
     if desired != committed {
@@ -32,7 +32,8 @@ pub(crate) fn target(draft: &mut Draft<'_>) {
     }
 }
 
-/// The wish, save what can not change under living members (the CRD refuses it; this holds where the CRD is old).
+/// The desired target, with the committed value of every field that cannot change while members run. The CRD refuses such an
+/// edit; this also covers an older CRD.
 fn desired(draft: &Draft<'_>, committed: &Target) -> Target {
     let mut desired = draft.seen.desired.clone();
     desired.tls = committed.tls;
@@ -43,7 +44,7 @@ fn desired(draft: &Draft<'_>, committed: &Target) -> Target {
     desired
 }
 
-/// A learner on its way: in etcd's list, its Pod made and without trouble.
+/// A learner that makes progress: etcd's list has it, and its Pod exists and is not in trouble.
 fn moving_learner(draft: &Draft<'_>) -> Option<MemberName> {
     draft
         .record

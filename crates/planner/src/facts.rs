@@ -5,7 +5,7 @@ use quorate_model::{GuardVerdict, MemberName};
 
 use crate::draft::Draft;
 
-/// Whether the member's Pod has another shape than the committed one.
+/// Whether the member's Pod has another revision than the committed one.
 pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
     let revision = draft.record.target.as_ref().map(|target| &target.pod.revision);
     draft.pod(member).is_some_and(|pod| Some(&pod.revision) != revision)

@@ -6,12 +6,12 @@ use quorate_model::{MemberName, Step};
 use crate::draft::{DONE, Draft, Flow, ON};
 
 pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
-    let asleep = draft.record.target.as_ref().is_some_and(|target| target.size == 0);
-    if draft.record.hibernating != asleep {
-        let step = if asleep { Step::Z1 } else { Step::Z2 };
-        draft.write_record(step, |record| record.hibernating = asleep);
+    let at_zero = draft.record.target.as_ref().is_some_and(|target| target.size == 0);
+    if draft.record.hibernating != at_zero {
+        let step = if at_zero { Step::Z1 } else { Step::Z2 };
+        draft.write_record(step, |record| record.hibernating = at_zero);
     }
-    if !asleep {
+    if !at_zero {
         return ON;
     }
     // One at a time, so that the leader writes last.

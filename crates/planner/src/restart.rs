@@ -1,5 +1,5 @@
 //! Restart lost Pods. W1 creates a lost Pod again on the member's own volume, all at once where all are lost: that is also
-//! how a hibernated cluster wakes. W2 first deletes Pods that finished or that cannot run in their old shape. A volume is
+//! how a hibernated cluster wakes. W2 first deletes Pods that finished or that cannot run in their old revision. A volume is
 //! never created again empty.
 
 use quorate_model::effect::Boot;
@@ -24,7 +24,7 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
             // A late call created it. No member starts as new any more.
-            Some(pod) if pod.held && draft.record.is_bootstrapped() => {
+            Some(pod) if pod.gated && draft.record.is_bootstrapped() => {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {

@@ -1,8 +1,8 @@
-//! What must not be done now, and why. Every effect of every protocol passes [`permits`]; this is the one place where
-//! R1 to R12 are enforced (R13 and R14 are about carrying out and live in the operator).
+//! The safety rules. Every effect of every protocol passes [`permits`]. This is the one place where R1 to R12 are enforced.
+//! (R13 and R14 are about carrying effects out; the operator enforces them.)
 //!
-//! The check and the act are not one: between them the world may move. The policy is to never make a known bad
-//! situation worse, and to let etcd's own reconfiguration check and Kubernetes' preconditions refuse the rest.
+//! The cluster may change between the check and the act. So the rules never make a known bad situation worse, and etcd's own
+//! reconfiguration check and Kubernetes' preconditions refuse the rest.
 
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -21,19 +21,19 @@ use quorate_model::{
 /// What an effect is judged against.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
-    /// What was seen.
+    /// What was observed.
     pub seen: &'a Snapshot,
-    /// The record as it will stand in status before the first effect (R3).
+    /// The record as status has it before the first effect (R3).
     pub record: &'a Record,
     /// The time.
     pub now: Instant,
-    /// The effects of the same plan that come before.
+    /// The effects of the same plan that are carried out before this one.
     pub before: &'a [Effect],
 }
 
 type Judged = Result<(), Unsafe>;
 
-/// Every check ends here, so that a test can take any one of them away and show what it is for.
+/// Every check ends here, so that a test can turn any one of them off and show what it is for.
 fn forbid(why: Unsafe) -> Judged {
     #[cfg(feature = "mutants")]
     if mutants::is_off(&why) {
@@ -44,7 +44,7 @@ fn forbid(why: Unsafe) -> Judged {
 
 /// Whether an effect may be carried out.
 pub fn permits(scene: &Scene<'_>, effect: &Effect) -> Judged {
-    // R12. Deleting the cluster is a human's word, and takes all of it.
+    // R12. A person decided to delete the cluster, so deletion includes the members of both.
     if !scene.seen.deleting && is_split(scene.seen, scene.now) {
         forbid(Unsafe::SplitBrain)?;
     }
@@ -69,8 +69,8 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
             may_delete_volume(scene, member, volume, resource_version)
         }
         KubeEffect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
-        KubeEffect::UngatePod { member, pod } => may_release(scene, member, pod),
-        KubeEffect::LabelJoined { member, pod } => may_mark(scene, member, pod),
+        KubeEffect::UngatePod { member, pod } => may_ungate(scene, member, pod),
+        KubeEffect::LabelJoined { member, pod } => may_label_joined(scene, member, pod),
         KubeEffect::DeletePod { member, pod, resource_version } => {
             may_delete_pod(scene, member, pod, resource_version)
         }
@@ -86,7 +86,7 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
     }
 }
 
-/// R12: whether fresh words of members, or the latched id, name more than one cluster.
+/// R12: whether the recent replies of members and the record have more than one cluster id.
 pub fn is_split(seen: &Snapshot, now: Instant) -> bool {
     let answers = seen.etcd.answers.keys().filter_map(|member| Some(seen.status_of(member, now)?.cluster_id));
     let listed = seen.list(now).map(|list| list.cluster_id);
@@ -94,15 +94,15 @@ pub fn is_split(seen: &Snapshot, now: Instant) -> bool {
     ids.len() > 1
 }
 
-/// R7: a member that answers under the name of another.
+/// R7: a member that answers with another id than the one that is recorded for its name.
 pub fn wrong_member(seen: &Snapshot, now: Instant) -> Option<(MemberName, MemberId, MemberId)> {
     seen.record.members.iter().find_map(|(name, member)| {
-        let (answers, latched) = (seen.status_of(name, now)?.member_id, member.id?);
-        (answers != latched).then(|| (name.clone(), answers, latched))
+        let (answers, recorded) = (seen.status_of(name, now)?.member_id, member.id?);
+        (answers != recorded).then(|| (name.clone(), answers, recorded))
     })
 }
 
-/// Members that count towards quorum as far as the record knows.
+/// Members that count for quorum by the record.
 pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
     record.members.iter().filter_map(|(name, member)| match member.stage {
         Stage::Voter | Stage::Leaving(Leaving::Shrink | Leaving::Lost) => Some(name),
@@ -112,7 +112,7 @@ pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
     })
 }
 
-/// R5, R6, R9, R11: whether membership may grow at all.
+/// R5, R6, R9, R11: whether a member may be added.
 pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     let list = fresh_list(seen, now)?;
     let listed_leaving =
@@ -127,7 +127,7 @@ pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     all_voters_healthy(seen, record, now, None)
 }
 
-/// R5, R11: whether the cluster stands a member's removal.
+/// R5, R11: whether a member may be removed: the others stay a quorum.
 pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {
     let list = fresh_list(seen, now)?;
     let listed = seen.listed(record, member, now).ok_or_else(|| Unsafe::NotThatMember(member.clone()))?;
@@ -150,11 +150,11 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     }
 }
 
-/// R2, R3: only for a promised name, only once.
+/// R2, R3: only for a recorded name, and only once.
 fn may_create_volume(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let recorded = recorded(scene, member)?;
     let new = match recorded.stage {
-        Stage::Bootstrap => is_founding(scene),
+        Stage::Bootstrap => is_bootstrapping(scene),
         Stage::Joining => true,
         Stage::Voter | Stage::Leaving(_) => false,
     };
@@ -174,8 +174,9 @@ fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Ju
     }
 }
 
-/// Only of a voter, or of a learner that answers: the mark is for ever, and makes an empty volume a loss.
-fn may_mark(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
+/// Only the Pod of a voter, or of a learner that answers. The label is never removed, and with it the guard takes an empty
+/// volume for a loss.
+fn may_label_joined(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     let has_data = match recorded(scene, member)?.stage {
         Stage::Voter => true,
         Stage::Joining => scene.seen.status_of(member, scene.now).is_some(),
@@ -198,20 +199,20 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     }
     match (boot, recorded.stage) {
         // R1
-        (Boot::New, Stage::Bootstrap) if is_founding(scene) => {}
+        (Boot::New, Stage::Bootstrap) if is_bootstrapping(scene) => {}
         (Boot::New, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotABootstrapMember(member.clone()))?;
         }
         (Boot::Join, Stage::Joining) => {
             fresh_list(scene.seen, scene.now)?;
-            // One that votes has data, and does not start without them.
+            // A voter has data, and does not start without them.
             let listed = scene.seen.listed(scene.record, member, scene.now);
             if !listed.is_some_and(|listed| listed.is_learner) {
                 forbid(Unsafe::NotThatMember(member.clone()))?;
             }
         }
         (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
-        // Only where it may be what the quorum lacks, or votes already.
+        // Only where it may be a voter by now, or the voter that the quorum lacks.
         (Boot::Resume, Stage::Joining) if recorded.id.is_some() && may_vote(scene, member) => {}
         (Boot::Join | Boot::Resume, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotRecorded(member.clone()))?;
@@ -220,36 +221,36 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     its_volume(scene, member, recorded.volume.as_ref())
 }
 
-/// R1. Between the check and a creation any time may pass, and then the Pod stands where nobody wants it: it is made held, and
-/// this is the second look.
-fn may_release(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
+/// R1. A create call may arrive long after its check. So the Pod of a bootstrap member is created gated, and this second check
+/// is made on the Pod that was observed.
+fn may_ungate(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     let recorded = recorded(scene, member)?;
-    if recorded.stage != Stage::Bootstrap || !is_founding(scene) {
+    if recorded.stage != Stage::Bootstrap || !is_bootstrapping(scene) {
         forbid(Unsafe::NotABootstrapMember(member.clone()))?;
     }
     its_pod(scene, member, pod)?;
     its_volume(scene, member, recorded.volume.as_ref())
 }
 
-/// Whether founders may begin as new: there is no cluster yet, and their attempt is not given up.
-fn is_founding(scene: &Scene<'_>) -> bool {
+/// Whether bootstrap members may start as new: no cluster id is recorded, and the attempt is not given up.
+fn is_bootstrapping(scene: &Scene<'_>) -> bool {
     scene.record.cluster_id.is_none() && scene.record.abandoned.is_none()
 }
 
-/// Whether the list, if there is one, has it as a voter.
+/// Whether etcd may count the member as a voter: the list does, or there is no list.
 fn may_vote(scene: &Scene<'_>, member: &MemberName) -> bool {
     let listed = scene.seen.listed(scene.record, member, scene.now);
     scene.seen.list(scene.now).is_none() || listed.is_some_and(|listed| !listed.is_learner)
 }
 
-/// A Pod that serves is deleted only where the others carry on; one that cannot serve, always.
+/// A Pod that serves is deleted only where the other voters still form a quorum. A Pod that cannot serve may always be deleted.
 fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &str) -> Judged {
     let Some(seen) = scene.seen.pods.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
     // R3
     if seen.uid != *pod || seen.resource_version != version {
         forbid(Unsafe::NotSeen(member.clone()))?;
     }
-    if is_free_to_go(scene, member, seen) {
+    if is_free_to_delete(scene, member, seen) {
         return Ok(());
     }
     // R5
@@ -259,20 +260,21 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
     may_disturb(scene, member)
 }
 
-/// Deleting this Pod takes nothing from a running cluster.
-fn is_free_to_go(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
+/// Whether the deletion of this Pod takes no voter from a running cluster.
+fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
     let record = scene.record;
-    // What ails a Pod may be the probe alone, while etcd serves.
-    let serving = scene.seen.is_healthy(member, scene.now);
-    let ails = pod.trouble.is_some() || pod.guard.is_some();
-    let unserving = !serving && (pod.finished || pod.held || (!pod.ready && ails));
-    let no_member =
+    // The trouble of a Pod may be its probe alone, while etcd serves.
+    let serves = scene.seen.is_healthy(member, scene.now);
+    let is_in_trouble = pod.trouble.is_some() || pod.guard.is_some();
+    let cannot_serve = !serves && (pod.finished || pod.gated || (!pod.ready && is_in_trouble));
+    let is_no_member =
         record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));
-    let removed = no_member && is_gone_from_list(scene, member).is_ok();
-    scene.seen.deleting || record.hibernating || record.cluster_id.is_none() || unserving || removed
+    let is_removed = is_no_member && is_gone_from_list(scene, member).is_ok();
+    scene.seen.deleting || record.hibernating || record.cluster_id.is_none() || cannot_serve || is_removed
 }
 
-/// R11, and one sick at a time: the other voters are all healthy and, where there are three or more, still a quorum.
+/// R11, and at most one unhealthy voter at a time: every other voter is healthy, and with three or more voters the rest still
+/// form a quorum.
 fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let list = fresh_list(scene.seen, scene.now)?;
     if let Some((joining, _)) = scene.record.joining() {
@@ -282,8 +284,8 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let of = list.members.iter().filter(|listed| !listed.is_learner).count();
     let left =
         healthy_voters(scene.seen, scene.record, scene.now).filter(|healthy| healthy != member).count();
-    // Of one or two voters none can be restarted without a pause. On a disk their data stay; in memory they would be lost
-    // with the Pod, and so would the quorum that has to remove the member.
+    // With one or two voters, any restart interrupts service. On a disk the data stay. In memory they would be lost with the
+    // Pod, and with them the quorum that has to remove the member.
     if (of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of) {
         Ok(())
     } else {
@@ -292,9 +294,9 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
 }
 
 fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
-    let takes_a_pod = matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member, .. })
-        if scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_go(scene, member, pod)));
-    takes_a_pod || matches!(effect.as_etcd(), Some(EtcdCall::RemoveMember { .. }))
+    let deletes_a_voter = matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member, .. })
+        if scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_delete(scene, member, pod)));
+    deletes_a_voter || matches!(effect.as_etcd(), Some(EtcdCall::RemoveMember { .. }))
 }
 
 /// R10.
@@ -309,7 +311,7 @@ fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, versi
     if scene.seen.pods.contains_key(member) {
         forbid(Unsafe::PodNotGone(member.clone()))?;
     }
-    // An attempt that never got a cluster id never served anybody.
+    // A bootstrap attempt without a cluster id never served a client.
     let never_served = scene.record.cluster_id.is_none() && !scene.seen.has_identity();
     if scene.seen.deleting {
         let kept = scene.seen.desired.storage.when_deleted == Retention::Retain && !never_served;
@@ -320,7 +322,7 @@ fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, versi
         return if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) };
     }
     let Some(recorded) = scene.record.members.get(member) else {
-        // Of a member that is given up, and whose volume a late call made again: nothing was ever on it.
+        // A late call created it again for a member that was given up. It never had data.
         let unused = seen.cluster_id.is_none() && seen.member_id.is_none();
         if !unused {
             forbid(Unsafe::DataKept(member.clone()))?;
@@ -396,7 +398,7 @@ fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
     if scene.seen.is_healthy(to, scene.now) { Ok(()) } else { forbid(Unsafe::VoterUnhealthy(to.clone())) }
 }
 
-/// R5: one membership call a plan. R9: at the member that served the list.
+/// R5: one membership call in a plan. R9: it is made at the member that served the list.
 fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName) -> Result<&'a List, Unsafe> {
     let list = fresh_list(scene.seen, scene.now)?;
     if scene.before.iter().any(Effect::changes_membership) {
@@ -411,7 +413,7 @@ fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName)
     Ok(list)
 }
 
-/// R9, R11: a fresh linearizable list is the proof that a quorum was there just now.
+/// R9, R11: a fresh linearizable list proves that there was a quorum just now.
 fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
     if let Some(list) = seen.list(now) {
         return Ok(list);
@@ -420,7 +422,7 @@ fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
     seen.etcd.list.as_ref().ok_or(Unsafe::NoFreshList)
 }
 
-/// R10: a list by quorum does not show it, neither its id nor its URL.
+/// R10: a linearizable list has neither its id nor its peer URL.
 fn is_gone_from_list(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let list = fresh_list(scene.seen, scene.now)?;
     let id = scene.record.members.get(member).and_then(|member| member.id);
@@ -456,7 +458,7 @@ fn recorded<'a>(scene: &Scene<'a>, member: &MemberName) -> Result<&'a quorate_mo
     scene.record.members.get(member).ok_or_else(|| Unsafe::NotRecorded(member.clone()))
 }
 
-/// R3: the Pod that is meant was seen, and stays.
+/// R3: the Pod with this uid was observed, and is not being deleted.
 fn its_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     match scene.seen.pods.get(member) {
         Some(seen) if seen.uid == *pod && !seen.terminating => Ok(()),
@@ -464,13 +466,13 @@ fn its_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     }
 }
 
-/// R2: the volume seen is the one that was latched (or the data live in memory).
-fn its_volume(scene: &Scene<'_>, member: &MemberName, latched: Option<&Uid>) -> Judged {
+/// R2: the observed volume is the recorded one, or the data are in memory.
+fn its_volume(scene: &Scene<'_>, member: &MemberName, recorded: Option<&Uid>) -> Judged {
     if scene.record.is_in_memory() {
         return Ok(());
     }
     match scene.seen.volumes.get(member) {
-        Some(volume) if latched == Some(&volume.uid) && !volume.terminating => Ok(()),
+        Some(volume) if recorded == Some(&volume.uid) && !volume.terminating => Ok(()),
         Some(_) | None => forbid(Unsafe::NotItsVolume(member.clone())),
     }
 }

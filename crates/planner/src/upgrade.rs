@@ -1,17 +1,17 @@
-//! Which version may follow which. etcd upgrades one minor at a time and never silently goes back.
+//! Which version may follow which. etcd is upgraded one minor version at a time, and is never silently downgraded.
 
 use quorate_model::record::Stage;
 use quorate_model::{Instant, MemberName, Minor, Record, Snapshot, Version, Waiting};
 
 use crate::draft::Draft;
 
-/// 3.6 may only follow 3.5.26 or later: older ones bring back members that were removed (etcd-io/etcd#20967).
+/// 3.6 may only follow 3.5.26 or later: after an upgrade from an older one, removed members return (etcd-io/etcd#20967).
 const FLOOR_FOR_3_6: Version = Version::new(3, 5, 26);
 /// 3.7 may only follow 3.6.11 or later (etcd's upgrade page for 3.7).
 const FLOOR_FOR_3_7: Version = Version::new(3, 6, 11);
 
-/// Whether the desired version may follow what every member's data are of: what it says now or, while it sleeps or is
-/// silent, what it said last; what was committed if it never spoke. The error says why not, for people.
+/// Whether the desired version may follow the version of every member's data: the one that the member reports now, else the
+/// one that it reported last, else the committed one. The error is the reason, for people.
 pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version) -> Result<(), String> {
     let Some(committed) = record.target.as_ref().map(|target| target.version) else { return Ok(()) };
     if committed == desired {
@@ -22,19 +22,19 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version)
         Stage::Bootstrap | Stage::Joining => false,
     });
     with_data.try_for_each(|(name, member)| {
-        let said = seen.status_of(name, now).map(|said| said.version);
-        step(said.or(member.version).unwrap_or(committed), desired)
+        let reported = seen.status_of(name, now).map(|status| status.version);
+        step(reported.or(member.version).unwrap_or(committed), desired)
     })
 }
 
-/// A wish that was taken back too late: a Pod of the newer minor was under way, and has run on the member's data since.
-/// Within a minor data do go back, and an image may well hold another patch than its tag says. Of one that people name
-/// themselves nothing is known.
+/// Refuses an edit that was reverted too late: a Pod of the newer minor version has already run on the member's data. Within a
+/// minor version, data can go back, and an image may contain another patch than its tag says. The version in an image that
+/// the user names is not known.
 pub(crate) fn goes_back(draft: &Draft<'_>, member: &MemberName) -> Option<Waiting> {
     let target = draft.record.target.as_ref()?;
     let desired = target.version;
-    let said = draft.status_of(member).map(|said| said.version);
-    let ran = said.or(draft.record.members.get(member)?.version)?;
+    let reported = draft.status_of(member).map(|status| status.version);
+    let ran = reported.or(draft.record.members.get(member)?.version)?;
     (desired.line() < ran.line() && target.pod.image_has_version).then(|| {
         Waiting::VersionRefused(format!(
             "{member} has run {ran}, and its data do not go back to {desired}: set spec.version to {ran} or later"

@@ -1,4 +1,4 @@
-//! The hazards of docs/hazards.md that the planner answers, one test each, named by number.
+//! The hazards of docs/hazards.md that the planner prevents. Tests are named after the number of their hazard.
 
 mod world;
 
@@ -31,7 +31,7 @@ fn destroys(plan: &Plan) -> bool {
 }
 
 #[test]
-fn h01_an_empty_data_dir_is_never_started_as_new_once_the_cluster_id_is_latched() {
+fn h01_an_empty_data_dir_never_starts_as_new_after_the_cluster_id_is_recorded() {
     let mut world = World::running(3);
     for member in ["demo-0", "demo-1", "demo-2"] {
         world.lose_pod(member);
@@ -41,48 +41,48 @@ fn h01_an_empty_data_dir_is_never_started_as_new_once_the_cluster_id_is_latched(
 
     world.seen.volumes.clear();
     let plan = world.plan();
-    assert!(plan.effects.is_empty(), "no volume is made again empty: {:?}", plan.effects);
+    assert!(plan.effects.is_empty(), "no volume is created again empty: {:?}", plan.effects);
     assert!(plan.waiting.contains(&Waiting::VolumeLost(name("demo-0"))));
 }
 
 #[test]
-fn h01_what_a_late_call_makes_to_found_a_cluster_that_stands_is_deleted_before_it_runs() {
+fn h01_a_bootstrap_pod_that_a_late_call_creates_in_a_running_cluster_is_deleted_before_it_runs() {
     for size in [3, 0] {
-        let mut world = World::with_pods_made(3);
+        let mut world = World::with_pods_created(3);
         let late = world.seen.pods[&name("demo-1")].clone();
-        assert!(late.held);
+        assert!(late.gated);
         world.settle();
-        world.wish(size);
+        world.resize(size);
         world.settle();
         world.lose_pod("demo-1");
         world.seen.pods.insert(name("demo-1"), late);
         let plan = world.plan();
-        let cleared = |effect: &Effect| matches!(effect, Effect::Kube { write: KubeEffect::DeletePod { member, .. }, .. } if *member == name("demo-1"));
-        assert!(plan.effects.iter().any(cleared), "{size}: {:?}", plan.effects);
-        let released =
+        let deletes_it = |effect: &Effect| matches!(effect, Effect::Kube { write: KubeEffect::DeletePod { member, .. }, .. } if *member == name("demo-1"));
+        assert!(plan.effects.iter().any(deletes_it), "{size}: {:?}", plan.effects);
+        let ungates =
             |effect: &Effect| matches!(effect, Effect::Kube { write: KubeEffect::UngatePod { .. }, .. });
-        assert!(!plan.effects.iter().any(released), "{size}: {:?}", plan.effects);
+        assert!(!plan.effects.iter().any(ungates), "{size}: {:?}", plan.effects);
         world.carry_out(plan);
         world.settle();
-        let pods: Vec<bool> = world.seen.pods.values().map(|pod| pod.held).collect();
+        let pods: Vec<bool> = world.seen.pods.values().map(|pod| pod.gated).collect();
         assert_eq!(pods, vec![false; size]);
     }
 }
 
 #[test]
-fn where_status_was_lost_a_pod_that_is_held_back_keeps_nobody_from_founding_a_cluster() {
-    let mut world = World::with_pods_made(3);
+fn a_gated_pod_does_not_prevent_bootstrap_after_status_was_lost() {
+    let mut world = World::with_pods_created(3);
     world.seen.volumes.clear();
     world.seen.record = Record::default();
     (world.members, world.cluster_id) = (Vec::new(), None);
     world.settle();
     assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"]);
-    assert!(world.seen.pods.values().all(|pod| !pod.held), "it is cleared away");
+    assert!(world.seen.pods.values().all(|pod| !pod.gated), "it is deleted");
 }
 
 #[test]
-fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched() {
-    let mut world = World::with_pods_made(3);
+fn h01_a_gated_bootstrap_pod_is_ungated_before_the_cluster_id_is_recorded() {
+    let mut world = World::with_pods_created(3);
     let mut plan = world.plan();
     plan.effects
         .retain(|effect| !matches!(effect, Effect::Kube { write: KubeEffect::UngatePod { member, .. }, .. } if *member == name("demo-2")));
@@ -95,13 +95,13 @@ fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched(
     );
     assert_eq!(
         plan.record.cluster_id, None,
-        "two of three are a quorum, and the third could not begin as new any more"
+        "two of three are a quorum, and the third could not start as new any more"
     );
     let volume = world.seen.volumes.remove(&name("demo-2")).unwrap();
     let plan = world.plan();
     assert!(
         plan.record.cluster_id.is_some(),
-        "whose volume is gone keeps nobody waiting: {:?}",
+        "a member without its volume does not delay the others: {:?}",
         plan.waiting
     );
     world.seen.volumes.insert(name("demo-2"), volume);
@@ -110,7 +110,7 @@ fn h01_a_founder_that_is_held_back_is_released_before_the_cluster_id_is_latched(
 }
 
 #[test]
-fn h01_a_founding_member_that_came_too_late_is_replaced_and_one_that_had_started_is_not() {
+fn h01_a_bootstrap_member_that_never_started_is_replaced_and_one_that_had_started_is_not() {
     let mut world = World::running(3);
     let refused = Some((GuardVerdict::DataMissing, "no data".to_owned()));
     let empty = |world: &mut World| {
@@ -120,7 +120,7 @@ fn h01_a_founding_member_that_came_too_late_is_replaced_and_one_that_had_started
     };
     empty(&mut world);
     let plan = world.plan();
-    assert!(!changes_membership(&plan) && plan.record == world.seen.record, "its data were somewhere");
+    assert!(!changes_membership(&plan) && plan.record == world.seen.record, "it had data before");
 
     let member = world.members.iter_mut().find(|member| member.name == "demo-2").unwrap();
     member.started = false;
@@ -131,9 +131,9 @@ fn h01_a_founding_member_that_came_too_late_is_replaced_and_one_that_had_started
 #[test]
 fn h03_two_cluster_ids_among_members_stop_everything() {
     let mut world = World::running(3);
-    world.wish(5);
+    world.resize(5);
     world.lose_pod("demo-2");
-    world.look();
+    world.observe();
     let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
     answer.reply.as_mut().unwrap().cluster_id = ClusterId(0xbad);
     let plan = quorate_planner::plan(&world.seen, world.now);
@@ -145,7 +145,7 @@ fn h03_two_cluster_ids_among_members_stop_everything() {
 fn h03_sizes_three_zero_one_zero_three_in_quick_order_keep_one_cluster_id() {
     let mut world = World::new(0);
     for size in [1, 0, 3, 0, 1, 3] {
-        world.wish(size);
+        world.resize(size);
         for _ in 0..3 {
             let plan = world.plan();
             world.carry_out(plan);
@@ -168,13 +168,13 @@ fn h04_an_edit_during_bootstrap_never_mixes_two_initial_clusters() {
     for pod in world.seen.pods.values_mut() {
         pod.ready = false;
     }
-    world.wish(5);
+    world.resize(5);
     let plan = world.plan();
-    assert!(!creates_pod(&plan, Boot::New), "no Pod of the old set joins a new plan");
+    assert!(!creates_pod(&plan, Boot::New), "no Pod of the old set gets the new initial cluster");
     assert_eq!(
         plan.record.target.unwrap().size,
         3,
-        "the committed target stands until the attempt is cleared"
+        "the committed target stays until the attempt is deleted"
     );
     world.settle();
     assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5", "demo-6", "demo-7"]);
@@ -183,12 +183,12 @@ fn h04_an_edit_during_bootstrap_never_mixes_two_initial_clusters() {
 #[test]
 fn h04_an_edit_during_growth_waits_for_the_learner() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     for _ in 0..2 {
         let plan = world.plan();
         world.carry_out(plan);
     }
-    world.wish(1);
+    world.resize(1);
     let plan = world.plan();
     assert_eq!(plan.record.target.as_ref().unwrap().size, 4);
     assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::SafePoint(_))));
@@ -218,13 +218,13 @@ fn h05_a_recreated_cluster_leaves_old_volumes_alone_and_takes_new_names_and_a_ne
 }
 
 #[test]
-fn h05_adopted_volumes_are_served_as_existing_under_their_old_token() {
+fn h05_adopted_members_start_as_existing_with_their_old_token() {
     let mut world = World::running(3);
     let (id, token) = (world.cluster_id.unwrap(), world.seen.record.token.clone());
     world.recreate("uid-2");
     world.seen.adopt = Some(ClusterId(0x123));
     let plan = world.plan();
-    assert!(plan.effects.is_empty(), "an id that no volume carries adopts nothing");
+    assert!(plan.effects.is_empty(), "an id that no volume has adopts nothing");
     world.carry_out(plan);
     world.seen.adopt = Some(id);
     let story = world.settle();
@@ -232,11 +232,11 @@ fn h05_adopted_volumes_are_served_as_existing_under_their_old_token() {
     assert_eq!(world.seen.record.token, token);
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
     let own = |volume: &quorate_model::snapshot::Volume| volume.cluster_uid.as_ref() == Some(&world.seen.uid);
-    assert!(world.seen.volumes.values().all(own), "adopted volumes are stamped as this cluster's");
+    assert!(world.seen.volumes.values().all(own), "adopted volumes are annotated as this cluster's");
 }
 
 #[test]
-fn h06_total_loss_is_reported_and_nothing_is_founded_anew() {
+fn h06_total_loss_is_reported_and_nothing_is_bootstrapped_again() {
     let mut world = World::running(3);
     world.seen.pods.clear();
     world.seen.volumes.clear();
@@ -251,17 +251,17 @@ fn h06_total_loss_is_reported_and_nothing_is_founded_anew() {
 fn h07_nothing_is_added_while_a_voter_is_dead() {
     let mut world = World::running(3);
     world.silence("demo-2");
-    world.wish(5);
+    world.resize(5);
     let plan = world.plan();
     assert!(!changes_membership(&plan));
     assert!(plan.waiting.contains(&Waiting::Unsafe(Unsafe::VoterUnhealthy(name("demo-2")))));
-    assert_eq!(plan.record.members.len(), 3, "no name is spent on it");
+    assert_eq!(plan.record.members.len(), 3, "no name is used up for it");
 }
 
 #[test]
 fn h08_members_join_as_learners_and_are_promoted_only_once_they_answer() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     let plan = world.plan();
     assert!(
         plan.effects
@@ -279,7 +279,7 @@ fn h08_members_join_as_learners_and_are_promoted_only_once_they_answer() {
 #[test]
 fn h09_a_learner_without_progress_is_rolled_back_and_growth_goes_on() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     for _ in 0..2 {
         let plan = world.plan();
         world.carry_out(plan);
@@ -299,9 +299,9 @@ fn h09_a_learner_without_progress_is_rolled_back_and_growth_goes_on() {
 }
 
 #[test]
-fn h10_promotion_is_asked_for_again_on_every_pass() {
+fn h10_promotion_is_requested_again_on_every_pass() {
     let mut world = World::running(1);
-    world.wish(2);
+    world.resize(2);
     for _ in 0..3 {
         let plan = world.plan();
         world.carry_out(plan);
@@ -312,14 +312,14 @@ fn h10_promotion_is_asked_for_again_on_every_pass() {
             .effects
             .iter()
             .any(|effect| matches!(effect, Effect::Etcd { call: EtcdCall::Promote { .. }, .. }));
-        assert!(promoted, "etcd refused it, so it is asked again");
+        assert!(promoted, "etcd refused it, so it is requested again");
     }
 }
 
 #[test]
 fn h11_a_crash_after_member_add_adopts_the_member_by_its_url_and_adds_no_second() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     let plan = world.plan();
     let record_before_reply = plan.record.clone();
     world.carry_out(plan);
@@ -335,8 +335,8 @@ fn h13_a_member_is_removed_by_id_and_url_never_by_position() {
     let mut world = World::running(3);
     world.members.reverse();
     world.silence("demo-1");
-    let sick = world.members.iter().find(|member| member.name == "demo-1").unwrap().clone();
-    world.wish(2);
+    let unhealthy = world.members.iter().find(|member| member.name == "demo-1").unwrap().clone();
+    world.resize(2);
     let plan = world.plan();
     let removed: Vec<&Effect> = plan
         .effects
@@ -346,14 +346,14 @@ fn h13_a_member_is_removed_by_id_and_url_never_by_position() {
     let [Effect::Etcd { call: EtcdCall::RemoveMember { id, peer_url, .. }, .. }] = removed.as_slice() else {
         panic!("{:?}", plan.effects)
     };
-    assert_eq!((*id, peer_url), (sick.id, &sick.peer_url), "the sick one goes first");
+    assert_eq!((*id, peer_url), (unhealthy.id, &unhealthy.peer_url), "the unhealthy one goes first");
 }
 
 #[test]
-fn h13_a_member_that_answers_under_anothers_name_stops_everything() {
+fn h13_a_member_that_answers_with_another_id_stops_everything() {
     let mut world = World::running(3);
-    world.wish(1);
-    world.look();
+    world.resize(1);
+    world.observe();
     let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
     answer.reply.as_mut().unwrap().member_id = MemberId(0xbad);
     let plan = quorate_planner::plan(&world.seen, world.now);
@@ -362,7 +362,7 @@ fn h13_a_member_that_answers_under_anothers_name_stops_everything() {
 }
 
 #[test]
-fn h14_lost_pods_are_never_read_as_a_wish_to_shrink() {
+fn h14_lost_pods_are_never_taken_for_a_request_to_shrink() {
     let mut world = World::running(3);
     world.lose_pod("demo-1");
     let plan = world.plan();
@@ -373,8 +373,8 @@ fn h14_lost_pods_are_never_read_as_a_wish_to_shrink() {
 #[test]
 fn h15_membership_is_not_changed_on_an_old_list() {
     let mut world = World::running(3);
-    world.wish(1);
-    world.look();
+    world.resize(1);
+    world.observe();
     world.now = world.now + quorate_model::snapshot::FRESH + quorate_model::Span(1);
     for answer in world.seen.etcd.answers.values_mut() {
         answer.at = world.now;
@@ -385,9 +385,9 @@ fn h15_membership_is_not_changed_on_an_old_list() {
 }
 
 #[test]
-fn h17_a_member_that_a_late_call_left_behind_is_removed_before_anything_else() {
+fn h17_a_learner_that_a_late_call_added_is_removed_before_anything_else() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     let ghost = world.seen.peer_url(&name("demo-9"));
     world.members.push(Listed {
         id: MemberId(0x9),
@@ -407,7 +407,7 @@ fn h17_a_member_that_a_late_call_left_behind_is_removed_before_anything_else() {
 }
 
 #[test]
-fn h17_a_member_of_somebody_elses_making_is_reported_and_left_alone() {
+fn h17_an_unmanaged_learner_is_reported_and_left_alone() {
     let mut world = World::running(3);
     let url = PeerUrl::new("https://elsewhere.example:2380");
     world.members.push(Listed {
@@ -417,23 +417,23 @@ fn h17_a_member_of_somebody_elses_making_is_reported_and_left_alone() {
         is_learner: true,
         started: false,
     });
-    world.wish(5);
+    world.resize(5);
     let plan = world.plan();
     assert!(!changes_membership(&plan));
     assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::UnmanagedMember(MemberId(0x9), _))));
 }
 
 #[test]
-fn h18_a_member_is_a_voter_only_when_its_own_raft_says_so_too() {
+fn h18_a_member_is_a_voter_only_when_it_reports_so_itself() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     for _ in 0..3 {
         let plan = world.plan();
         world.carry_out(plan);
     }
-    world.look();
-    let said = world.seen.etcd.answers.get_mut(&name("demo-3")).unwrap().reply.as_mut().unwrap();
-    said.is_learner = true;
+    world.observe();
+    let status = world.seen.etcd.answers.get_mut(&name("demo-3")).unwrap().reply.as_mut().unwrap();
+    status.is_learner = true;
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining);
 }
@@ -442,10 +442,10 @@ fn h18_a_member_is_a_voter_only_when_its_own_raft_says_so_too() {
 fn h19_a_name_and_a_volume_are_used_once() {
     let mut world = World::running(3);
     world.seen.desired.storage.when_scaled = quorate_model::target::Retention::Retain;
-    world.wish(1);
+    world.resize(1);
     world.settle();
     assert_eq!(world.seen.volumes.len(), 3, "volumes are retained");
-    world.wish(3);
+    world.resize(3);
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-3", "demo-4"]);
 }
@@ -453,11 +453,14 @@ fn h19_a_name_and_a_volume_are_used_once() {
 #[test]
 fn h19_names_are_not_reused_after_status_was_lost() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     world.settle();
     world.seen.record = quorate_model::Record::default();
     world.settle();
-    assert_eq!(world.seen.record.cluster_id, world.cluster_id, "its own stamped volumes tell who it is");
+    assert_eq!(
+        world.seen.record.cluster_id, world.cluster_id,
+        "the annotations of its own volumes have the cluster id"
+    );
     assert_eq!(world.seen.record.next_ordinal.0, 4);
     assert_eq!(world.voters().len(), 4);
 }
@@ -466,7 +469,7 @@ fn h19_names_are_not_reused_after_status_was_lost() {
 fn h20_data_of_a_living_member_are_never_deleted() {
     let mut world = World::running(3);
     let volume = world.seen.volumes[&name("demo-1")].clone();
-    world.look();
+    world.observe();
     let delete = KubeEffect::DeleteVolume {
         member: name("demo-1"),
         volume: volume.uid,
@@ -498,9 +501,9 @@ fn h22_a_pod_comes_back_on_the_same_volume() {
 }
 
 #[test]
-fn h25_lost_quorum_is_said_aloud_and_only_restarts_follow() {
+fn h25_lost_quorum_is_reported_and_only_restarts_follow() {
     let mut world = World::running(3);
-    world.wish(5);
+    world.resize(5);
     world.silence("demo-0");
     world.lose_pod("demo-1");
     let plan = world.plan();
@@ -512,12 +515,12 @@ fn h25_lost_quorum_is_said_aloud_and_only_restarts_follow() {
 }
 
 #[test]
-fn h31_an_error_that_a_member_reports_holds_up_membership() {
+fn h31_an_error_that_a_member_reports_blocks_membership_changes() {
     let mut world = World::running(3);
-    world.wish(4);
-    world.look();
-    let said = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap().reply.as_mut().unwrap();
-    said.errors.push("CORRUPT alarm".into());
+    world.resize(4);
+    world.observe();
+    let status = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap().reply.as_mut().unwrap();
+    status.errors.push("CORRUPT alarm".into());
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert!(!changes_membership(&plan));
 }
@@ -538,7 +541,7 @@ fn h36_versions_are_not_skipped_and_never_go_back() {
 #[test]
 fn h44_a_removed_members_pod_stays_until_a_quorum_has_removed_it() {
     let mut world = World::running(3);
-    world.wish(2);
+    world.resize(2);
     let plan = world.plan();
     assert!(
         plan.effects
@@ -556,7 +559,7 @@ fn h44_a_removed_members_pod_stays_until_a_quorum_has_removed_it() {
 #[test]
 fn a_second_learner_is_never_added() {
     let mut world = World::running(3);
-    world.wish(5);
+    world.resize(5);
     for _ in 0..2 {
         let plan = world.plan();
         world.carry_out(plan);
@@ -568,9 +571,9 @@ fn a_second_learner_is_never_added() {
 }
 
 #[test]
-fn answers_of_long_ago_count_for_nothing() {
+fn old_replies_do_not_count() {
     let mut world = World::running(3);
-    world.look();
+    world.observe();
     let stale = Answer {
         at: quorate_model::Instant(0),
         reply: world.seen.etcd.answers[&name("demo-1")].reply.clone(),

@@ -1,5 +1,6 @@
-//! Losses that come in by the back door: a status that was lost or cut short, an edit that hides a wish to keep data, a
-//! Pod that ails while its etcd serves, data in memory. In each, what clients wrote stays, and there is one cluster.
+//! Less obvious ways to lose data: a status that was lost in part or whole, an edit that delays a change of the retention
+//! policy, a Pod in trouble while its etcd serves, data in memory. In each case no acknowledged write is lost, and there is one
+//! cluster.
 
 mod world;
 
@@ -16,8 +17,8 @@ fn in_memory(size: usize) -> World {
     world
 }
 
-/// Every Pod is of an older shape than the one that is desired.
-fn new_shape(world: &mut World) {
+/// Every Pod has an older revision than the desired one.
+fn new_revision(world: &mut World) {
     world.seen.desired.pod.revision = PodRevision("r2".into());
 }
 
@@ -35,11 +36,11 @@ fn deletes_volumes(plan: &Plan) -> bool {
 }
 
 #[test]
-fn a_voters_pod_is_marked_so_that_a_volume_emptied_under_it_is_a_loss_and_no_first_start() {
+fn a_voters_pod_is_labelled_joined_so_that_an_emptied_volume_is_a_loss_and_not_a_first_start() {
     let mut world = World::running(3);
     assert!(
         world.seen.pods.values().all(|pod| pod.joined && pod.boots_new),
-        "marked once the id was latched"
+        "labelled joined once the cluster id is recorded"
     );
     world.seen.pods.get_mut(&name("demo-1")).unwrap().joined = false;
     let plan = world.plan();
@@ -51,7 +52,7 @@ fn a_voters_pod_is_marked_so_that_a_volume_emptied_under_it_is_a_loss_and_no_fir
 }
 
 #[test]
-fn a_founding_member_whose_pod_is_late_is_not_marked_and_so_makes_its_first_start() {
+fn a_bootstrap_pod_that_has_not_run_is_not_labelled_joined_so_that_it_can_start() {
     let mut world = World::running(3);
     let late = world.seen.pods.get_mut(&name("demo-2")).unwrap();
     (late.joined, late.has_run, late.ready) = (false, false, false);
@@ -76,7 +77,7 @@ fn a_founding_member_whose_pod_is_late_is_not_marked_and_so_makes_its_first_star
 }
 
 #[test]
-fn a_founder_in_memory_that_never_comes_up_is_not_marked_but_replaced() {
+fn a_bootstrap_member_in_memory_that_never_starts_is_replaced_and_not_labelled_joined() {
     let mut world = in_memory(3);
     world.silence("demo-2");
     let broken = world.seen.pods.get_mut(&name("demo-2")).unwrap();
@@ -100,7 +101,7 @@ fn a_founder_in_memory_that_never_comes_up_is_not_marked_but_replaced() {
 }
 
 #[test]
-fn founders_in_memory_are_marked_together_once_all_that_have_run_answer() {
+fn bootstrap_members_in_memory_are_labelled_joined_only_once_all_that_have_run_answer() {
     let mut world = in_memory(3);
     for pod in world.seen.pods.values_mut() {
         (pod.joined, pod.labelled) = (false, false);
@@ -108,17 +109,17 @@ fn founders_in_memory_are_marked_together_once_all_that_have_run_answer() {
     world.silence("demo-2");
     let plan = world.plan();
     assert!(plan.effects.is_empty(), "{:?}", plan.effects);
-    let told = plan
+    let reported = plan
         .waiting
         .iter()
         .any(|waiting| matches!(waiting, Waiting::Sick(member, _) if *member == name("demo-2")));
-    assert!(told, "{:?}", plan.waiting);
+    assert!(reported, "{:?}", plan.waiting);
 }
 
 #[test]
-fn a_learner_is_not_marked_before_it_votes() {
+fn a_new_learner_is_not_labelled_joined_and_a_voter_is() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     for _ in 0..2 {
         let plan = world.plan();
         world.carry_out(plan);
@@ -129,7 +130,7 @@ fn a_learner_is_not_marked_before_it_votes() {
 }
 
 #[test]
-fn a_member_in_memory_whose_pod_stayed_and_whose_memory_went_is_replaced() {
+fn a_member_in_memory_that_lost_its_data_but_not_its_pod_is_replaced() {
     let mut world = in_memory(3);
     world.silence("demo-1");
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
@@ -139,25 +140,25 @@ fn a_member_in_memory_whose_pod_stayed_and_whose_memory_went_is_replaced() {
 }
 
 #[test]
-fn a_rollout_never_takes_the_last_copy_of_data_in_memory() {
+fn a_rollout_never_deletes_the_last_copy_of_data_in_memory() {
     for size in [1, 2] {
         let mut world = in_memory(size);
-        new_shape(&mut world);
+        new_revision(&mut world);
         world.settle();
         assert_eq!(world.seen.pods.len(), size);
         let plan = world.plan();
         assert_eq!(deletes_pods(&plan), 0);
         let why = |waiting: &Waiting| matches!(waiting, Waiting::Unsafe(Unsafe::WouldLoseQuorum { .. }));
-        assert!(plan.waiting.iter().any(why), "it is said: {:?}", plan.waiting);
+        assert!(plan.waiting.iter().any(why), "it is reported: {:?}", plan.waiting);
     }
     let mut world = in_memory(3);
-    new_shape(&mut world);
+    new_revision(&mut world);
     world.settle();
-    assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"], "three stand it, one at a time");
+    assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"], "three can be replaced, one at a time");
 }
 
 #[test]
-fn a_status_lost_over_data_in_memory_founds_no_second_cluster() {
+fn no_second_cluster_is_bootstrapped_when_status_is_lost_and_data_are_in_memory() {
     let mut world = in_memory(3);
     world.seen.record = Record::default();
     let plan = world.plan();
@@ -166,29 +167,29 @@ fn a_status_lost_over_data_in_memory_founds_no_second_cluster() {
 }
 
 #[test]
-fn an_attempt_is_not_given_up_once_a_member_served() {
+fn a_bootstrap_attempt_is_not_abandoned_once_a_member_served() {
     let mut world = World::new(3);
     for _ in 0..3 {
         let plan = world.plan();
         world.carry_out(plan);
     }
     assert!(world.seen.record.cluster_id.is_none() && world.seen.pods.len() == 3);
-    // The operator can not reach them; the kubelet can.
+    // The kubelet can reach them, the operator cannot.
     for member in ["demo-0", "demo-1", "demo-2"] {
         world.silence(member);
     }
-    new_shape(&mut world);
+    new_revision(&mut world);
     let plan = world.plan();
     assert!(plan.effects.is_empty() && plan.record.abandoned.is_none(), "{:?}", plan.effects);
 
     for pod in world.seen.pods.values_mut() {
         pod.ready = false;
     }
-    assert!(world.plan().record.abandoned.is_some(), "where nobody served, nothing can be lost");
+    assert!(world.plan().record.abandoned.is_some(), "where no member served, nothing can be lost");
 }
 
 #[test]
-fn a_record_that_lost_its_cluster_id_is_not_given_up_over_stamped_volumes() {
+fn a_record_without_cluster_id_is_not_abandoned_when_volumes_are_annotated() {
     let mut world = World::running(3);
     world.seen.record.cluster_id = None;
     for member in world.seen.record.members.values_mut() {
@@ -200,15 +201,15 @@ fn a_record_that_lost_its_cluster_id_is_not_given_up_over_stamped_volumes() {
     for member in ["demo-0", "demo-1", "demo-2"] {
         world.silence(member);
     }
-    new_shape(&mut world);
+    new_revision(&mut world);
     let plan = world.plan();
     assert!(plan.effects.is_empty() && plan.record.abandoned.is_none(), "{:?}", plan.effects);
 }
 
 #[test]
-fn a_version_that_is_refused_does_not_hide_the_wish_to_keep_volumes() {
+fn a_refused_version_does_not_delay_a_change_of_the_retention_policy() {
     let mut world = World::running(3);
-    world.wish(2);
+    world.resize(2);
     world.seen.desired.version = Version::new(3, 5, 1);
     world.seen.desired.storage.when_scaled = Retention::Retain;
     world.settle();
@@ -218,14 +219,14 @@ fn a_version_that_is_refused_does_not_hide_the_wish_to_keep_volumes() {
 }
 
 #[test]
-fn members_whose_probe_alone_is_sick_are_not_all_deleted_at_once() {
+fn members_that_serve_while_their_probes_fail_are_not_all_deleted_at_once() {
     let mut world = World::running(3);
     for pod in world.seen.pods.values_mut() {
         (pod.ready, pod.trouble) = (false, Some("CrashLoopBackOff: probe ended with exit code 1".into()));
     }
-    new_shape(&mut world);
-    // Trouble of the Pod is silence in this world; here etcd answers all the same.
-    world.look();
+    new_revision(&mut world);
+    // In this world a Pod in trouble does not answer. Here its etcd answers nevertheless.
+    world.observe();
     let healthy = World::running(3).seen.etcd;
     world.seen.etcd = healthy;
     let list = world.seen.etcd.list.as_mut().unwrap();
@@ -238,11 +239,11 @@ fn members_whose_probe_alone_is_sick_are_not_all_deleted_at_once() {
 }
 
 #[test]
-fn a_version_follows_what_the_data_are_of_also_while_members_sleep() {
+fn the_version_of_the_data_decides_about_an_upgrade_also_while_members_hibernate() {
     let mut world = World::running(3);
-    world.wish(0);
+    world.resize(0);
     world.settle();
-    // They ran 3.5 last; 3.6 was committed in their sleep and never ran.
+    // They ran 3.5 last. 3.6 was committed while they hibernated, and never ran.
     for member in world.seen.record.members.values_mut() {
         member.version = Some(Version::new(3, 5, 35));
     }
@@ -254,9 +255,9 @@ fn a_version_follows_what_the_data_are_of_also_while_members_sleep() {
 }
 
 #[test]
-fn a_learner_that_runs_in_silence_has_time_for_a_large_database_and_one_that_follows_has_all_the_time() {
+fn a_silent_learner_has_time_for_a_large_database_and_one_that_follows_the_leader_has_no_deadline() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     for _ in 0..2 {
         let plan = world.plan();
         world.carry_out(plan);
@@ -268,7 +269,7 @@ fn a_learner_that_runs_in_silence_has_time_for_a_large_database_and_one_that_fol
     };
     let began = world.now;
     world.now = began + LEARNER_SYNC_DEADLINE + Span(1);
-    assert!(!rolled_back(&mut world), "it follows the leader: another member holds its promotion up");
+    assert!(!rolled_back(&mut world), "it follows the leader: another member delays its promotion");
     world.silence("demo-3");
     assert!(rolled_back(&mut world));
     world.now = began + LEARNER_DEADLINE + Span(1);
@@ -278,9 +279,9 @@ fn a_learner_that_runs_in_silence_has_time_for_a_large_database_and_one_that_fol
 }
 
 #[test]
-fn who_is_to_leave_is_chosen_anew_when_another_falls_sick() {
+fn the_member_to_remove_is_chosen_again_when_another_becomes_unhealthy() {
     let mut world = World::running(3);
-    world.wish(2);
+    world.resize(2);
     world.seen.record.target.as_mut().unwrap().size = 2;
     world.seen.record.members.get_mut(&name("demo-2")).unwrap().stage = Stage::Leaving(Leaving::Shrink);
     world.lose_pod("demo-1");
@@ -290,7 +291,7 @@ fn who_is_to_leave_is_chosen_anew_when_another_falls_sick() {
 }
 
 #[test]
-fn a_founded_cluster_whose_status_lost_its_target_is_looked_after_by_the_spec() {
+fn a_bootstrapped_cluster_whose_status_lost_its_target_follows_the_spec() {
     let mut world = World::running(3);
     world.seen.record.target = None;
     let story = world.settle();
@@ -298,7 +299,7 @@ fn a_founded_cluster_whose_status_lost_its_target_is_looked_after_by_the_spec() 
 }
 
 #[test]
-fn h22_a_voter_that_status_forgot_finds_its_volume_again() {
+fn h22_a_voter_that_status_lost_is_recorded_again_with_its_volume() {
     let mut world = World::running(3);
     world.seen.record.members.remove(&name("demo-1"));
     world.settle();
@@ -309,7 +310,7 @@ fn h22_a_voter_that_status_forgot_finds_its_volume_again() {
 }
 
 #[test]
-fn a_cluster_whose_status_was_lost_is_deleted_to_the_end_and_its_volumes_stay() {
+fn a_cluster_whose_status_was_lost_can_be_deleted_and_its_volumes_stay() {
     let mut world = World::running(3);
     world.seen.record = Record::default();
     world.seen.deleting = true;
@@ -323,7 +324,7 @@ fn a_cluster_whose_status_was_lost_is_deleted_to_the_end_and_its_volumes_stay() 
 }
 
 #[test]
-fn h17_a_pod_that_a_late_call_made_for_a_member_given_up_is_cleared_away() {
+fn h17_a_pod_that_a_late_call_created_for_a_removed_member_is_deleted() {
     let mut world = World::running(3);
     let late = world.seen.pods[&name("demo-0")].clone();
     world.seen.pods.insert(name("demo-9"), quorate_model::snapshot::Pod { ip: None, ready: false, ..late });
@@ -334,7 +335,7 @@ fn h17_a_pod_that_a_late_call_made_for_a_member_given_up_is_cleared_away() {
 }
 
 #[test]
-fn the_finalizer_comes_back_where_somebody_took_it_away() {
+fn a_removed_finalizer_is_added_again() {
     let mut world = World::running(1);
     world.seen.finalizer = false;
     let plan = world.plan();
@@ -342,10 +343,10 @@ fn the_finalizer_comes_back_where_somebody_took_it_away() {
 }
 
 #[test]
-fn a_restarted_voter_catches_up_before_the_next_one_is_rolled() {
+fn a_restarted_voter_catches_up_before_the_next_one_is_restarted() {
     let mut world = World::running(3);
-    new_shape(&mut world);
-    // The first is deleted, then made again.
+    new_revision(&mut world);
+    // The first is deleted, then created again.
     for _ in 0..2 {
         let plan = world.plan();
         world.carry_out(plan);
@@ -361,11 +362,11 @@ fn a_restarted_voter_catches_up_before_the_next_one_is_rolled() {
 }
 
 #[test]
-fn a_foreign_service_does_not_keep_the_cluster_from_growing() {
+fn a_foreign_service_does_not_prevent_growth() {
     let mut world = World::running(1);
     world.seen.client_service = false;
     world.seen.foreign.insert("Service default/demo-client".into());
-    world.wish(2);
+    world.resize(2);
     let plan = world.plan();
     assert!(!plan.effects.contains(&Effect::kube(Step::B7, KubeEffect::ApplyClientService)));
     assert!(
@@ -373,6 +374,6 @@ fn a_foreign_service_does_not_keep_the_cluster_from_growing() {
             .iter()
             .any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::CreateVolume { .. }, .. }))
     );
-    let told = |waiting: &Waiting| matches!(waiting, Waiting::ForeignObjects(_));
-    assert!(plan.waiting.iter().any(told));
+    let is_reported = |waiting: &Waiting| matches!(waiting, Waiting::ForeignObjects(_));
+    assert!(plan.waiting.iter().any(is_reported));
 }

@@ -1,5 +1,5 @@
-//! The safety rules, one test each: the gate refuses the very effect that would break the rule, and lets it pass when
-//! the fact that makes it dangerous is taken away. Each fails when its check is taken out of `safety.rs`.
+//! The safety rules, one test each. `permits` refuses the effect that would break the rule, and permits it without the fact
+//! that makes it dangerous. Each test fails when its check is removed from `safety.rs`.
 
 mod world;
 
@@ -15,7 +15,7 @@ fn judge(world: &World, record: &Record, before: &[Effect], effect: &Effect) -> 
 }
 
 fn verdict(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
-    world.look();
+    world.observe();
     judge(world, &world.seen.record.clone(), &[], effect)
 }
 
@@ -70,13 +70,13 @@ fn leaving(world: &mut World, member: &str) {
 }
 
 fn joining(world: &mut World, member: &str) {
-    let mut promised = world.seen.record.members[&name("demo-0")].clone();
-    (promised.stage, promised.id, promised.volume) = (Stage::Joining, None, None);
-    world.seen.record.members.insert(name(member), promised);
+    let mut joining = world.seen.record.members[&name("demo-0")].clone();
+    (joining.stage, joining.id, joining.volume) = (Stage::Joining, None, None);
+    world.seen.record.members.insert(name(member), joining);
 }
 
 #[test]
-fn r1_new_is_only_for_the_latched_set_before_the_cluster_id_is_latched() {
+fn r1_new_is_only_for_bootstrap_members_before_the_cluster_id_is_recorded() {
     let mut world = World::new(3);
     for _ in 0..2 {
         let plan = world.plan();
@@ -97,28 +97,28 @@ fn r1_new_is_only_for_the_latched_set_before_the_cluster_id_is_latched() {
 }
 
 #[test]
-fn r1_a_pod_that_is_held_back_is_released_only_to_found_the_cluster_on_its_own_volume() {
-    let mut world = World::with_pods_made(3);
+fn r1_a_gated_pod_is_ungated_only_during_bootstrap_and_on_its_own_volume() {
+    let mut world = World::with_pods_created(3);
     let pod = world.seen.pods[&name("demo-0")].uid.clone();
-    let release = ungate("demo-0", pod);
-    assert_eq!(verdict(&mut world, &release), Ok(()));
+    let ungate_it = ungate("demo-0", pod);
+    assert_eq!(verdict(&mut world, &ungate_it), Ok(()));
 
     let later = ungate("demo-0", Uid::new("later"));
     assert_eq!(verdict(&mut world, &later), Err(Unsafe::NotSeen(name("demo-0"))));
 
     let volume = world.seen.volumes.remove(&name("demo-0")).unwrap();
-    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotItsVolume(name("demo-0"))));
+    assert_eq!(verdict(&mut world, &ungate_it), Err(Unsafe::NotItsVolume(name("demo-0"))));
     world.seen.volumes.insert(name("demo-0"), volume);
 
-    let founding = world.seen.record.clone();
+    let bootstrapping = world.seen.record.clone();
     world.seen.record.abandoned = Some(Abandoned::SpecEdited);
-    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotABootstrapMember(name("demo-0"))));
-    world.seen.record = Record { cluster_id: Some(ClusterId(1)), ..founding };
-    assert_eq!(verdict(&mut world, &release), Err(Unsafe::NotABootstrapMember(name("demo-0"))));
+    assert_eq!(verdict(&mut world, &ungate_it), Err(Unsafe::NotABootstrapMember(name("demo-0"))));
+    world.seen.record = Record { cluster_id: Some(ClusterId(1)), ..bootstrapping };
+    assert_eq!(verdict(&mut world, &ungate_it), Err(Unsafe::NotABootstrapMember(name("demo-0"))));
 }
 
 #[test]
-fn r2_a_member_is_started_only_under_a_promised_name_on_its_own_volume() {
+fn r2_a_member_starts_only_under_a_recorded_name_and_on_its_own_volume() {
     let mut world = World::running(3);
     assert_eq!(
         verdict(&mut world, &create("demo-7", Boot::Resume)),
@@ -135,7 +135,7 @@ fn r2_a_member_is_started_only_under_a_promised_name_on_its_own_volume() {
 }
 
 #[test]
-fn r3_a_deletion_is_of_the_object_that_was_seen_and_of_no_later_one() {
+fn r3_only_the_object_that_was_observed_is_deleted() {
     let mut world = World::running(3);
     let delete = delete_pod(&world, "demo-1");
     assert_eq!(verdict(&mut world, &delete), Ok(()));
@@ -164,14 +164,14 @@ fn r5_a_plan_changes_membership_once_and_disturbs_one_member() {
     let mut world = World::running(5);
     leaving(&mut world, "demo-4");
     leaving(&mut world, "demo-3");
-    world.look();
+    world.observe();
     let record = world.seen.record.clone();
     let (first, second) = (remove(&world, "demo-4"), remove(&world, "demo-3"));
     assert_eq!(judge(&world, &record, &[], &second), Ok(()));
     assert_eq!(judge(&world, &record, &[first], &second), Err(Unsafe::ChangeOutstanding(name("demo-3"))));
     let world = {
         let mut world = World::running(5);
-        world.look();
+        world.observe();
         world
     };
     let record = world.seen.record.clone();
@@ -206,7 +206,7 @@ fn r6_a_dead_member_is_removed_before_its_replacement_is_added() {
 }
 
 #[test]
-fn r7_a_member_is_who_its_id_and_url_say() {
+fn r7_a_member_is_identified_by_id_and_url() {
     let mut world = World::running(3);
     leaving(&mut world, "demo-2");
     let effect = remove(&world, "demo-2");
@@ -216,22 +216,22 @@ fn r7_a_member_is_who_its_id_and_url_say() {
 }
 
 #[test]
-fn r9_membership_changes_on_a_fresh_list_at_the_member_that_served_it() {
+fn r9_membership_changes_only_on_a_fresh_list_and_at_the_member_that_served_it() {
     let mut world = World::running(3);
     leaving(&mut world, "demo-2");
     let effect = remove(&world, "demo-2");
-    world.look();
+    world.observe();
     let elsewhere = Effect::etcd(Step::S3, name("demo-1"), effect.as_etcd().unwrap().clone());
     assert_eq!(verdict(&mut world, &elsewhere), Err(Unsafe::NoFreshList));
 
-    world.look();
+    world.observe();
     world.now = world.now + FRESH + Span(1);
     let record = world.seen.record.clone();
     assert_eq!(judge(&world, &record, &[], &effect), Err(Unsafe::NoFreshList));
 }
 
 #[test]
-fn r10_data_go_only_when_a_quorum_shows_the_member_gone_and_its_pod_is_gone() {
+fn r10_a_volume_is_deleted_only_when_a_quorum_has_removed_the_member_and_its_pod_is_gone() {
     let mut world = World::running(3);
     let effect = delete_volume(&world, "demo-2");
     assert_eq!(verdict(&mut world, &effect), Err(Unsafe::PodNotGone(name("demo-2"))));
@@ -261,7 +261,7 @@ fn r10_retained_data_outlive_the_cluster() {
 }
 
 #[test]
-fn r11_without_quorum_nothing_but_restarts() {
+fn r11_without_quorum_only_restarts_are_permitted() {
     let mut world = World::running(3);
     leaving(&mut world, "demo-2");
     let (removal, deletion) = (remove(&world, "demo-2"), delete_pod(&world, "demo-0"));
@@ -277,18 +277,18 @@ fn r11_what_is_left_after_a_removal_must_be_a_quorum() {
     let mut world = World::running(4);
     leaving(&mut world, "demo-3");
     world.silence("demo-3");
-    world.look();
+    world.observe();
     let effect = remove(&world, "demo-3");
-    assert_eq!(verdict(&mut world, &effect), Ok(()), "the sick one may go");
-    // Two of four answer, and etcd's word is from just before.
-    world.look();
+    assert_eq!(verdict(&mut world, &effect), Ok(()), "the unhealthy one may go");
+    // Two of four answer, and the list is from just before.
+    world.observe();
     world.silence("demo-2");
     let list = world.seen.etcd.list.clone();
-    world.look();
+    world.observe();
     world.seen.etcd.list = list;
     for answer in world.seen.etcd.answers.values_mut() {
-        if let Ok(said) = &mut answer.reply {
-            said.leader = Some(MemberId(1));
+        if let Ok(status) = &mut answer.reply {
+            status.leader = Some(MemberId(1));
         }
     }
     let record = world.seen.record.clone();
@@ -301,7 +301,7 @@ fn r11_what_is_left_after_a_removal_must_be_a_quorum() {
 }
 
 #[test]
-fn r11_a_serving_member_is_not_disturbed_while_another_is_sick() {
+fn r11_a_serving_member_is_not_disturbed_while_another_is_unhealthy() {
     let mut world = World::running(5);
     let effect = delete_pod(&world, "demo-1");
     world.silence("demo-2");
@@ -321,7 +321,7 @@ fn r12_two_cluster_ids_stop_every_effect() {
 #[test]
 fn r5_a_learner_is_promoted_and_a_healthy_member_removed_only_while_the_other_voters_are_healthy() {
     let mut world = World::running(3);
-    world.wish(4);
+    world.resize(4);
     for _ in 0..2 {
         let plan = world.plan();
         world.carry_out(plan);
@@ -365,7 +365,7 @@ fn r5_no_voter_is_disturbed_while_a_member_joins() {
 }
 
 #[test]
-fn a_sleeping_cluster_starts_nobody_and_neither_it_nor_one_that_goes_changes_its_membership() {
+fn a_hibernating_cluster_starts_no_pod_and_neither_it_nor_a_deleted_one_changes_membership() {
     let mut world = World::running(3);
     joining(&mut world, "demo-3");
     let add = add(&world, "demo-3");
@@ -384,14 +384,23 @@ fn a_sleeping_cluster_starts_nobody_and_neither_it_nor_one_that_goes_changes_its
 }
 
 #[test]
-fn r2_a_volume_is_made_once_and_only_a_members_own_is_changed() {
+fn r2_a_volume_is_created_once_and_only_a_members_own_volume_is_changed() {
     let mut world = World::running(3);
-    let make = |member: &str| Effect::kube(Step::G2, KubeEffect::CreateVolume { member: name(member) });
+    let create_volume =
+        |member: &str| Effect::kube(Step::G2, KubeEffect::CreateVolume { member: name(member) });
     joining(&mut world, "demo-3");
-    assert_eq!(verdict(&mut world, &make("demo-3")), Ok(()));
-    assert_eq!(verdict(&mut world, &make("demo-1")), Err(Unsafe::NotItsVolume(name("demo-1"))), "a voter's");
-    world.seen.record.members.get_mut(&name("demo-3")).unwrap().volume = Some(Uid::new("made"));
-    assert_eq!(verdict(&mut world, &make("demo-3")), Err(Unsafe::NotItsVolume(name("demo-3"))), "once more");
+    assert_eq!(verdict(&mut world, &create_volume("demo-3")), Ok(()));
+    assert_eq!(
+        verdict(&mut world, &create_volume("demo-1")),
+        Err(Unsafe::NotItsVolume(name("demo-1"))),
+        "a voter's"
+    );
+    world.seen.record.members.get_mut(&name("demo-3")).unwrap().volume = Some(Uid::new("created"));
+    assert_eq!(
+        verdict(&mut world, &create_volume("demo-3")),
+        Err(Unsafe::NotItsVolume(name("demo-3"))),
+        "once more"
+    );
 
     let expand = |volume| {
         Effect::kube(Step::K1, KubeEffect::ExpandVolume { member: name("demo-1"), volume, bytes: 1 })
@@ -403,15 +412,15 @@ fn r2_a_volume_is_made_once_and_only_a_members_own_is_changed() {
 }
 
 #[test]
-fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_marked_as_joined() {
+fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_labelled_joined() {
     let mut world = World::running(3);
     let pod = world.seen.pods[&name("demo-1")].uid.clone();
-    let mark = label_joined("demo-1", pod);
-    assert_eq!(verdict(&mut world, &mark), Ok(()));
+    let label = label_joined("demo-1", pod);
+    assert_eq!(verdict(&mut world, &label), Ok(()));
     let other = label_joined("demo-1", Uid::new("later"));
     assert_eq!(verdict(&mut world, &other), Err(Unsafe::NotSeen(name("demo-1"))));
     world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Joining;
-    assert_eq!(verdict(&mut world, &mark), Ok(()));
+    assert_eq!(verdict(&mut world, &label), Ok(()));
     world.seen.pods.get_mut(&name("demo-1")).unwrap().trouble = Some("its node is gone".into());
-    assert_eq!(verdict(&mut world, &mark), Err(Unsafe::NotRecorded(name("demo-1"))));
+    assert_eq!(verdict(&mut world, &label), Err(Unsafe::NotRecorded(name("demo-1"))));
 }

@@ -54,7 +54,7 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         node: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
         zone: label(ZONE).cloned(),
         revision: PodRevision(revision.cloned().unwrap_or_default()),
-        held: is_held(pod),
+        gated: is_gated(pod),
         boots_new: starts_new(pod),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         labelled: label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
@@ -68,7 +68,7 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
     }
 }
 
-fn is_held(pod: &Pod) -> bool {
+fn is_gated(pod: &Pod) -> bool {
     gates(pod).any(|gate| gate == keys::BOOTSTRAP_GATE)
 }
 

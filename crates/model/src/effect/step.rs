@@ -57,7 +57,7 @@ pub enum Step {
 /// The deadline for a learner to run before it is rolled back (G5).
 pub const LEARNER_DEADLINE: Span = Span::seconds(600);
 
-/// The deadline for a learner that runs to answer. etcd answers nobody before it has caught up, so a large database means a
+/// The deadline for a learner that runs to answer. etcd answers no request before it has caught up, so a large database means a
 /// long silence: 8 GiB, the most that etcd recommends, at 2.5 MB/s.
 pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 

@@ -1,4 +1,4 @@
-//! Takes a safety check away, on this thread, for as long as a test needs it: what then goes wrong is what it is for.
+//! Turns a safety check off, on this thread and for one test. What then goes wrong shows what the check is for.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ thread_local! {
     static OFF: Cell<Option<&'static str>> = const { Cell::new(None) };
 }
 
-/// The names of the refusals that can be taken away, as [`Unsafe::name`] has them.
+/// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
 pub const CHECKS: [&str; 15] = [
     "NotABootstrapMember",
     "NotRecorded",
@@ -27,21 +27,21 @@ pub const CHECKS: [&str; 15] = [
     "SplitBrain",
 ];
 
-/// Rules that are no refusals: R4 and R8 in the simulation, R13 and R14 in the operator.
+/// Rules without a refusal: R4 and R8 in the simulation, R13 and R14 in the operator.
 pub const RULES: [&str; 4] = ["R4", "R8", "R13", "R14"];
 
-/// Runs something without one of the checks or rules.
+/// Runs a function without one of the checks or rules.
 pub fn without<T>(check: &'static str, run: impl FnOnce() -> T) -> T {
     let _broken = Broken::rule(check);
     run()
 }
 
-/// Breaks a rule on this thread until it is dropped, for what is not a call that returns.
+/// Breaks a check or rule on this thread until it is dropped. For code that is not one function call.
 #[must_use]
 pub struct Broken(Option<&'static str>);
 
 impl Broken {
-    /// From now on.
+    /// Breaks this check or rule from now on.
     pub fn rule(rule: &'static str) -> Self {
         Self(OFF.replace(Some(rule)))
     }
@@ -53,7 +53,7 @@ impl Drop for Broken {
     }
 }
 
-/// Whether a rule of [`RULES`] does not hold now.
+/// Whether a rule of [`RULES`] is broken now.
 pub fn is_broken(rule: &'static str) -> bool {
     OFF.get() == Some(rule)
 }

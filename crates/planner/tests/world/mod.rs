@@ -1,5 +1,5 @@
-//! A world in which every effect succeeds at once and nothing else happens: enough to watch protocols run, and to
-//! break one thing at a time. (What happens when effects fail, arrive late or are seen late belongs to other tests.)
+//! A world in which every effect succeeds at once and nothing else happens. Tests watch protocols run in it, and break one
+//! thing at a time. (Effects that fail or arrive late, and late observations, belong to other tests.)
 #![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,16 +16,16 @@ use quorate_model::{
 };
 use quorate_planner::plan;
 
-/// The cluster as it would be seen, with what etcd holds behind it.
+/// The cluster as it is observed, and the state of etcd behind it.
 pub struct World {
     pub seen: Snapshot,
     pub now: Instant,
-    /// What the annotation-free disk knows: which member's data lie on which volume.
+    /// Which member's data are on which volume, also where the volume has no annotation.
     data: BTreeMap<Uid, (ClusterId, MemberId)>,
     pub members: Vec<Listed>,
     pub cluster_id: Option<ClusterId>,
     pub leader: Option<MemberName>,
-    /// Members that do not answer although their Pod stands.
+    /// Members that do not answer although their Pod exists.
     pub silent: BTreeSet<MemberName>,
     counter: u64,
 }
@@ -57,7 +57,7 @@ pub fn name(text: &str) -> MemberName {
 }
 
 impl World {
-    /// A cluster that was just applied.
+    /// A cluster that was just created.
     pub fn new(size: usize) -> Self {
         Self {
             seen: Snapshot {
@@ -96,8 +96,8 @@ impl World {
         world
     }
 
-    /// One whose Pods were just made.
-    pub fn with_pods_made(size: usize) -> Self {
+    /// A cluster whose Pods were just created.
+    pub fn with_pods_created(size: usize) -> Self {
         let mut world = Self::new(size);
         while world.seen.pods.is_empty() {
             let plan = world.plan();
@@ -106,25 +106,25 @@ impl World {
         world
     }
 
-    /// Looks, and plans.
+    /// Observes, and plans.
     pub fn plan(&mut self) -> Plan {
-        self.look();
+        self.observe();
         plan(&self.seen, self.now)
     }
 
-    /// Passes until a plan has nothing to do; the story of all plans.
+    /// Runs passes until a plan has nothing to do. Returns all plans in words.
     pub fn settle(&mut self) -> String {
         let mut story = String::new();
         for _ in 0..200 {
             let plan = self.plan();
             let idle = plan.effects.is_empty() && plan.record == self.seen.record;
-            tell(&mut story, &plan);
+            describe(&mut story, &plan);
             if idle {
                 return story;
             }
             self.carry_out(plan);
         }
-        panic!("does not come to rest:\n{story}");
+        panic!("does not settle:\n{story}");
     }
 
     /// Writes the record, then carries out every effect.
@@ -137,7 +137,8 @@ impl World {
         self.now = self.now + Span(1000);
     }
 
-    pub fn wish(&mut self, size: usize) {
+    /// Edits `spec.size`.
+    pub fn resize(&mut self, size: usize) {
         self.seen.desired.size = size;
     }
 
@@ -154,7 +155,7 @@ impl World {
         self.members.iter().filter(|member| !member.is_learner).map(|member| member.name.as_str()).collect()
     }
 
-    /// The object was deleted and made again: another uid, an empty status, volumes left behind.
+    /// The EtcdCluster was deleted and created again: another uid, an empty status, and the old volumes.
     pub fn recreate(&mut self, uid: &str) {
         let fresh = Self::new(self.seen.desired.size);
         let volumes = std::mem::take(&mut self.seen.volumes);
@@ -164,14 +165,14 @@ impl World {
         self.leader = None;
     }
 
-    /// What is seen of etcd now.
-    pub fn look(&mut self) {
+    /// Observes etcd.
+    pub fn observe(&mut self) {
         let alive: Vec<MemberName> = self
             .seen
             .pods
             .iter()
             .filter(|(name, pod)| {
-                !pod.terminating && !pod.held && pod.trouble.is_none() && !self.silent.contains(name)
+                !pod.terminating && !pod.gated && pod.trouble.is_none() && !self.silent.contains(name)
             })
             .map(|(name, _)| name.clone())
             .collect();
@@ -185,11 +186,11 @@ impl World {
         if !quorum {
             self.leader = None;
         } else if self.leader.as_ref().is_none_or(|leader| !alive.contains(leader)) {
-            let heir = self
+            let next = self
                 .members
                 .iter()
                 .find(|member| !member.is_learner && alive.iter().any(|name| self.is(name, member)));
-            self.leader = heir.map(|member| name(&member.name));
+            self.leader = next.map(|member| name(&member.name));
         }
         for name in &alive {
             let at = self.members.iter().position(|member| self.is(name, member));
@@ -206,7 +207,7 @@ impl World {
         self.seen.etcd = Etcd::default();
         for (pod, _) in self.seen.pods.clone() {
             let member = self.members.iter().find(|member| self.is(&pod, member));
-            let said = match (member, cluster_id) {
+            let reply = match (member, cluster_id) {
                 (Some(member), Some(cluster_id)) if alive.contains(&pod) => Ok(StatusReply {
                     cluster_id,
                     member_id: member.id,
@@ -219,7 +220,7 @@ impl World {
                 }),
                 _ => Err("no answer within 2s".to_owned()),
             };
-            self.seen.etcd.answers.insert(pod, Answer { at: self.now, reply: said });
+            self.seen.etcd.answers.insert(pod, Answer { at: self.now, reply });
         }
         match (cluster_id, &self.leader) {
             (Some(cluster_id), Some(leader)) => {
@@ -238,7 +239,7 @@ impl World {
         self.seen.peer_url(name) == member.peer_url
     }
 
-    fn fresh(&mut self, prefix: &str) -> Uid {
+    fn new_uid(&mut self, prefix: &str) -> Uid {
         self.counter += 1;
         Uid::new(format!("{prefix}-{}", self.counter))
     }
@@ -259,7 +260,7 @@ impl World {
             KubeEffect::ApplyClientService => self.seen.client_service = true,
             KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(*min_available),
             KubeEffect::CreateVolume { member, .. } => {
-                let uid = self.fresh("volume");
+                let uid = self.new_uid("volume");
                 let volume = Volume {
                     uid,
                     resource_version: "1".into(),
@@ -275,24 +276,24 @@ impl World {
             }
             KubeEffect::AnnotateVolume { member, volume, cluster_id, member_id } => {
                 let uid = self.seen.uid.clone();
-                let stamped = self.seen.volumes.get_mut(member).expect("stamped volume exists");
-                assert_eq!(stamped.uid, *volume);
-                (stamped.cluster_id, stamped.member_id) = (Some(*cluster_id), Some(*member_id));
-                stamped.cluster_uid = Some(uid);
+                let annotated = self.seen.volumes.get_mut(member).expect("annotated volume exists");
+                assert_eq!(annotated.uid, *volume);
+                (annotated.cluster_id, annotated.member_id) = (Some(*cluster_id), Some(*member_id));
+                annotated.cluster_uid = Some(uid);
             }
             KubeEffect::ExpandVolume { member, bytes, .. } => {
                 self.seen.volumes.get_mut(member).expect("expanded volume exists").bytes = *bytes;
             }
             KubeEffect::LabelJoined { member, pod } => {
-                let marked = self.seen.pods.get_mut(member).expect("marked Pod exists");
-                assert_eq!(marked.uid, *pod);
-                (marked.joined, marked.labelled) = (true, true);
+                let labelled = self.seen.pods.get_mut(member).expect("labelled Pod exists");
+                assert_eq!(labelled.uid, *pod);
+                (labelled.joined, labelled.labelled) = (true, true);
             }
             KubeEffect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
             KubeEffect::UngatePod { member, pod } => {
-                let released = self.seen.pods.get_mut(member).expect("released Pod exists");
-                assert_eq!(released.uid, *pod);
-                (released.held, released.ready, released.has_run) = (false, true, true);
+                let ungated = self.seen.pods.get_mut(member).expect("ungated Pod exists");
+                assert_eq!(ungated.uid, *pod);
+                (ungated.gated, ungated.ready, ungated.has_run) = (false, true, true);
             }
             KubeEffect::DeletePod { member, pod, .. } => {
                 assert_eq!(self.seen.pods.remove(member).expect("deleted Pod exists").uid, *pod);
@@ -330,7 +331,7 @@ impl World {
     }
 
     fn start(&mut self, member: &MemberName, boot: Boot, peers: usize) {
-        let uid = self.fresh("pod");
+        let uid = self.new_uid("pod");
         if boot == Boot::New && self.members.is_empty() {
             let names: Vec<MemberName> = self.seen.record.members.keys().cloned().collect();
             assert_eq!(names.len(), peers);
@@ -364,7 +365,7 @@ impl World {
                 .as_ref()
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
-            held: boot == Boot::New,
+            gated: boot == Boot::New,
             boots_new: boot == Boot::New,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,
@@ -378,13 +379,13 @@ impl World {
     }
 }
 
-/// The plan in words: latched step, effects, what is waited on.
-pub fn tell(story: &mut String, plan: &Plan) {
+/// The plan in words: recorded steps, effects, what is waited on.
+pub fn describe(story: &mut String, plan: &Plan) {
     let recorded_steps: Vec<String> = plan.recorded_steps.iter().map(ToString::to_string).collect();
     let _ = match recorded_steps.as_slice() {
         [] if plan.effects.is_empty() => writeln!(story, "-- nothing to do"),
         [] => writeln!(story, "-- pass"),
-        steps => writeln!(story, "{} latched", steps.join(" ")),
+        steps => writeln!(story, "{} records", steps.join(" ")),
     };
     for effect in &plan.effects {
         let _ = writeln!(story, "   {} {effect}", effect.step());
