@@ -23,7 +23,7 @@ pub mod trouble;
 pub mod volume;
 
 pub use kind::Kind;
-pub use observe::{ClusterObjects, Observation, snapshot};
+pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, request};
 pub use status::{EventText, Situation, events, explain, invalid_status, status};
 pub use target::{DEFAULT_AGENT_IMAGE, Defaults, Invalid, resolve};

@@ -5,7 +5,7 @@
 
 mod pods;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -13,7 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use quorate_api::{EtcdCluster, EtcdClusterStatus, keys};
 use quorate_model::snapshot::{Etcd, Volume};
-use quorate_model::{ClusterId, ClusterRef, ClusterUid, MemberName, Record, Snapshot, Target};
+use quorate_model::{ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Target};
 use serde_json::Value;
 
 use crate::certificate::Certificate;
@@ -37,9 +37,17 @@ pub struct ClusterObjects<'a> {
     pub budgets: Vec<&'a PodDisruptionBudget>,
     /// Secrets, with their data.
     pub secrets: Vec<&'a Secret>,
-    /// Objects that the executor could not create because the name was taken, as [`crate::Write::object`] names them.
-    /// Those that turn out to be ours are left out.
-    pub conflicts: Vec<String>,
+    /// Objects that the executor could not create because the name was taken. Those that turn out to be ours are left out.
+    pub conflicts: Vec<NameConflict>,
+}
+
+/// An object that has one of our names and is not owned by this EtcdCluster.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameConflict {
+    /// Its kind.
+    pub kind: Kind,
+    /// Its name.
+    pub name: String,
 }
 
 /// The Snapshot of the objects, and what is wrong with the spec.
@@ -152,18 +160,17 @@ fn member_name(meta: &ObjectMeta, at: &ClusterRef) -> Option<MemberName> {
 }
 
 /// Objects that have names of this cluster and are not owned by it: observed, or found by the executor.
-fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeSet<String> {
-    let services = [at.name.clone(), service::client_name(at)];
-    let secrets = Certificate::ALL.map(|certificate| certificate.secret_name(at));
-    let mut names = Names { at, uid, foreign: seen.conflicts.iter().cloned().collect() };
-    names.judge(Kind::Pod, &seen.pods, |name| at.ordinal(&MemberName::new(name)).is_some());
-    names.judge(Kind::Service, &seen.services, |name| services.iter().any(|own| own == name));
-    names.judge(Kind::Budget, &seen.budgets, |name| name == at.name);
-    names.judge(Kind::Secret, &seen.secrets, |name| secrets.iter().any(|own| own == name));
-    for volume in &seen.volumes {
-        if let Some(name) = member_name(&volume.metadata, at) {
-            names.foreign.remove(&Kind::Volume.called(&at.namespace, name.as_str()));
-        }
+fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTreeMap<ManagedObject, String> {
+    let mut names = Names { at, uid, foreign: BTreeMap::new() };
+    for conflict in &seen.conflicts {
+        names.judge(conflict.kind, &conflict.name, false);
+    }
+    names.judge_all(Kind::Pod, &seen.pods);
+    names.judge_all(Kind::Service, &seen.services);
+    names.judge_all(Kind::Budget, &seen.budgets);
+    names.judge_all(Kind::Secret, &seen.secrets);
+    for volume in seen.volumes.iter().filter_map(|volume| member_name(&volume.metadata, at)) {
+        names.foreign.remove(&ManagedObject::Volume(volume));
     }
     names.foreign
 }
@@ -171,19 +178,40 @@ fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTre
 struct Names<'a> {
     at: &'a ClusterRef,
     uid: &'a ClusterUid,
-    foreign: BTreeSet<String>,
+    foreign: BTreeMap<ManagedObject, String>,
 }
 
 impl Names<'_> {
-    fn judge<K: Resource>(&mut self, kind: Kind, objects: &[&K], is_our_name: impl Fn(&str) -> bool) {
+    fn judge_all<K: Resource>(&mut self, kind: Kind, objects: &[&K]) {
         for meta in objects.iter().map(|object| object.meta()) {
-            let Some(name) = meta.name.as_deref().filter(|name| is_our_name(name)) else { continue };
-            let object = kind.called(&self.at.namespace, name);
-            if is_owned_by(meta, self.uid) {
-                self.foreign.remove(&object);
-            } else {
-                self.foreign.insert(object);
-            }
+            let name = meta.name.as_deref().unwrap_or_default();
+            self.judge(kind, name, is_owned_by(meta, self.uid));
+        }
+    }
+
+    fn judge(&mut self, kind: Kind, name: &str, is_owned: bool) {
+        let Some(object) = managed_object(kind, name, self.at) else { return };
+        if is_owned {
+            self.foreign.remove(&object);
+        } else {
+            self.foreign.insert(object, kind.called(&self.at.namespace, name));
+        }
+    }
+}
+
+/// The object of the cluster that has this kind and name, if there is one.
+fn managed_object(kind: Kind, name: &str, at: &ClusterRef) -> Option<ManagedObject> {
+    let member = || Some(MemberName::new(name)).filter(|member| at.ordinal(member).is_some());
+    match kind {
+        Kind::Cluster => None,
+        Kind::Pod => member().map(ManagedObject::Pod),
+        Kind::Volume => member().map(ManagedObject::Volume),
+        Kind::Service if name == at.name => Some(ManagedObject::PeerService),
+        Kind::Service => (name == service::client_name(at)).then_some(ManagedObject::ClientService),
+        Kind::Budget => (name == at.name).then_some(ManagedObject::DisruptionBudget),
+        Kind::Secret => {
+            let mut secrets = Certificate::ALL.into_iter().map(|certificate| certificate.secret_name(at));
+            secrets.any(|secret| secret == name).then(|| ManagedObject::Secret(name.to_owned()))
         }
     }
 }

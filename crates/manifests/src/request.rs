@@ -175,7 +175,7 @@ fn patch_status(cluster: &EtcdCluster, mut patch: Value) -> Write {
 }
 
 impl Write {
-    /// The object in words: `Service default/demo`. Also what [`ClusterObjects::conflicts`] takes for a name that is taken.
+    /// The object in words: `Service default/demo`.
     pub fn object(&self) -> String {
         self.kind.called(&self.namespace, &self.name)
     }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, crds};
 use quorate_manifests::{
-    Act, Defaults, Kind, Situation, Write, explain, invalid_status, resolve, status, trouble,
+    Act, Defaults, Kind, NameConflict, Situation, Write, explain, invalid_status, resolve, status, trouble,
 };
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Abandoned;
@@ -190,7 +190,7 @@ fn situations() -> Vec<World> {
         world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"][field] = value);
     };
     let mut taken = World::new(&plain(1));
-    taken.conflicts.push("Service default/demo".to_owned());
+    taken.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned() });
     vec![
         World::new(&plain(3)),
         World::new(&json!({ "size": 1, "version": "3.6.16" })),

@@ -3,7 +3,7 @@
 mod world;
 
 use k8s_openapi::api::core::v1::Pod;
-use quorate_manifests::Kind;
+use quorate_manifests::{Kind, NameConflict};
 use quorate_model::{ClusterUid, GuardVerdict, MemberName, snapshot};
 use serde_json::{Value, json};
 use world::World;
@@ -145,14 +145,20 @@ fn only_what_this_incarnation_controls_is_ours_and_the_rest_is_foreign_by_name()
     world.edit(Kind::Service, "demo-client", |service| {
         service["metadata"].as_object_mut().unwrap().remove("ownerReferences");
     });
-    world.conflicts = vec!["Service default/demo".to_owned(), "PodDisruptionBudget default/else".to_owned()];
+    let conflict = |kind, name: &str| NameConflict { kind, name: name.to_owned() };
+    world.conflicts = vec![
+        conflict(Kind::Service, "demo"),
+        conflict(Kind::Volume, "demo-0"),
+        conflict(Kind::Volume, "demo-7"),
+        conflict(Kind::Service, "else"),
+    ];
     let seen = world.look().unwrap().sight.snapshot;
     assert!(seen.pods.is_empty() && !seen.client_service && seen.peer_service);
-    let foreign: Vec<&str> = seen.foreign.iter().map(String::as_str).collect();
-    // The conflict about the peer Service is over: it is ours after all.
+    let foreign: Vec<&str> = seen.foreign.values().map(String::as_str).collect();
+    // The conflicts about the peer Service and the volume of demo-0 are over: both are ours. No object is named "else".
     assert_eq!(
         foreign,
-        ["Pod default/demo-0", "PodDisruptionBudget default/else", "Service default/demo-client"]
+        ["PersistentVolumeClaim default/demo-7", "Pod default/demo-0", "Service default/demo-client"]
     );
 }
 

@@ -4,7 +4,7 @@ mod world;
 
 use quorate_api::Reason;
 use quorate_api::status::Phase;
-use quorate_manifests::{Kind, events, invalid_status};
+use quorate_manifests::{Kind, NameConflict, events, invalid_status};
 use serde_json::{Value, json};
 use world::{World, plain};
 
@@ -243,9 +243,9 @@ fn a_bad_spec_of_a_new_cluster_blocks_it_until_it_is_edited() {
 }
 
 #[test]
-fn a_foreign_object_blocks_a_new_cluster_by_name_and_only_as_long_as_it_stands() {
+fn a_foreign_object_blocks_a_new_cluster_and_only_as_long_as_it_exists() {
     let mut world = World::new(&plain(1));
-    world.conflicts.push("Service default/demo".to_owned());
+    world.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned() });
     world.pass();
     assert_eq!(world.status().phase, Some(Phase::Blocked));
     let (_, reason, message) = world.condition("Progressing");

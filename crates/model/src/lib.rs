@@ -4,6 +4,7 @@
 //! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes' or etcd's wire formats.
 //!
 //! - [`names`]: clusters, members, ordinals, tokens, peer URLs
+//! - [`object`]: the Kubernetes objects of a cluster
 //! - [`ids`]: etcd's own numbers: member, cluster, revision
 //! - [`version`]: etcd versions and minors
 //! - [`quorum`]: quorum arithmetic
@@ -21,6 +22,7 @@ pub mod effect;
 pub mod guard;
 pub mod ids;
 pub mod names;
+pub mod object;
 pub mod quorum;
 pub mod record;
 pub mod refusal;
@@ -34,6 +36,7 @@ pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Protocol, Step, Waiting};
 pub use guard::GuardVerdict;
 pub use ids::{ClusterId, MemberId, Revision};
 pub use names::{ClusterRef, ClusterUid, MemberName, Ordinal, PeerUrl, Token, Uid};
+pub use object::ManagedObject;
 pub use record::Record;
 pub use refusal::Refusal;
 pub use snapshot::Snapshot;

@@ -3,11 +3,12 @@
 
 mod health;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
+use crate::object::ManagedObject;
 use crate::record::Record;
 use crate::target::{PodRevision, Target};
 use crate::time::{Instant, Span};
@@ -41,8 +42,9 @@ pub struct Snapshot {
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.
     pub volumes: BTreeMap<MemberName, Volume>,
-    /// Objects that have our names and are not owned by this EtcdCluster: `Service default/demo`.
-    pub foreign: BTreeSet<String>,
+    /// Objects that have the names of this cluster's objects and are not owned by this EtcdCluster, each with its kind and name
+    /// for messages: `Service default/demo`.
+    pub foreign: BTreeMap<ManagedObject, String>,
     /// The headless peer Service matches its desired form.
     pub peer_service: bool,
     /// The client Service matches its desired form.

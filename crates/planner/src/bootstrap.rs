@@ -49,7 +49,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if !draft.seen.finalizer {
         draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
-    let ready_for_pods = upkeep::names_and_certificates(draft) == ON;
+    let ready_for_pods = upkeep::names_and_certificates(draft).is_done();
     if create_volumes(draft).is_done() && ready_for_pods {
         create_pods(draft);
     }

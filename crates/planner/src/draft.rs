@@ -45,6 +45,16 @@ impl Progress {
     }
 }
 
+/// A pending act ends the pass.
+impl From<Progress> for Flow {
+    fn from(progress: Progress) -> Self {
+        match progress {
+            Progress::Done => ON,
+            Progress::Pending => DONE,
+        }
+    }
+}
+
 /// Acts on every member, also after one that is pending. Done when all are.
 pub(crate) fn for_all(members: &[MemberName], mut act: impl FnMut(&MemberName) -> Progress) -> Progress {
     let mut all = Progress::Done;

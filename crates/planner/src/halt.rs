@@ -50,7 +50,7 @@ pub(crate) fn on_foreign_objects(draft: &mut Draft<'_>) -> Flow {
     if draft.seen.foreign.is_empty() {
         return ON;
     }
-    draft.wait(Waiting::ForeignObjects(draft.seen.foreign.iter().cloned().collect()));
+    draft.wait(Waiting::ForeignObjects(draft.seen.foreign.values().cloned().collect()));
     if draft.record.is_bootstrapped() { ON } else { DONE }
 }
 

@@ -52,7 +52,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     commit::target(draft);
     membership::settle(draft);
     by(Protocol::Hibernate, hibernate::stop_or_wake(draft))?;
-    by(Protocol::NamesAndCertificates, upkeep::names_and_certificates(draft))?;
+    by(Protocol::NamesAndCertificates, upkeep::names_and_certificates(draft).into())?;
     restart::lost_pods(draft);
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;
     upkeep::services_and_volumes(draft);

@@ -6,13 +6,13 @@ use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{Pod, Volume};
 use quorate_model::target::Medium;
-use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
+use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Waiting};
 
-use crate::draft::{DONE, Draft, Flow, ON};
+use crate::draft::{DONE, Draft, Flow, ON, Progress};
 use crate::{facts, safety};
 
 /// B2. Members resolve each other by the names of the peer Service, and authenticate each other by the certificates.
-pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Flow {
+pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Progress {
     let (service, certificates) = (draft.seen.peer_service, draft.seen.certificates);
     if !service {
         draft.propose(Effect::kube(Step::B2, KubeEffect::ApplyPeerService));
@@ -21,19 +21,18 @@ pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Flow {
         draft.propose(Effect::kube(Step::B2, KubeEffect::IssueCertificates));
     }
     if service && certificates {
-        return ON;
+        return Progress::Done;
     }
     draft.wait(Waiting::Objects);
-    DONE
+    Progress::Pending
 }
 
 /// B7, the joined labels, and what keeps volumes in step with the record.
 pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     // `halt` reports objects that this EtcdCluster does not own. They do not prevent the rest.
-    let foreign = |object: String| draft.seen.foreign.contains(&object);
-    let at = draft.seen.cluster.clone();
-    let taken = foreign(format!("Service {}/{}-client", at.namespace, at.name));
-    let budget_taken = foreign(format!("PodDisruptionBudget {}/{}", at.namespace, at.name));
+    let is_foreign = |object| draft.seen.foreign.contains_key(&object);
+    let service_is_foreign = is_foreign(ManagedObject::ClientService);
+    let budget_is_foreign = is_foreign(ManagedObject::DisruptionBudget);
     // Create the client Service only after every voter's Pod is labelled joined. Until then the guard cannot tell an emptied
     // volume from a new one, and acknowledged writes could be lost unnoticed.
     let in_memory = draft.record.is_in_memory();
@@ -44,11 +43,11 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     let any_may_start_empty = draft.record.voters().any(may_start_empty);
     // It selects Pods that are labelled joined. An older Service without this selector stays until there is such a Pod.
     let any_labelled = draft.record.voters().any(|voter| draft.pod(voter).is_some_and(|pod| pod.labelled));
-    if !draft.seen.client_service && !taken && !any_may_start_empty && any_labelled {
+    if !draft.seen.client_service && !service_is_foreign && !any_may_start_empty && any_labelled {
         draft.propose(Effect::kube(Step::B7, KubeEffect::ApplyClientService));
     }
     let min_available = min_available(draft);
-    if draft.seen.budget != Some(min_available) && !budget_taken {
+    if draft.seen.budget != Some(min_available) && !budget_is_foreign {
         draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available }));
     }
     if !draft.seen.finalizer {

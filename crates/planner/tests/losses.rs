@@ -7,7 +7,9 @@ mod world;
 use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::{Medium, PodRevision, Retention};
-use quorate_model::{Effect, GuardVerdict, KubeEffect, Plan, Record, Span, Step, Version, Waiting};
+use quorate_model::{
+    Effect, GuardVerdict, KubeEffect, ManagedObject, Plan, Record, Span, Step, Version, Waiting,
+};
 use world::{World, name};
 
 fn in_memory(size: usize) -> World {
@@ -365,7 +367,7 @@ fn a_restarted_voter_catches_up_before_the_next_one_is_restarted() {
 fn a_foreign_service_does_not_prevent_growth() {
     let mut world = World::running(1);
     world.seen.client_service = false;
-    world.seen.foreign.insert("Service default/demo-client".into());
+    world.seen.foreign.insert(ManagedObject::ClientService, "Service default/demo-client".into());
     world.resize(2);
     let plan = world.plan();
     assert!(!plan.effects.contains(&Effect::kube(Step::B7, KubeEffect::ApplyClientService)));

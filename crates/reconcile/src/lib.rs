@@ -6,7 +6,7 @@
 //! - [`Command`], [`Task`], [`Reply`]: what it asks of its driver, and the answers
 //! - [`Memory`]: what is kept from pass to pass, with the [`WriteCache`] that overlays the watches with our own writes
 //! - [`WriteError`], [`CallError`]: the classes of replies of the Kubernetes API and of etcd
-//! - [`is_ours`], [`NameConflict`]: which object with our name is ours
+//! - [`is_ours`]: which object with our name is ours
 //! - [`member_to_ask`]: which member serves the member list
 
 mod command;
@@ -22,7 +22,7 @@ pub use command::{Command, CommandId, KeyPair, Purpose, Reply, Task};
 pub use members::member_to_ask;
 pub use memory::Memory;
 pub use objects::{Caches, ClusterView, Object, ReadCluster, Versions};
-pub use ownership::{NameConflict, is_ours, is_visible};
+pub use ownership::{is_ours, is_visible};
 pub use pass::{Event, Pass, PassEnd, Planned, Stop, Upcoming};
 pub use reply::{CallError, EffectError, Retry, WriteError};
 pub use write_cache::{CachedObjects, UNCONFIRMED_AFTER, WriteCache, version};

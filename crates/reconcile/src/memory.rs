@@ -6,11 +6,10 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
-use quorate_manifests::Kind;
+use quorate_manifests::{Kind, NameConflict};
 use quorate_model::{ClusterRef, Instant};
 
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
-use crate::ownership::NameConflict;
 use crate::write_cache::WriteCache;
 
 /// What is kept of one cluster from pass to pass.

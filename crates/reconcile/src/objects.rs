@@ -8,7 +8,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{DeserializeGuard, Resource};
 use quorate_api::EtcdCluster;
-use quorate_manifests::{ClusterObjects, Kind};
+use quorate_manifests::{ClusterObjects, Kind, NameConflict};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -121,7 +121,11 @@ impl Object {
 
 impl ClusterView {
     /// As the translation takes it, with the names that are taken.
-    pub fn objects<'a>(&'a self, cluster: &'a EtcdCluster, conflicts: Vec<String>) -> ClusterObjects<'a> {
+    pub fn objects<'a>(
+        &'a self,
+        cluster: &'a EtcdCluster,
+        conflicts: Vec<NameConflict>,
+    ) -> ClusterObjects<'a> {
         fn all<K>(objects: &BTreeMap<String, Arc<K>>) -> Vec<&K> {
             objects.values().map(AsRef::as_ref).collect()
         }

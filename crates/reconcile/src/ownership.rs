@@ -9,15 +9,6 @@ use quorate_model::{ClusterRef, ClusterUid};
 
 use crate::objects::Object;
 
-/// An object that has one of our names and is not owned by this EtcdCluster.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NameConflict {
-    /// Its kind.
-    pub kind: Kind,
-    /// Its name.
-    pub name: String,
-}
-
 /// Whether an object is of this incarnation of the cluster, so that a create that met it counts as done: everything is
 /// controlled by the EtcdCluster, save volumes, which outlive it and name it in an annotation.
 pub fn is_ours(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {

@@ -16,7 +16,7 @@ use kube_core::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, Explanation};
 use quorate_manifests::trouble::with_trouble;
-use quorate_manifests::{Defaults, Invalid, Situation, status};
+use quorate_manifests::{Defaults, Invalid, NameConflict, Situation, status};
 use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
 
 use crate::command::{Command, CommandId, Purpose, Reply};
@@ -54,7 +54,7 @@ pub struct Planned {
     pub refused: Option<Invalid>,
     /// When it was made.
     pub at: Instant,
-    conflicts: Vec<String>,
+    conflicts: Vec<NameConflict>,
     last_failure: Option<Explanation>,
     defaults: Arc<Defaults>,
 }

@@ -10,8 +10,8 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::{Pair, missing, secret};
 use quorate_manifests::{
-    Act, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, Observation, Request, Situation, Write,
-    events, request, snapshot, status,
+    Act, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, NameConflict, Observation, Request,
+    Situation, Write, events, request, snapshot, status,
 };
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{Answer, Etcd, List, Listed, StatusReply};
@@ -29,7 +29,7 @@ pub struct World {
     pub objects: BTreeMap<(Kind, String), Value>,
     pub members: Vec<Listed>,
     pub silent: BTreeSet<String>,
-    pub conflicts: Vec<String>,
+    pub conflicts: Vec<NameConflict>,
     pub now: Instant,
     /// Every event since the beginning.
     pub told: Vec<EventText>,

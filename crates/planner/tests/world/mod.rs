@@ -72,7 +72,7 @@ impl World {
                 record: Record::default(),
                 pods: BTreeMap::new(),
                 volumes: BTreeMap::new(),
-                foreign: BTreeSet::new(),
+                foreign: BTreeMap::new(),
                 peer_service: false,
                 client_service: false,
                 budget: None,

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use quorate_manifests::{Defaults, Invalid, Observation, snapshot};
+use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, snapshot};
 use quorate_model::snapshot::List;
 use quorate_model::{ClusterRef, Instant, Snapshot};
 
@@ -13,7 +13,7 @@ use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::members::member_to_ask;
 use crate::memory::Memory;
 use crate::objects::{ClusterView, ReadCluster};
-use crate::ownership::{NameConflict, is_visible};
+use crate::ownership::is_visible;
 
 /// The first half of a pass, as far as it has come.
 #[derive(Clone, Debug)]
@@ -46,7 +46,7 @@ enum Phase {
 struct Observed {
     view: ClusterView,
     cluster: Arc<ReadCluster>,
-    conflicts: Vec<String>,
+    conflicts: Vec<NameConflict>,
     snapshot: Snapshot,
     refused: Option<Invalid>,
 }
@@ -173,8 +173,7 @@ impl Observing {
         memory: &Memory,
         now: Instant,
     ) -> Result<Observed, Box<Stage>> {
-        let called = |conflict: &NameConflict| conflict.kind.called(&self.at.namespace, &conflict.name);
-        let conflicts: Vec<String> = memory.conflicts().map(called).collect();
+        let conflicts: Vec<NameConflict> = memory.conflicts().cloned().collect();
         let made = match &cluster.0 {
             Ok(parsed) => snapshot(&view.objects(parsed, conflicts.clone()), &self.defaults),
             Err(invalid) => {

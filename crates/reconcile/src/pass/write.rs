@@ -2,13 +2,13 @@
 //! that the next pass acts on the object as it is.
 
 use quorate_manifests::certificate;
-use quorate_manifests::{Act, Kind, Write};
+use quorate_manifests::{Act, Kind, NameConflict, Write};
 use quorate_model::{ClusterRef, ClusterUid, Instant};
 
 use crate::command::{Reply, Task};
 use crate::memory::Memory;
 use crate::objects::Object;
-use crate::ownership::{NameConflict, is_ours, is_visible};
+use crate::ownership::{is_ours, is_visible};
 use crate::reply::{WriteError, lost_reply_counts_as_done};
 
 /// A write that was sent.

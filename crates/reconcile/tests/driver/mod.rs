@@ -127,7 +127,7 @@ impl Driver {
 
     /// The names that the planner observed as taken.
     pub fn foreign(&self) -> Vec<String> {
-        self.pass.observed().unwrap().0.foreign.iter().cloned().collect()
+        self.pass.observed().unwrap().0.foreign.values().cloned().collect()
     }
 
     fn observe(&mut self, effects: Vec<Effect>) {
