@@ -1,6 +1,6 @@
-//! Rollout: gives Pods the committed revision, one at a time. U1 the Pods of another revision; U2 the next one: unhealthy first,
-//! then followers, the leader last; U3 all other voters are healthy; U4 move leadership away; U5 delete the Pod, which W1
-//! creates again on its volume; U6 wait until it is ready and in sync before the next.
+//! Rollout: gives Pods the committed revision, one at a time. U1 the Pods of another revision; U2 the next one: unhealthy
+//! first, then followers, the leader last; U3 all other voters are healthy; U4 move leadership away; U5 delete the Pod,
+//! which W1 creates again on its volume; U6 wait until it is ready and in sync before the next.
 
 use quorate_model::{MemberName, Step, Waiting};
 
