@@ -1,4 +1,4 @@
-//! Histories by lot: long ones, with more of everything than can be explored exhaustively. A seed is a history.
+//! Random histories: longer ones, with more members, faults and edits than can be explored exhaustively. One seed is one history.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,30 +14,30 @@ use crate::world::faults::Fault;
 /// What a campaign did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Campaign {
-    /// Histories.
+    /// The number of histories.
     pub histories: usize,
-    /// Steps in them.
+    /// The number of their steps.
     pub steps: usize,
     /// How often each kind of fault struck.
     pub struck: BTreeMap<&'static str, usize>,
-    /// Kinds of faults that could have struck.
+    /// The kinds of faults that could have struck.
     pub offered: BTreeSet<&'static str>,
-    /// Edits that the API server let through, and those that it refused.
+    /// The numbers of edits that the API server accepted and refused.
     pub edits: (usize, usize),
-    /// Steps of protocols, by what became of their requests.
+    /// Protocol steps, each with the outcome of its request.
     pub covered: BTreeSet<(Step, &'static str)>,
 }
 
-/// How much goes wrong.
+/// How many faults and edits a random history has.
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzConfig {
-    /// Once in so many steps something departs from what is due.
+    /// A fault or an edit comes once in this many steps on average.
     pub every: u32,
-    /// How many faults at most.
+    /// The highest number of faults.
     pub faults: u32,
-    /// How many edits at most.
+    /// The highest number of edits.
     pub edits: u32,
-    /// The planner, too, goes wrong.
+    /// The planner proposes wrong effects, too.
     pub rogue_planner: bool,
 }
 
@@ -50,29 +50,29 @@ impl Default for FuzzConfig {
 impl Campaign {
     /// Runs the history of a seed.
     pub fn run(&mut self, seed: u64, config: FuzzConfig) -> Result<(), Box<Failure>> {
-        let mut dice = Dice::of(seed);
-        let mut history = History { spec: edits::first(&mut dice), ..History::default() };
+        let mut random = Random::from_seed(seed);
+        let mut history = History { spec: edits::first(&mut random), ..History::default() };
         let mut world = history.start();
         world.rogue_planner = config.rogue_planner;
-        let (mut faults, mut edited) = (dice.below(config.faults + 1), dice.below(config.edits + 1));
+        let (mut faults, mut edited) = (random.below(config.faults + 1), random.below(config.edits + 1));
         let mut depth = 0;
         self.histories += 1;
         loop {
-            while (faults > 0 || edited > 0) && dice.below(config.every) == 0 {
-                let what = if dice.below(faults + edited) < edited {
+            while (faults > 0 || edited > 0) && random.below(config.every) == 0 {
+                let what = if random.below(faults + edited) < edited {
                     edited -= 1;
-                    edits::next(&mut dice, &world).map_or(What::Delete, What::Edit)
+                    edits::next(&mut random, &world).map_or(What::Delete, What::Edit)
                 } else {
                     faults -= 1;
                     let all = world.faults();
                     let kinds: BTreeSet<&'static str> = all.iter().map(Fault::kind).collect();
                     self.offered.extend(&kinds);
-                    // The kind first: there are many more faults of members than of the operator.
-                    let Some(kind) = dice.one_of(&kinds.into_iter().collect::<Vec<_>>()).copied() else {
+                    // Choose the kind first: there are many more faults of members than of the operator.
+                    let Some(kind) = random.one_of(&kinds.into_iter().collect::<Vec<_>>()).copied() else {
                         continue;
                     };
                     let of_kind: Vec<_> = all.iter().filter(|fault| fault.kind() == kind).collect();
-                    let Some(fault) = dice.one_of(&of_kind) else { continue };
+                    let Some(fault) = random.one_of(&of_kind) else { continue };
                     What::Fault((*fault).clone())
                 };
                 self.count(&what, what.happen(&mut world));
@@ -81,7 +81,7 @@ impl Campaign {
             depth += 1;
             let went = world.go();
             if depth > ENDLESS {
-                world.oracle.object_to(Property::GoalIsReached, "the history does not come to rest");
+                world.oracle.add_violation(Property::GoalIsReached, "the history does not come to rest");
             }
             if went.is_none() && edited == 0 {
                 world.judge_rest();
@@ -100,7 +100,7 @@ impl Campaign {
         Ok(())
     }
 
-    /// What it did, for people.
+    /// A summary in one line.
     pub fn figures(&self) -> String {
         let struck: Vec<String> = self.struck.iter().map(|(kind, times)| format!("{kind} {times}")).collect();
         let (made, refused) = self.edits;
@@ -112,7 +112,7 @@ impl Campaign {
         )
     }
 
-    /// Takes in what another one did.
+    /// Adds the figures of another campaign.
     pub fn join(&mut self, other: Self) {
         let Self { histories, steps, struck, offered, edits, covered } = other;
         self.histories += histories;
@@ -135,21 +135,21 @@ impl Campaign {
     }
 }
 
-/// The source of every choice of a campaign.
-pub struct Dice(ChaCha8Rng);
+/// The source of the random choices of a campaign.
+pub struct Random(ChaCha8Rng);
 
-impl Dice {
-    /// Those of a seed.
-    pub fn of(seed: u64) -> Self {
+impl Random {
+    /// The choices of a seed: the same seed gives the same choices.
+    pub fn from_seed(seed: u64) -> Self {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
-    /// Less than a bound.
+    /// A number less than a bound.
     pub fn below(&mut self, bound: u32) -> u32 {
         self.0.next_u32() % bound.max(1)
     }
 
-    /// One of some.
+    /// One element; `None` of an empty slice.
     pub fn one_of<'a, T>(&mut self, of: &'a [T]) -> Option<&'a T> {
         of.get(usize::try_from(self.below(u32::try_from(of.len()).unwrap_or(u32::MAX))).unwrap_or(0))
     }

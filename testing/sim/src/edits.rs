@@ -1,15 +1,14 @@
-//! What people write into a spec: drawn from the CRD's own schema, valid values, values at their bounds, and values that
-//! are wrong.
+//! Random edits of a spec, drawn from the schema of the CRD: valid values, values at their bounds, and invalid values.
 
 use std::sync::LazyLock;
 
 use quorate_apistore::fields::{at, items};
 use serde_json::{Map, Value, json};
 
-use crate::campaign::Dice;
+use crate::campaign::Random;
 use crate::world::World;
 
-/// The schema of `spec`, as the CRD has it.
+/// The schema of `spec` in the CRD.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
     let definitions = quorate_api::crd::crds();
     let clusters = definitions.iter().find(|definition| definition.spec.names.kind == "EtcdCluster");
@@ -21,40 +20,40 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 /// The versions that upgrades and refused edits choose from.
 const VERSIONS: [&str; 7] = ["3.5.20", "3.5.35", "3.6.5", "3.6.16", "3.7.3", "v3.6.16", "4.0.0"];
 
-/// A spec to begin with.
-pub fn first(dice: &mut Dice) -> Value {
-    let size = dice.one_of(&[1, 1, 2, 3, 3, 3, 4, 5]).copied().unwrap_or(3);
-    let version = dice.one_of(&["3.5.35", "3.6.16", "3.6.16", "3.7.3"]).copied().unwrap_or("3.6.16");
+/// The first spec of a history.
+pub fn first(random: &mut Random) -> Value {
+    let size = random.one_of(&[1, 1, 2, 3, 3, 3, 4, 5]).copied().unwrap_or(3);
+    let version = random.one_of(&["3.5.35", "3.6.16", "3.6.16", "3.7.3"]).copied().unwrap_or("3.6.16");
     let mut spec = json!({ "size": size, "version": version, "storageSpec": { "volumeSizeRequest": "1Gi" } });
-    if dice.below(4) != 0 {
+    if random.below(4) != 0 {
         spec["tls"] = json!({ "provider": "disabled" });
     }
-    if dice.below(6) == 0 {
+    if random.below(6) == 0 {
         spec["storageSpec"] = json!({ "medium": "Memory" });
     }
-    if dice.below(5) == 0 {
+    if random.below(5) == 0 {
         spec["storageSpec"]["retention"] = json!({ "whenDeleted": "Delete" });
     }
     spec
 }
 
-/// What is edited next; `None` if the cluster is to be deleted.
-pub fn next(dice: &mut Dice, world: &World) -> Option<Value> {
-    match dice.below(20) {
+/// The next edit; `None` if the cluster is to be deleted.
+pub fn next(random: &mut Random, world: &World) -> Option<Value> {
+    match random.below(20) {
         0 => None,
-        1..=8 => Some(json!({ "size": dice.one_of(&[0, 1, 2, 3, 4, 5, 7])? })),
-        9..=10 => Some(json!({ "version": dice.one_of(&VERSIONS)? })),
+        1..=8 => Some(json!({ "size": random.one_of(&[0, 1, 2, 3, 4, 5, 7])? })),
+        9..=10 => Some(json!({ "version": random.one_of(&VERSIONS)? })),
         11 => Some(json!({ "paused": world.cluster().is_some_and(|cluster| !cluster.spec.paused) })),
         12 => Some(json!({ "paused": false })),
-        _ => Some(Value::Object(field(dice, &SCHEMA))),
+        _ => Some(Value::Object(field(random, &SCHEMA))),
     }
 }
 
-/// An edit of anything that can be taken back: not of size and version, which change what members there are and what their
-/// data are of.
-pub fn to_be_taken_back(dice: &mut Dice) -> Value {
+/// An edit that can be reverted. It changes neither size nor version, because these change the members and the version of
+/// their data.
+pub fn revertible(random: &mut Random) -> Value {
     loop {
-        let mut edit = field(dice, &SCHEMA);
+        let mut edit = field(random, &SCHEMA);
         edit.retain(|field, _| !["size", "version", "paused"].contains(&field.as_str()));
         if !edit.is_empty() {
             return Value::Object(edit);
@@ -62,40 +61,40 @@ pub fn to_be_taken_back(dice: &mut Dice) -> Value {
     }
 }
 
-/// One field, or one below it, with some value.
-fn field(dice: &mut Dice, schema: &Value) -> Map<String, Value> {
+/// One field, at this level or below, with a value.
+fn field(random: &mut Random, schema: &Value) -> Map<String, Value> {
     let properties = schema["properties"].as_object();
     let names: Vec<&String> = properties.into_iter().flat_map(Map::keys).collect();
-    let Some(name) = dice.one_of(&names) else { return Map::new() };
+    let Some(name) = random.one_of(&names) else { return Map::new() };
     let of = &schema["properties"][name.as_str()];
-    let value = if dice.below(8) == 0 { Value::Null } else { value(dice, of) };
+    let value = if random.below(8) == 0 { Value::Null } else { value(random, of) };
     Map::from_iter([((*name).clone(), value)])
 }
 
-fn value(dice: &mut Dice, schema: &Value) -> Value {
-    if let Some(one) = dice.one_of(items(schema, "/enum")) {
+fn value(random: &mut Random, schema: &Value) -> Value {
+    if let Some(one) = random.one_of(items(schema, "/enum")) {
         return one.clone();
     }
     match schema["type"].as_str() {
-        Some("object") if schema["properties"].is_object() => Value::Object(field(dice, schema)),
-        Some("object") => json!({ "example.org/key": text(dice) }),
+        Some("object") if schema["properties"].is_object() => Value::Object(field(random, schema)),
+        Some("object") => json!({ "example.org/key": text(random) }),
         Some("array") => {
-            let entries: Vec<Value> = (0..dice.below(3)).map(|_| value(dice, &schema["items"])).collect();
+            let entries: Vec<Value> = (0..random.below(3)).map(|_| value(random, &schema["items"])).collect();
             Value::Array(entries)
         }
-        Some("boolean") => Value::Bool(dice.below(2) == 0),
+        Some("boolean") => Value::Bool(random.below(2) == 0),
         Some("integer") => {
             let (least, most) = (schema["minimum"].as_i64(), schema["maximum"].as_i64());
             let bounds =
                 [least, most, least.map(|least| least - 1), most.map(|most| most.saturating_add(1)), Some(3)];
             let bounds: Vec<i64> = bounds.into_iter().flatten().collect();
-            json!(dice.one_of(&bounds))
+            json!(random.one_of(&bounds))
         }
-        _ => Value::String(text(dice)),
+        _ => Value::String(text(random)),
     }
 }
 
-fn text(dice: &mut Dice) -> String {
+fn text(random: &mut Random) -> String {
     let texts = [
         "",
         "a",
@@ -116,5 +115,5 @@ fn text(dice: &mut Dice) -> String {
         "example.org/etcd",
         "Ünïcode",
     ];
-    dice.one_of(&texts).copied().unwrap_or_default().to_owned()
+    random.one_of(&texts).copied().unwrap_or_default().to_owned()
 }

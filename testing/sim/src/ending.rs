@@ -1,5 +1,5 @@
-//! How a history ended: the objects that stand, without what may differ between two ways to the same, and how often each was
-//! made and deleted.
+//! How a history ended: the objects that exist, and how often each was created and deleted. Fields that may differ between two
+//! histories with the same end are left out.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,11 @@ use quorate_apistore::fields::name;
 use quorate_manifests::Kind;
 use serde_json::{Map, Value};
 
-use crate::fingerprint::PATH;
+use crate::fingerprint::IGNORED_FIELDS;
 use crate::world::{KINDS, World};
 
-/// Fields that tell of the way and not of the end, beside those of [`PATH`].
-const OF_THE_WAY: [&str; 9] = [
+/// Fields that depend on the history and not on its end, beside those of [`IGNORED_FIELDS`].
+const IGNORED_AT_THE_END: [&str; 9] = [
     "uid",
     "phaseSince",
     "podIP",
@@ -23,21 +23,21 @@ const OF_THE_WAY: [&str; 9] = [
     "example.org/touched",
 ];
 
-/// Arguments of a Pod that tell how its member came to be.
-const OF_THE_START: [&str; 4] =
+/// Arguments of a Pod that depend on how its member started first.
+const START_ARGUMENTS: [&str; 4] =
     ["--initial-cluster=", "--initial-cluster-state=", "--expect=", "--cluster-id="];
 
-/// What stands at the end, and what it took.
+/// The end of a history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Ending {
     /// The objects, by kind and name.
     pub objects: BTreeMap<(Kind, String), Value>,
-    /// How often each was created and deleted.
+    /// How often each object was created and deleted.
     pub writes: BTreeMap<String, u64>,
 }
 
 impl Ending {
-    /// That of a world at rest.
+    /// The end of the history of this world, which is at rest.
     pub fn of(world: &World) -> Self {
         let of_kind = |kind| world.objects(kind).into_iter().map(move |object| (kind, object));
         let objects = KINDS.into_iter().flat_map(of_kind).map(|(kind, object)| {
@@ -48,9 +48,9 @@ impl Ending {
         Self { objects: objects.collect(), writes: world.store.write_counts() }
     }
 
-    /// What is other than in that of the clean run, or took more.
+    /// The first difference from the run without faults: an object that differs, or one that was written more often.
     pub fn differs_from(&self, clean: &Self) -> Option<String> {
-        self.stands_otherwise_than(clean).or_else(|| {
+        self.first_difference(clean).or_else(|| {
             let more = self
                 .writes
                 .iter()
@@ -59,8 +59,8 @@ impl Ending {
         })
     }
 
-    /// The first object that is other than in another ending, field by field.
-    pub fn stands_otherwise_than(&self, other: &Self) -> Option<String> {
+    /// The first object that differs from another ending, field by field.
+    pub fn first_difference(&self, other: &Self) -> Option<String> {
         let names = self.objects.keys().chain(other.objects.keys());
         names.into_iter().find_map(|at @ (kind, name)| {
             let (here, there) = (self.objects.get(at), other.objects.get(at));
@@ -72,7 +72,7 @@ impl Ending {
     }
 }
 
-/// What became of an object, field by field, in words.
+/// The changes of an object, one patch operation each.
 pub(crate) fn changes(before: &Value, after: &Value) -> Vec<String> {
     json_patch::diff(before, after).iter().map(ToString::to_string).collect()
 }
@@ -80,17 +80,18 @@ pub(crate) fn changes(before: &Value, after: &Value) -> Vec<String> {
 fn mask(object: &mut Value) {
     match object {
         Value::Object(fields) => {
-            fields
-                .retain(|field, _| !PATH.contains(&field.as_str()) && !OF_THE_WAY.contains(&field.as_str()));
+            fields.retain(|field, _| {
+                !IGNORED_FIELDS.contains(&field.as_str()) && !IGNORED_AT_THE_END.contains(&field.as_str())
+            });
             fields.values_mut().for_each(mask);
-            // Somebody's annotation was all there was.
+            // The only annotations were those of the simulated client.
             fields.retain(|field, value| field != "annotations" || *value != Value::Object(Map::new()));
         }
         Value::Array(entries) => {
-            let of_the_start = |entry: &Value| {
-                entry.as_str().is_some_and(|arg| OF_THE_START.iter().any(|start| arg.starts_with(start)))
+            let is_start_argument = |entry: &Value| {
+                entry.as_str().is_some_and(|arg| START_ARGUMENTS.iter().any(|start| arg.starts_with(start)))
             };
-            entries.retain(|entry| !of_the_start(entry));
+            entries.retain(|entry| !is_start_argument(entry));
             entries.iter_mut().for_each(mask);
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}

@@ -1,15 +1,15 @@
-//! A model of etcd as far as an operator can meet it: membership, data, and what is refused.
+//! A model of etcd, as far as an operator meets it: membership, data, and refusals.
 //!
-//! Of raft it keeps what decides whether data survive: every cluster has one log of committed entries; every data directory
-//! holds a prefix of it and believes the configuration of that prefix; a leader is elected by a quorum of the
-//! configuration that it believes itself, from voters that hold no more than it does. If such a leader holds less than was
-//! committed, acknowledged writes are lost: that can only happen after a voter forgot what it had stored, and it is
-//! exactly what must never happen. Messages, terms of failed elections and uncommitted entries are not modelled.
+//! Of raft it models what decides whether data survive. Every cluster has one log of committed entries. Every data directory has
+//! a prefix of the log, and its member uses the configuration of that prefix. A leader is elected by a quorum of the
+//! configuration that it uses itself, with the votes of members that have no more entries than it has. If a leader has fewer
+//! entries than were committed, acknowledged writes are lost. This happens only after a voter lost what it had stored, and the
+//! oracle reports it. Messages, terms of failed elections and uncommitted entries are not modelled.
 //!
-//! `testing/scenarios/tests/etcd_model.rs` does the same to this model and to real etcd processes, and compares.
+//! `testing/scenarios/tests/etcd_model.rs` runs the same scripts on this model and on real etcd, and compares.
 //!
 //! - [`conf`]: configurations; `raft`: leaders, replication, commits; `start`: what a process does when it starts
-//! - `calls`: what clients may ask for, and the refusals
+//! - `calls`: the calls of clients, and their refusals
 
 mod calls;
 pub mod conf;
@@ -26,18 +26,18 @@ pub use calls::Failed;
 pub use conf::{Conf, Peer};
 pub use start::{Launch, State};
 
-/// How long a connection must have stood before etcd counts it (etcd's `HealthInterval`, 5 s).
+/// The age from which etcd counts a connection (etcd's `HealthInterval`, 5 s).
 pub const HEALTH_INTERVAL_MS: u64 = 5000;
 
-/// Every etcd process and data directory there is.
+/// All etcd processes and data directories.
 #[derive(Clone, Debug, Default)]
 pub struct Etcd {
     groups: Vec<Arc<Group>>,
-    /// By a name of the caller's: the Pod in which it runs.
+    /// Processes, by a name that the caller chooses: the Pod in which it runs.
     processes: BTreeMap<String, Process>,
-    /// Data directories, by a name of the caller's: the volume they lie on.
+    /// Data directories, by a name that the caller chooses: the volume they are on.
     dirs: BTreeMap<String, Dir>,
-    /// How many members were added after the founding: each has an id of its own.
+    /// The number of members added after the bootstrap: each has its own id.
     added: u64,
 }
 
@@ -45,17 +45,17 @@ pub struct Etcd {
 #[derive(Clone, Debug, Hash)]
 pub struct Group {
     id: ClusterId,
-    founders: Conf,
+    bootstrap_conf: Conf,
     log: Vec<Entry>,
     leader: Option<MemberId>,
-    /// Who led last, while nobody leads. Learners do not notice, as they never stand for election.
+    /// The last leader, while there is none. Learners still report it, as they take no part in elections.
     deposed: Option<MemberId>,
-    /// How many entries this leader knows a member to have stored (raft's `Match`). It does not forget it when the member
-    /// is gone, and a new leader begins to learn it anew.
+    /// For each member, the number of entries that the leader knows it to have stored (raft's `Match`). The leader keeps it
+    /// when the member is gone. A new leader starts without it.
     matched: BTreeMap<MemberId, usize>,
-    /// Who ever stored anything.
+    /// The members that ever stored an entry.
     stored: BTreeSet<MemberId>,
-    /// Writes of clients that were acknowledged and are in the log no more.
+    /// Acknowledged writes of clients that are no longer in the log.
     lost: Vec<u64>,
 }
 
@@ -68,16 +68,16 @@ pub enum Entry {
     Conf(Arc<Conf>),
 }
 
-/// What lies in a data directory.
+/// A data directory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Dir {
-    /// The cluster it is of.
+    /// The cluster that it belongs to.
     pub cluster: ClusterId,
-    /// The member it is of.
+    /// The member that it belongs to.
     pub member: MemberId,
-    /// How many entries of the cluster's log it holds.
+    /// The number of entries of the cluster's log that it has.
     pub len: usize,
-    /// It does not open.
+    /// Its database does not open.
     pub corrupt: bool,
 }
 
@@ -86,22 +86,22 @@ pub struct Dir {
 pub struct Process {
     /// Its flags.
     pub launch: Launch,
-    /// What became of it.
+    /// Its state.
     pub state: State,
-    /// Since when it runs.
+    /// The time since which it runs.
     pub since: Instant,
-    /// Nobody reaches it, and it reaches nobody.
+    /// It is partitioned: it and its peers do not reach each other.
     pub cut: bool,
     /// It takes no new entries.
     pub lags: bool,
-    /// It serves clients: it has once had a leader and published itself.
+    /// It serves clients: it has had a leader once and has published itself.
     pub serves: bool,
-    /// What it reports against itself.
+    /// The alarms that it reports.
     pub alarms: Vec<String>,
 }
 
 impl Etcd {
-    /// A process starts. Call [`Etcd::settle`] to see what becomes of it.
+    /// Starts a process. [`Etcd::settle`] runs it.
     pub fn launch(&mut self, at: &str, launch: Launch, now: Instant) {
         let process = Process {
             launch,
@@ -115,7 +115,7 @@ impl Etcd {
         self.processes.insert(at.to_owned(), process);
     }
 
-    /// A process ends; its directory stays.
+    /// Ends a process; its directory stays.
     pub fn stop(&mut self, at: &str) {
         self.processes.remove(at);
     }
@@ -125,12 +125,12 @@ impl Etcd {
         self.processes.get(at)
     }
 
-    /// A process, to do something to it.
+    /// A process, to change it.
     pub fn process_mut(&mut self, at: &str) -> Option<&mut Process> {
         self.processes.get_mut(at)
     }
 
-    /// All processes, to do something to them.
+    /// All processes, to change them.
     pub fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
         self.processes.values_mut()
     }
@@ -145,7 +145,7 @@ impl Etcd {
         self.dirs.get(at)
     }
 
-    /// A data directory, to do something to it.
+    /// A data directory, to change it.
     pub fn dir_mut(&mut self, at: &str) -> Option<&mut Dir> {
         self.dirs.get_mut(at)
     }
@@ -155,12 +155,13 @@ impl Etcd {
         self.dirs.remove(at);
     }
 
-    /// What names the data directories there are.
+    /// The names of the data directories.
     pub fn dirs(&self) -> impl Iterator<Item = &str> {
         self.dirs.keys().map(String::as_str)
     }
 
-    /// The same for two models that will go on in the same way: of times only what still matters.
+    /// Hashes the model. The hash is the same for two models that behave the same from here on. Of a time it takes only what has
+    /// an effect.
     pub fn fingerprint(&self, now: Instant, hasher: &mut impl Hasher) {
         (&self.groups, &self.dirs).hash(hasher);
         for (at, process) in &self.processes {
@@ -170,25 +171,25 @@ impl Etcd {
         }
     }
 
-    /// Puts the data of another cluster, of one member, in the place of a process's own, and starts it again on them. The
-    /// id of that cluster.
+    /// Replaces the data of a process by those of another cluster of one member, and starts the process again. Returns the id
+    /// of that cluster.
     pub fn swap(&mut self, at: &str, now: Instant) -> Option<ClusterId> {
         let launch = self.process(at)?.launch.clone();
         let token = format!("another cluster's {}", launch.dir);
         let own = (launch.name.clone(), launch.url.clone());
         let other = Launch { peers: vec![own], new: true, token, ..launch.clone() };
-        let id = other.founds();
+        let id = other.bootstrap_cluster_id();
         self.wipe(&launch.dir);
         self.launch(at, other, now);
         Some(id)
     }
 
-    /// The clusters that ever were.
+    /// All clusters that ever existed.
     pub fn groups(&self) -> impl Iterator<Item = &Group> {
         self.groups.iter().map(AsRef::as_ref)
     }
 
-    /// One of them.
+    /// The cluster with this id.
     pub fn group(&self, id: ClusterId) -> Option<&Group> {
         self.groups().find(|group| group.id == id)
     }
@@ -197,12 +198,12 @@ impl Etcd {
         self.groups.iter_mut().find(|group| group.id == id).map(Arc::make_mut)
     }
 
-    /// The directory of a process, if there is one.
+    /// The directory of a process, if it exists.
     pub fn dir_of(&self, process: &Process) -> Option<&Dir> {
         self.dirs.get(&process.launch.dir)
     }
 
-    /// Processes that run on data of a cluster and can be reached, with their directories.
+    /// The processes of a cluster that run and can be reached, with their directories.
     fn up(&self, cluster: ClusterId) -> impl Iterator<Item = (&String, &Process, &Dir)> {
         self.processes
             .iter()
@@ -213,34 +214,34 @@ impl Etcd {
 }
 
 impl Group {
-    /// Its id.
+    /// Its cluster id.
     pub fn id(&self) -> ClusterId {
         self.id
     }
 
-    /// The member that leads.
+    /// The leader.
     pub fn leader(&self) -> Option<MemberId> {
         self.leader
     }
 
-    /// How many entries the leader knows a member to have stored; `None` if it has not yet heard of it.
+    /// The number of entries that the leader knows a member to have stored; `None` before the member's first reply.
     pub fn matched(&self, member: MemberId) -> Option<usize> {
         self.matched.get(&member).copied()
     }
 
-    /// Everything that was committed.
+    /// The committed entries.
     pub fn log(&self) -> &[Entry] {
         &self.log
     }
 
-    /// The configuration after so many entries.
+    /// The configuration after this many entries.
     pub fn conf_at(&self, len: usize) -> &Conf {
         let entries = self.log.get(..len).unwrap_or(&self.log);
         let last = entries.iter().rev().find_map(|entry| match entry {
             Entry::Conf(conf) => Some(conf.as_ref()),
             Entry::Write(_) => None,
         });
-        last.unwrap_or(&self.founders)
+        last.unwrap_or(&self.bootstrap_conf)
     }
 
     /// The configuration that was committed last.
@@ -256,16 +257,16 @@ impl Group {
         })
     }
 
-    /// Whether anything in it would be missed: a client's write, or a change of membership. Before that nobody has seen
-    /// anything of it, and a voter that forgets has nothing to forget.
+    /// Whether its log has a client's write or a change of membership. Before that, a voter that loses its data loses nothing
+    /// that anybody has read.
     pub fn matters(&self) -> bool {
         let conf = self.conf();
         self.writes().next().is_some()
             || !conf.removed.is_empty()
-            || conf.members.len() != self.founders.members.len()
+            || conf.members.len() != self.bootstrap_conf.members.len()
     }
 
-    /// A new leader knows nothing of what others hold.
+    /// A new leader does not know yet what the others have stored.
     fn lead(&mut self, leader: Option<MemberId>) {
         if self.leader != leader {
             self.matched.clear();
@@ -274,12 +275,12 @@ impl Group {
         self.leader = leader;
     }
 
-    /// Whether a member ever stored anything.
+    /// Whether a member ever stored an entry.
     pub fn has_stored(&self, member: MemberId) -> bool {
         self.stored.contains(&member)
     }
 
-    /// Acknowledged writes that are in the log no more.
+    /// Acknowledged writes that are no longer in the log.
     pub fn lost(&self) -> &[u64] {
         &self.lost
     }

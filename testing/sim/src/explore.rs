@@ -1,11 +1,11 @@
-//! Every history of a small scope, depth first: from every state, what is due next, and every fault that may strike there
-//! while the budget lasts. Two paths to one state are followed once, by the one that has more faults left: whatever may follow
-//! with fewer may follow with more.
+//! Every history of a small scope, depth first. From every state, the exploration follows the step that is due next, and every
+//! fault that may strike there while the budget of faults lasts. Two paths to one state are followed once, by the one that has
+//! more faults left: every history that is possible with fewer faults is possible with more.
 //!
-//! What is due happens in one fixed order, and every departure from it (a crash, a lost reply, an old view, a Pod that is
-//! slow) costs one of the budget: all histories with at most that many departures are explored. Since the faults that go
-//! on end by themselves once all else has come to rest, every history ends at rest, where the goal must be reached: so
-//! from every state that can be reached, with faults off, the goal is reached.
+//! What is due happens in one fixed order. Every departure from it (a crash, a lost reply, an old view, a slow Pod) costs one
+//! fault of the budget, so all histories with at most that many departures are explored. Faults that last end when all else is
+//! at rest, so every history ends at rest, and there the goal must be reached. Therefore the goal is reached from every
+//! reachable state once faults end.
 
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
@@ -19,59 +19,59 @@ use crate::oracle::Property;
 use crate::world::World;
 use crate::world::faults::Fault;
 
-/// What is explored.
+/// A scope to explore.
 #[derive(Clone, Debug)]
 pub struct Scope {
     /// Its name in reports.
     pub name: &'static str,
-    /// The specs that are applied one after the other, and come to rest, before anything is explored. None where the
-    /// exploration begins with the bootstrap.
+    /// The specs that are applied one after the other, each brought to rest, before the exploration begins. Empty where it
+    /// begins with the bootstrap.
     pub before: Vec<Value>,
     /// The first spec that is explored.
     pub spec: Value,
-    /// What is made of it then, one edit after the other, each at any moment or not at all.
+    /// The edits of that spec, one after the other, each at any moment or not at all.
     pub edits: Vec<Value>,
-    /// How many faults may strike.
+    /// The highest number of faults.
     pub faults: u32,
-    /// Which faults.
+    /// The faults that may strike.
     pub strikes: fn(&Fault) -> bool,
-    /// None of them destroys anything, so every history ends as the one without faults, and has made and deleted no more.
+    /// None of them destroys anything. Every history ends as the one without faults, and creates and deletes no object more often.
     pub harmless: bool,
-    /// Where to stop in any case.
+    /// The number of states at which the exploration stops.
     pub max_states: usize,
 }
 
-/// What was explored.
+/// The figures of an exploration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Explored {
-    /// States that differ in what can follow.
+    /// States with different fingerprints.
     pub states: usize,
     /// Steps between them.
     pub transitions: usize,
     /// The longest history, in steps.
     pub depth: usize,
-    /// How many histories ended at rest.
+    /// The number of histories that ended at rest.
     pub ends: usize,
-    /// Steps of protocols, by what became of their requests.
+    /// Protocol steps, each with the outcome of its request.
     pub covered: BTreeSet<(Step, &'static str)>,
-    /// The bound on states was met: not everything was explored.
+    /// The bound on states was reached, so the exploration is not complete.
     pub cut: bool,
 }
 
 /// Explores a scope; the first violation ends it.
 pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
     let mut explored = Explored::default();
-    // With how many faults left each state was met, and by which run.
+    // For each state, the number of faults left when it was reached, and the run that reached it.
     let mut known: HashMap<_, (u32, usize)> = HashMap::new();
     let mut run = 0;
-    // How the history ended in which nothing went wrong: it is the first.
+    // The end of the history without faults, which is the first.
     let mut clean: Option<Ending> = None;
-    // What is due is followed at once; what else may happen there is kept for later, with the way to it.
+    // The step that is due is followed at once. The departures are stored for later, each with the path to it.
     let mut open = vec![(scope.start(), scope.faults, 0, Vec::new(), 0)];
     while let Some((mut world, faults, edits, departures, mut depth)) = open.pop() {
         run += 1;
         loop {
-            // Where it is asked how much was made, that is part of the state.
+            // Where the number of writes is checked, it is part of the state.
             let made = scope.harmless.then(|| world.store.write_counts());
             match known.entry((world.fingerprint(), made, edits)) {
                 Entry::Vacant(free) => drop(free.insert((faults, run))),
@@ -79,8 +79,11 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
                     (left, _) if left < faults => drop(met.insert((faults, run))),
                     (left, by) if left > faults || by < run => break,
                     (_, _) => {
-                        world.oracle.object_to(Property::GoalIsReached, "it goes round in circles");
-                        accuse(scope, &world, &departures)?;
+                        world.oracle.add_violation(
+                            Property::GoalIsReached,
+                            "the history returns to a state that it was in before",
+                        );
+                        fail_if_violated(scope, &world, &departures)?;
                     }
                 },
             }
@@ -98,7 +101,7 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
                 explored.transitions += 1;
                 let mut departures: Vec<Departure> = departures.clone();
                 departures.push(Departure { at: Moment::Step(depth), what: what.clone() });
-                accuse(scope, &other, &departures)?;
+                fail_if_violated(scope, &other, &departures)?;
                 let (faults, edits) = match what {
                     What::Fault(_) => (faults - 1, edits),
                     What::Edit(_) | What::Delete => (faults, edits + 1),
@@ -109,18 +112,18 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
             explored.covered.append(&mut world.covered);
             depth += 1;
             explored.transitions += 1;
-            accuse(scope, &world, &departures)?;
+            fail_if_violated(scope, &world, &departures)?;
             if went.is_none() {
-                // Also where an edit is still to come: what there is without it is the goal until then.
+                // Also where an edit is left: until it comes, the goal is that of the present spec.
                 world.judge_rest();
                 if scope.harmless && world.oracle.violation().is_none() {
                     let ending = Ending::of(&world);
                     let clean = clean.get_or_insert_with(|| ending.clone());
                     if let Some(how) = ending.differs_from(clean) {
-                        world.oracle.object_to(Property::EndsAsWithoutFaults, how);
+                        world.oracle.add_violation(Property::EndsAsWithoutFaults, how);
                     }
                 }
-                accuse(scope, &world, &departures)?;
+                fail_if_violated(scope, &world, &departures)?;
                 explored.ends += 1;
                 break;
             }
@@ -143,7 +146,7 @@ impl Scope {
     }
 }
 
-fn accuse(scope: &Scope, world: &World, departures: &[Departure]) -> Result<(), Box<Failure>> {
+fn fail_if_violated(scope: &Scope, world: &World, departures: &[Departure]) -> Result<(), Box<Failure>> {
     let Some(violation) = world.oracle.violation().cloned() else { return Ok(()) };
     let Scope { before, spec, .. } = scope.clone();
     let history = History { before, spec, departures: departures.to_vec() }.with_named_moments();

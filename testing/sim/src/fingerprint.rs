@@ -1,5 +1,5 @@
-//! What makes two worlds the same: everything in their objects save versions and times. Of times counts only on which
-//! side of a deadline they lie.
+//! The hash of an object, which decides whether two worlds are in the same state. It leaves out versions and times. Of a time,
+//! it takes only whether a deadline is over.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -9,8 +9,8 @@ use quorate_model::Instant;
 use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;
 
-/// Fields that differ between two paths to one state and change nothing of what follows.
-pub(crate) const PATH: [&str; 6] = [
+/// Fields that differ between two paths to one state and have no effect on what follows.
+pub(crate) const IGNORED_FIELDS: [&str; 6] = [
     "resourceVersion",
     "creationTimestamp",
     "lastTransitionTime",
@@ -19,12 +19,12 @@ pub(crate) const PATH: [&str; 6] = [
     "since",
 ];
 
-/// Objects that were taken in before: most do not change from one state to the next.
+/// The hashes of objects by uid, with the version they are of: most objects do not change from one state to the next.
 #[derive(Clone, Debug, Default)]
 pub struct Hashed(BTreeMap<String, (String, u64)>);
 
 impl Hashed {
-    /// The number of an object in which no time counts.
+    /// The hash of an object whose times do not count.
     pub fn of(&mut self, object: &Value, now: Instant) -> u64 {
         let (uid, version) = (uid(object), text(object, "/metadata/resourceVersion"));
         if let Some((known, number)) = self.0.get(uid)
@@ -40,7 +40,7 @@ impl Hashed {
     }
 }
 
-/// Takes an object in.
+/// Hashes an object.
 pub fn object(object: &Value, now: Instant, hasher: &mut impl Hasher) {
     match object {
         Value::Null => 0_u8.hash(hasher),
@@ -54,7 +54,7 @@ pub fn object(object: &Value, now: Instant, hasher: &mut impl Hasher) {
             }
         }
         Value::Object(fields) => {
-            for (key, value) in fields.iter().filter(|(key, _)| !PATH.contains(&key.as_str())) {
+            for (key, value) in fields.iter().filter(|(key, _)| !IGNORED_FIELDS.contains(&key.as_str())) {
                 key.hash(hasher);
                 match (key.as_str(), value) {
                     ("phaseSince", Value::String(at)) => side(at, now).hash(hasher),

@@ -1,4 +1,4 @@
-//! Where everything must end once faults have ended: what the spec asks for, and nothing beside it.
+//! The goal: the state in which every history must end once its faults have ended.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::EtcdCluster;
@@ -13,26 +13,27 @@ use crate::oracle::Property;
 use crate::world::{KINDS, World};
 
 impl World {
-    /// Whether the goal is reached; else what is missing.
+    /// Whether the goal is reached; the error names what is missing.
     pub fn goal(&self) -> Result<(), String> {
-        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return self.is_cleared() };
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return self.nothing_is_left() };
         if deleting(&cluster) {
             return Err("the cluster is still being deleted".to_owned());
         }
-        let (record, cluster) = (self.record(), self.cluster().ok_or("the cluster can not be read")?);
+        let (record, cluster) = (self.record(), self.cluster().ok_or("the cluster does not parse")?);
         let desired = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
         let pods = self.names(Kind::Pod);
-        if self.is_paused() || self.is_past_help(&record) {
+        if self.is_paused() || self.needs_a_person(&record) {
             return Ok(());
         }
         if desired == 0 {
             return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
         }
         let Some(target) = record.target.as_ref() else {
-            // A spec that can not be honoured founds nothing; that has to be said.
+            // An invalid spec bootstraps no cluster, and the status must report that.
             let progressing = condition_of(&cluster, "Progressing");
-            let told = progressing.is_some_and(|one| one.status == "False" && one.reason == "SpecInvalid");
-            return if told { Ok(()) } else { Err("no target is committed".to_owned()) };
+            let is_reported =
+                progressing.is_some_and(|one| one.status == "False" && one.reason == "SpecInvalid");
+            return if is_reported { Ok(()) } else { Err("no target is recorded".to_owned()) };
         };
         let voters: Vec<&str> = record.voters().map(MemberName::as_str).collect();
         let stray = record.members.iter().find(|(_, member)| member.stage != Stage::Voter);
@@ -56,31 +57,35 @@ impl World {
                 return Err(format!("volumes {volumes:?} for voters {voters:?}"));
             }
         }
-        let group = record.cluster_id.and_then(|id| self.etcd.group(id)).ok_or("no cluster is latched")?;
+        let group =
+            record.cluster_id.and_then(|id| self.etcd.group(id)).ok_or("no cluster id is recorded")?;
         if group.leader().is_none() {
-            return Err("nobody leads".to_owned());
+            return Err("the cluster has no leader".to_owned());
         }
         for (type_, desired) in [("Available", "True"), ("Progressing", "False"), ("Degraded", "False")] {
-            let found = condition_of(&cluster, type_);
-            if found.is_none_or(|found| found.status != desired) {
-                return Err(format!("{type_} is not {desired}: {:?}", found.map(|found| &found.message)));
+            let condition = condition_of(&cluster, type_);
+            if condition.is_none_or(|condition| condition.status != desired) {
+                return Err(format!(
+                    "{type_} is not {desired}: {:?}",
+                    condition.map(|condition| &condition.message)
+                ));
             }
         }
         Ok(())
     }
 
-    /// Whether the goal is reached and nothing is amiss: what is past help may still be told in other words later.
+    /// Whether the goal is reached and the cluster can be repaired. If it cannot, its status may still change with time.
     pub(crate) fn is_well(&self) -> bool {
-        self.goal().is_ok() && !self.is_past_help(&self.record())
+        self.goal().is_ok() && !self.needs_a_person(&self.record())
     }
 
-    /// What no rule of ours can make good: that nothing else is lost is all that is asked.
-    fn is_past_help(&self, record: &Record) -> bool {
+    /// Whether the operator cannot repair the cluster by itself. Then the goal is only that nothing else is lost.
+    fn needs_a_person(&self, record: &Record) -> bool {
         let Some(target) = &record.target else { return self.faults.status_lost };
         if !self.faults.foreign.is_empty() {
             return true;
         }
-        // A newer minor has run before the wish for it was taken back: to go on, somebody has to wish for it again.
+        // A newer minor version already ran when the edit to it was reverted. A person has to set that version again.
         let desired = target.version.line();
         let goes_back = record
             .voters()
@@ -89,11 +94,12 @@ impl World {
             return true;
         }
         let mut destroyed = self.faults.data_destroyed.iter();
-        let of_ours = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
+        let of_a_member = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
         match target.storage.medium {
-            // Data that a fault destroyed on a disk are for a human to give up.
-            Medium::Disk => self.faults.status_lost || of_ours,
-            // In memory they are gone with the Pod, and with a quorum of them the cluster; one or two are never restarted.
+            // A person decides to replace a member whose data on a disk a fault destroyed.
+            Medium::Disk => self.faults.status_lost || of_a_member,
+            // In memory, data are lost with the Pod, and the cluster with a quorum of them. With one or two voters no member is
+            // ever restarted.
             Medium::Memory => {
                 let leads = record.cluster_id.and_then(|id| self.etcd.group(id)?.leader()).is_some();
                 self.faults.status_lost || !leads || record.voters().count() <= 2
@@ -101,25 +107,26 @@ impl World {
         }
     }
 
-    /// E1 and E2, when everything is at rest and nothing goes wrong any more.
+    /// Checks E1 and E2 once everything is at rest and all faults have ended.
     pub fn judge_rest(&mut self) {
         if self.oracle.violation().is_some() {
             return;
         }
         if let Err(missing) = self.goal() {
-            self.oracle.object_to(Property::GoalIsReached, missing);
+            self.oracle.add_violation(Property::GoalIsReached, missing);
             return;
         }
         let before = self.store.version();
         self.advance(Span::seconds(60));
         self.operate_at_rest();
         if self.store.version() != before {
-            let how = format!("although nothing has changed: {}", self.changes_after(before).join("; "));
-            self.oracle.object_to(Property::RestIsQuiet, how);
+            let how =
+                format!("written although nothing had changed: {}", self.changes_after(before).join("; "));
+            self.oracle.add_violation(Property::RestIsQuiet, how);
         }
     }
 
-    /// What was written after a version, field by field.
+    /// The writes after a version, field by field.
     fn changes_after(&self, version: u64) -> Vec<String> {
         let changes = KINDS.into_iter().flat_map(|kind| self.changes(kind, version));
         changes
@@ -132,7 +139,8 @@ impl World {
             .collect()
     }
 
-    fn is_cleared(&self) -> Result<(), String> {
+    /// Whether everything that belonged to a deleted cluster is gone.
+    fn nothing_is_left(&self) -> Result<(), String> {
         for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
             let left = self.names(kind);
             if !left.is_empty() {

@@ -1,5 +1,5 @@
-//! One history: how the world began, and every departure from what was due. It can be written down, replayed step by step,
-//! and shortened to what it takes.
+//! One history: the specs it begins with, and every departure from what was due. It can be serialized as a trace, replayed step
+//! by step, and shortened.
 //!
 //! - [`moment`]: when a departure happens: at a crash point, at rest, after so many steps
 //! - [`replay`]: a history as it runs, a line at a time
@@ -21,21 +21,21 @@ pub use replay::{Event, Replay, Story};
 /// A history.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct History {
-    /// The specs that were applied one after the other, and came to rest, before it.
+    /// The specs that are applied before it, one after the other, each brought to rest.
     #[serde(default)]
     pub before: Vec<Value>,
     /// The spec that it begins with.
     pub spec: Value,
-    /// What then departed from what was due.
+    /// The departures from what is due, in order.
     pub departures: Vec<Departure>,
 }
 
 /// A departure from what is due.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Departure {
-    /// When.
+    /// The moment.
     pub at: Moment,
-    /// What.
+    /// The fault or the edit.
     pub what: What,
 }
 
@@ -56,15 +56,15 @@ pub enum What {
 pub struct Failure {
     /// What was violated.
     pub violation: Violation,
-    /// How it came about.
+    /// The history.
     pub history: History,
 }
 
-/// More steps than any history has: with so many it runs in a circle.
+/// A history with more steps than this does not come to rest.
 pub const ENDLESS: usize = 5000;
 
 impl History {
-    /// Nothing departs from what is due on the way through these sizes, each brought to rest but the last.
+    /// A history without departures through these sizes, each brought to rest but the last.
     pub fn through(sizes: &[u32]) -> Self {
         let mut before: Vec<Value> = sizes.iter().map(|size| plain(*size)).collect();
         let spec = before.pop().expect("there is one at least");
@@ -99,7 +99,7 @@ impl History {
         Self { departures: departures.collect(), ..self.clone() }
     }
 
-    /// The same violation by as few departures as can be found by leaving them out one after the other.
+    /// A shorter history with the same violation: each departure that it does not need is left out.
     #[must_use]
     pub fn shortened(mut self, property: Property) -> Self {
         let mut n = 0;
@@ -116,7 +116,7 @@ impl History {
     }
 }
 
-/// The spec of a cluster that asks for nothing beside its size.
+/// A spec with defaults for everything but the size.
 pub fn plain(size: u32) -> Value {
     json!({
         "size": size, "version": "3.6.16", "tls": { "provider": "disabled" },
@@ -125,7 +125,7 @@ pub fn plain(size: u32) -> Value {
 }
 
 impl What {
-    /// Lets it happen; `false` if it can not.
+    /// Carries it out; `false` if it cannot happen now.
     pub fn happen(&self, world: &mut World) -> bool {
         match self {
             Self::Fault(fault) => world.strike(fault),

@@ -1,13 +1,13 @@
-//! A world in which everything goes wrong, explored exhaustively and at random: the real planner, the real translation and
-//! the real requests, around them models of everything else, and every choice made from outside.
+//! The simulation: the product's planner and its pass run against models of everything else, with faults, exhaustively in
+//! small scopes and at random in large ones. The caller makes every choice.
 //!
-//! - [`world`]: Kubernetes, nodes, the operator's process; [`world::faults`]: what may go wrong
-//! - [`etcd`]: membership and data, as etcd has them
-//! - [`oracle`]: what must never happen; `goal`: where everything must end; [`ending`]: whether two ends are the same
-//! - [`explore`]: every history of a small scope; [`campaign`]: histories by lot
-//! - [`history`]: one history, as it can be kept, told again and shortened; [`edits`]: what people may write into a spec
+//! - [`world`]: Kubernetes, nodes, the operator's process; [`world::faults`]: the faults
+//! - [`etcd`]: a model of etcd's membership and data
+//! - [`oracle`]: the properties that must hold; `goal`: the state at the end; [`ending`]: the comparison of two ends
+//! - [`explore`]: every history of a small scope; [`campaign`]: random histories
+//! - [`history`]: one history, as it is stored, replayed and shortened; [`edits`]: edits of a spec
 //!
-//! Nothing here is linked into the operator, and nothing here waits, sleeps or rolls dice of its own.
+//! Nothing here is linked into the operator. Nothing here waits, sleeps or chooses at random by itself.
 
 pub mod campaign;
 pub mod edits;

@@ -1,16 +1,16 @@
-//! Everything there is around the operator, in one value that can be copied, hashed and gone back to.
+//! The world around the operator: one value that can be copied, hashed and restored.
 //!
-//! - `objects`: Kubernetes' objects as the operator sees them; `wire`: requests and what becomes of them
-//! - `operator`: the operator, a step at a time; `rival`: the one that led before; `kubelet`: the nodes
-//! - [`faults`]: what may go wrong; [`rogue`]: what a planner gone wrong would propose
-//! - this file: the fair schedule, which lets everything happen that is due and nothing else
+//! - `objects`: Kubernetes objects as the operator's watches have them; `wire`: requests and their outcomes
+//! - `operator`: the operator, a step at a time; `former_leader`: an operator that lost the lease; `kubelet`: the nodes
+//! - [`faults`]: the faults; [`rogue`]: the proposals of a rogue planner
+//! - this file: the fair schedule: what is due happens, and nothing else
 
 mod describe;
 pub mod faults;
+mod former_leader;
 pub mod kubelet;
 mod objects;
 mod operator;
-mod rival;
 pub mod rogue;
 pub mod wire;
 
@@ -38,23 +38,23 @@ use crate::etcd::{Entry, Etcd};
 use crate::fingerprint::Hashed;
 use crate::oracle::Oracle;
 use faults::LastingFaults;
+use former_leader::{FormerLeader, Turn};
 use kubelet::Running;
 pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
 use operator::{At, Operator, Within};
-use rival::{Rival, Turn};
 use wire::{Call, RequestOutcome, Response};
 
-/// How far the clock is put forward when all is at rest and the goal is not reached: past etcd's health interval, and past
-/// the planner's deadlines for learners.
-const PATIENCE: [Span; 4] = [Span::seconds(6), Span::seconds(60), Span::seconds(601), Span::seconds(3601)];
+/// How far the clock is advanced when all is at rest and the goal is not reached: past etcd's health interval, and past the
+/// planner's deadlines for learners.
+const WAITS: [Span; 4] = [Span::seconds(6), Span::seconds(60), Span::seconds(601), Span::seconds(3601)];
 
-/// How many of these are waited for at the goal, too: what time alone changes is told by then.
-const CALM: usize = 2;
+/// How many of these waits take place at the goal, too, so that status reports what changes with time alone.
+const WAITS_AT_GOAL: usize = 2;
 
-/// The Kubernetes that every world begins with: it knows EtcdClusters, and a storage class whose volumes may grow.
-static BEGINNING: LazyLock<Store> = LazyLock::new(|| {
-    let store = Store::new(reads(&Arc::new(AtomicI64::new(NEW_YEAR.0))));
+/// The Kubernetes that every world begins with: it serves EtcdClusters, and has a storage class whose volumes can be expanded.
+static EMPTY_KUBERNETES: LazyLock<Store> = LazyLock::new(|| {
+    let store = Store::new(store_clock(&Arc::new(AtomicI64::new(BEGIN.0))));
     store.set_uids(Uids::Counted);
     for definition in quorate_api::crd::crds() {
         let definition = serde_json::to_value(definition).expect("a definition is plain data");
@@ -65,54 +65,54 @@ static BEGINNING: LazyLock<Store> = LazyLock::new(|| {
     store
 });
 
-/// When every world begins.
-const NEW_YEAR: Instant = Instant(1_767_225_600_000);
+/// The time at which every world begins.
+const BEGIN: Instant = Instant(1_767_225_600_000);
 
 /// The world.
 pub struct World {
     /// Kubernetes.
     pub store: Store,
-    /// The cluster that everything is about.
+    /// The cluster that the operator manages.
     pub at: ClusterRef,
     /// The time.
     pub now: Instant,
     /// etcd.
     pub etcd: Etcd,
-    /// What to hold against it.
+    /// The checks of the properties.
     pub oracle: Oracle,
-    /// What goes wrong at the moment.
+    /// The faults that last, and what faults have destroyed.
     pub faults: LastingFaults,
-    /// The planner, too, may go wrong.
+    /// Faults of the planner are possible, too.
     pub rogue_planner: bool,
-    /// What becomes of the operator's next request.
+    /// The outcome of the operator's next request.
     pub request_outcome: RequestOutcome,
-    /// Protocol steps whose request met which outcome.
+    /// Protocol steps, each with the outcome of its request.
     pub covered: BTreeSet<(Step, &'static str)>,
-    /// What the operator planned last, for people who replay a history.
+    /// The last plan of the operator, for people who replay a history.
     last_plan: Option<Arc<Planned>>,
     clock: Arc<AtomicI64>,
     pods: BTreeMap<String, Running>,
     identities: BTreeMap<String, VolumeIdentity>,
     operator: Operator,
-    rival: Option<Rival>,
+    former_leader: Option<FormerLeader>,
     parsed: Parsed,
-    /// The record that was read last, and where it stood.
+    /// The record that was read last, and the object it was read from.
     recorded: RefCell<Option<(Arc<Value>, Arc<Record>)>>,
     hashed: Hashed,
     late: Vec<Call>,
-    /// How often patience was tried since anything happened.
+    /// How many of the waits have passed since anything changed.
     waited: usize,
-    /// What there was to be seen when the pass began.
+    /// The hash of what the operator could observe when its pass began.
     began_on: u64,
     writes: u64,
 }
 
 impl World {
-    /// A Kubernetes that knows EtcdClusters, and one of them with this spec.
+    /// A world with one EtcdCluster that has this spec.
     pub fn new(spec: &Value) -> Self {
-        let now = NEW_YEAR;
+        let now = BEGIN;
         let clock = Arc::new(AtomicI64::new(now.0));
-        let store = BEGINNING.fork(reads(&clock));
+        let store = EMPTY_KUBERNETES.fork(store_clock(&clock));
         let world = Self {
             store,
             at: ClusterRef::new("default", "demo"),
@@ -128,7 +128,7 @@ impl World {
             pods: BTreeMap::new(),
             identities: BTreeMap::new(),
             operator: Operator::default(),
-            rival: None,
+            former_leader: None,
             parsed: Parsed::default(),
             recorded: RefCell::default(),
             hashed: Hashed::default(),
@@ -141,41 +141,41 @@ impl World {
         world
     }
 
-    /// Nodes and etcd around a Kubernetes that somebody else's operator writes to.
+    /// Nodes and etcd around a Kubernetes whose operator is not the modelled one.
     pub fn around(store: Store, now: Instant) -> Self {
         let spare = Self::new(&json!({ "size": 0, "version": "3.6.0" }));
         Self { store, now, ..spare }
     }
 
-    /// Lets nodes, etcd and its clients do all they can by this time, and looks for harm. Whether anything moved. For a
-    /// world whose operator is another than the modelled one.
+    /// Runs nodes, etcd and its clients until this time, and checks the properties. Returns whether anything changed. This is
+    /// for a world whose operator is not the modelled one.
     pub fn go_without_operator(&mut self, now: Instant) -> bool {
         self.now = now;
         let mut any = false;
         while self.settle() | self.serve_clients() {
             any = true;
         }
-        self.look_for_harm();
+        self.check_for_harm();
         any
     }
 
-    /// Ends what goes on being wrong, all of it.
+    /// Ends all faults that last.
     pub fn end_lasting_faults(&mut self, now: Instant) {
         self.now = now;
         while self.end_a_lasting_fault().is_some() {}
     }
 
-    /// A write of such an operator is about to arrive.
+    /// Checks a write of such an operator that is about to arrive.
     pub fn arrives(&mut self, write: Write) {
         self.oracle_on_arrival(&Call::Kube(write));
     }
 
-    /// The same world once more.
+    /// A copy of the world.
     #[must_use]
     pub fn fork(&self) -> Self {
         let clock = Arc::new(AtomicI64::new(self.now.0));
         Self {
-            store: self.store.fork(reads(&clock)),
+            store: self.store.fork(store_clock(&clock)),
             at: self.at.clone(),
             now: self.now,
             etcd: self.etcd.clone(),
@@ -189,7 +189,7 @@ impl World {
             pods: self.pods.clone(),
             identities: self.identities.clone(),
             operator: self.operator.clone(),
-            rival: self.rival.clone(),
+            former_leader: self.former_leader.clone(),
             parsed: self.parsed.clone(),
             recorded: self.recorded.clone(),
             hashed: self.hashed.clone(),
@@ -200,7 +200,7 @@ impl World {
         }
     }
 
-    /// Creates the cluster, or changes what its spec has of this.
+    /// Creates the cluster, or merges this into its spec.
     pub fn apply(&self, spec: &Value) -> Result<(), String> {
         if self.object(Kind::Cluster, &self.at.name).is_some() {
             return self.change_spec(|old| json_patch::merge(old, spec));
@@ -211,32 +211,32 @@ impl World {
         created.map(drop).map_err(|error| error.message)
     }
 
-    /// Changes the spec by a merge patch, if the API server lets it.
+    /// Changes the spec by a merge patch, if the API server accepts it.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
-        self.news();
+        self.spec_changed();
         self.change_spec(|old| json_patch::merge(old, spec))
     }
 
-    /// Puts another spec in the place of the one that is there, if the API server lets it.
+    /// Replaces the spec, if the API server accepts it.
     pub fn replace_spec(&mut self, spec: &Value) -> Result<(), String> {
-        self.news();
+        self.spec_changed();
         self.change_spec(|old| *old = spec.clone())
     }
 
-    /// Deletes the cluster, as a user does; `false` if it is not there, or going already.
+    /// Deletes the cluster, as a user does; `false` if it does not exist or is being deleted.
     pub fn delete(&mut self) -> bool {
         let cluster = self.object(Kind::Cluster, &self.at.name).filter(|cluster| !deleting(cluster));
         self.waited = 0;
         cluster.is_some_and(|cluster| kubelet::delete(&self.store, Kind::Cluster, &cluster, None))
     }
 
-    /// The next thing that is due, in words; `None` once everything is at rest.
+    /// Takes the next step that is due, and describes it; `None` once everything is at rest.
     pub fn go(&mut self) -> Option<String> {
-        if let Some(told) = self.rival_operates() {
+        if let Some(line) = self.former_leader_operates() {
             self.request_outcome = RequestOutcome::Done;
             self.moved();
-            self.look_for_harm();
-            return Some(told);
+            self.check_for_harm();
+            return Some(line);
         }
         if matches!(self.operator.at, At::Between) {
             if self.settle() {
@@ -248,32 +248,32 @@ impl World {
                 self.moved();
                 return Some("a client writes".to_owned());
             }
-            if self.operator.rested_on == Some(self.sight()) {
+            if self.operator.rested_on == Some(self.observable_hash()) {
                 return self.wait();
             }
-            self.began_on = self.sight();
-            self.operator.troubled = self.operator.stale.is_some();
+            self.began_on = self.observable_hash();
+            self.operator.observes_again = self.operator.stale.is_some();
         }
-        self.operator.troubled |= self.request_outcome != RequestOutcome::Done;
-        let told = self.operate();
-        // Where the step sent nothing there was nothing to go wrong.
+        self.operator.observes_again |= self.request_outcome != RequestOutcome::Done;
+        let line = self.operate();
+        // A step that sent nothing does not use up the outcome, so it ends here.
         self.request_outcome = RequestOutcome::Done;
-        let vain = self.sight() == self.began_on && !self.operator.troubled;
-        if matches!(self.operator.at, At::Between) && vain {
+        let unchanged = self.observable_hash() == self.began_on && !self.operator.observes_again;
+        if matches!(self.operator.at, At::Between) && unchanged {
             self.operator.rested_on = Some(self.began_on);
-        } else if !vain {
+        } else if !unchanged {
             self.moved();
         }
-        self.look_for_harm();
-        Some(told)
+        self.check_for_harm();
+        Some(line)
     }
 
-    /// What the cluster's status says was latched.
+    /// The record in the cluster's status.
     pub fn record(&self) -> Arc<Record> {
         let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return Arc::default() };
         let mut read = self.recorded.borrow_mut();
         match read.as_ref() {
-            // It is asked after every step, and most steps leave the cluster as it is.
+            // This is called after every step, and most steps do not change the cluster.
             Some((of, record)) if Arc::ptr_eq(of, &cluster) => record.clone(),
             Some(_) | None => {
                 let status = EtcdClusterStatus::deserialize(&cluster["status"]).ok();
@@ -284,7 +284,7 @@ impl World {
         }
     }
 
-    /// The cluster as it stands.
+    /// The cluster as it is now.
     pub fn cluster(&self) -> Option<EtcdCluster> {
         let object = self.object(Kind::Cluster, &self.at.name)?;
         EtcdCluster::deserialize(object.as_ref()).ok()
@@ -310,7 +310,7 @@ impl World {
         self.store.changes(&resource(kind), version).map(|(changes, _)| changes).unwrap_or_default()
     }
 
-    /// One more pass, when nothing has happened.
+    /// Runs one more pass when nothing has changed.
     pub(crate) fn operate_at_rest(&mut self) {
         self.operator.rested_on = None;
         self.operate();
@@ -319,9 +319,9 @@ impl World {
         }
     }
 
-    /// A number that is the same for two worlds that will go on in the same way.
+    /// A hash that is the same for two worlds that behave the same from here on.
     ///
-    /// What was before is no part of it: old views are those of the path on which a state was met first.
+    /// It leaves out what was before: old views are those of the path that reached a state first.
     pub fn fingerprint(&mut self) -> u64 {
         let mut hasher = DefaultHasher::new();
         for kind in KINDS {
@@ -340,11 +340,11 @@ impl World {
         for call in &self.late {
             call.words().hash(&mut hasher);
         }
-        let sight = self.sight();
-        self.hash_operator(&self.operator, sight, &mut hasher);
-        if let Some(Rival { operator, turn }) = &self.rival {
+        let observable_hash = self.observable_hash();
+        self.hash_operator(&self.operator, observable_hash, &mut hasher);
+        if let Some(FormerLeader { operator, turn }) = &self.former_leader {
             turn.hash(&mut hasher);
-            self.hash_operator(operator, sight, &mut hasher);
+            self.hash_operator(operator, observable_hash, &mut hasher);
         }
         if let Some((kind, version)) = self.operator.stale {
             (kind, self.store.version() - version).hash(&mut hasher);
@@ -354,29 +354,29 @@ impl World {
         hasher.finish()
     }
 
-    fn hash_operator(&self, operator: &Operator, sight: u64, hasher: &mut impl Hasher) {
+    fn hash_operator(&self, operator: &Operator, observable_hash: u64, hasher: &mut impl Hasher) {
         match &operator.at {
-            At::Between => (0, operator.rested_on == Some(sight)).hash(hasher),
+            At::Between => (0, operator.rested_on == Some(observable_hash)).hash(hasher),
             At::Within(within) => {
                 let Within { pass, truth } = &**within;
-                // Whether the pass has moved anything so far decides on whether there will be another at once.
-                (sight == self.began_on, operator.troubled).hash(hasher);
-                // What is left to do; versions in it differ from path to path and name what the store holds.
+                // If this pass has changed anything, another pass follows at once.
+                (observable_hash == self.began_on, operator.observes_again).hash(hasher);
+                // The effects that are left. Versions in them differ from path to path; whether they are current is hashed below.
                 (1, pass.remaining().iter().map(ToString::to_string).collect::<Vec<_>>()).hash(hasher);
-                // What failed already ends the pass later.
+                // An earlier failure ends the pass later.
                 pass.stop().hash(hasher);
-                // What it rests on: whether objects still are as they were seen, and what was true.
-                pass.observed().map(|(observed, _)| self.still_as_seen(observed)).hash(hasher);
+                // What the plan is based on: whether objects have changed since they were observed, and what was true.
+                pass.observed().map(|(observed, _)| self.unchanged_since_observed(observed)).hash(hasher);
                 truth.hash(hasher);
             }
         }
     }
 
-    /// Which Pods and volumes have not changed since they were seen.
-    fn still_as_seen(&self, seen: &Snapshot) -> Vec<bool> {
-        let pods = seen.pods.iter().map(|(name, pod)| (Kind::Pod, name, &pod.resource_version));
+    /// For each Pod and volume, whether it is unchanged since it was observed.
+    fn unchanged_since_observed(&self, observed: &Snapshot) -> Vec<bool> {
+        let pods = observed.pods.iter().map(|(name, pod)| (Kind::Pod, name, &pod.resource_version));
         let volumes =
-            seen.volumes.iter().map(|(name, volume)| (Kind::Volume, name, &volume.resource_version));
+            observed.volumes.iter().map(|(name, volume)| (Kind::Volume, name, &volume.resource_version));
         let same = |(kind, name, version): (Kind, &MemberName, &String)| {
             let object = self.object(kind, name.as_str());
             object.is_some_and(|object| text(&object, "/metadata/resourceVersion") == version)
@@ -384,51 +384,51 @@ impl World {
         pods.chain(volumes).map(same).collect()
     }
 
-    /// Late requests arrive, standing faults end, time passes; `None` if none of it helps any more.
+    /// Lets late requests arrive, lasting faults end, and time pass; `None` if nothing of it is left.
     fn wait(&mut self) -> Option<String> {
-        if self.rival.as_ref().is_some_and(|rival| rival.turn != Turn::WhenAllRests) {
-            return Some("the operator that leads has nothing to do".to_owned());
+        if self.former_leader.as_ref().is_some_and(|former_leader| former_leader.turn != Turn::WhenAllRests) {
+            return Some("the leader has nothing to do".to_owned());
         }
         if !self.late.is_empty() {
             let call = self.late.remove(0);
-            let told = format!("a request from long ago arrives: {}", call.words());
+            let line = format!("a late request arrives: {}", call.words());
             let response = self.deliver(&call);
             if let (Call::Kube(Write { kind: Kind::Volume, .. }), Response::Kube(Ok(Some(volume)))) =
                 (&call, response)
             {
-                self.oracle.came_late(uid(&volume));
+                self.oracle.late_volume(uid(&volume));
             }
             self.moved();
-            self.look_for_harm();
-            return Some(told);
+            self.check_for_harm();
+            return Some(line);
         }
-        if self.wake_rival() {
+        if self.wake_former_leader() {
             self.moved();
-            return Some("the operator that led before goes on".to_owned());
+            return Some("the former leader goes on".to_owned());
         }
-        if let Some(told) = self.end_a_lasting_fault() {
+        if let Some(line) = self.end_a_lasting_fault() {
             self.moved();
-            return Some(told);
+            return Some(line);
         }
-        // Where the goal is reached, the first of them must change nothing.
-        if self.waited == PATIENCE.len() || (self.waited >= CALM && self.is_well()) {
+        // At the goal the first waits take place, too.
+        if self.waited == WAITS.len() || (self.waited >= WAITS_AT_GOAL && self.is_well()) {
             return None;
         }
-        let span = PATIENCE[self.waited];
+        let span = WAITS[self.waited];
         self.waited += 1;
         self.advance(span);
         self.operator.rested_on = None;
         Some(format!("{span} pass"))
     }
 
-    /// Puts the clock forward.
+    /// Advances the clock.
     pub fn advance(&mut self, span: Span) {
         self.now = self.now + span;
         self.clock.store(self.now.0, Ordering::Relaxed);
     }
 
-    /// Something has come from outside.
-    fn news(&mut self) {
+    /// A user has changed the spec.
+    fn spec_changed(&mut self) {
         self.waited = 0;
         self.operator.rested_on = None;
     }
@@ -438,7 +438,7 @@ impl World {
         self.change(&key, Part::Main, |cluster| change(&mut cluster["spec"]))
     }
 
-    /// Changes a part of an object, if the API server lets it.
+    /// Changes a part of an object, if the API server accepts it.
     fn change(&self, key: &ObjectKey, part: Part, change: impl FnOnce(&mut Value)) -> Result<(), String> {
         let changed = self.store.modify(key, part, false, |old| {
             let mut new = old.clone();
@@ -452,35 +452,35 @@ impl World {
         self.waited = 0;
     }
 
-    /// What the operator could see.
-    fn sight(&self) -> u64 {
+    /// A hash of everything that the operator could observe.
+    fn observable_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.store.version().hash(&mut hasher);
         self.etcd.fingerprint(self.now, &mut hasher);
         hasher.finish()
     }
 
-    /// A client writes through the client Service after every change in etcd; what is acknowledged must stay.
+    /// A client writes through the client Service after every change in etcd. Acknowledged writes must stay.
     fn serve_clients(&mut self) -> bool {
         let service = format!("{}-client", self.at.name);
         let Some(service) = self.object(Kind::Service, &service) else { return false };
         let (selector, pods) = (service.pointer("/spec/selector"), self.objects(Kind::Pod));
-        let behind: BTreeSet<&str> =
+        let selected: BTreeSet<&str> =
             pods.iter().filter(|pod| map_selects(selector, pod)).map(|pod| uid(pod)).collect();
         let serving: BTreeSet<_> = self
             .etcd
             .processes()
-            .filter(|(at, _)| behind.contains(at) && self.etcd.status(at).is_ok())
+            .filter(|(at, _)| selected.contains(at) && self.etcd.status(at).is_ok())
             .filter_map(|(_, process)| Some(self.etcd.dir_of(process)?.cluster))
             .filter(|cluster| !self.faults.foreign.contains(cluster))
             .collect();
         let mut any = false;
         for cluster in serving {
-            let news = self
+            let changed = self
                 .etcd
                 .group(cluster)
                 .is_some_and(|group| !matches!(group.log().last(), Some(Entry::Write(_))));
-            if news && self.etcd.write(cluster, self.writes) {
+            if changed && self.etcd.write(cluster, self.writes) {
                 self.oracle.acknowledged(cluster, &self.cluster_uid());
                 self.writes += 1;
                 any = true;
@@ -495,7 +495,7 @@ impl World {
     }
 }
 
-fn reads(clock: &Arc<AtomicI64>) -> Clock {
+fn store_clock(clock: &Arc<AtomicI64>) -> Clock {
     let clock = Arc::clone(clock);
     Arc::new(move || {
         Timestamp::from_millisecond(clock.load(Ordering::Relaxed)).unwrap_or(Timestamp::UNIX_EPOCH)

@@ -1,25 +1,25 @@
-//! Where things end: the same wherever they came from, and where they were when an edit is taken back.
+//! The end of a history does not depend on what was before, and an edit that is reverted changes nothing at the end.
 
 use std::collections::BTreeMap;
 
 use quorate_manifests::Kind;
-use quorate_sim::campaign::Dice;
+use quorate_sim::campaign::Random;
 use quorate_sim::edits;
 use quorate_sim::ending::Ending;
 use quorate_sim::history::History;
 use quorate_sim::world::World;
 use serde_json::Value;
 
-/// How many edits are made and taken back.
+/// How many edits are made and reverted.
 const EDITS: u64 = 200;
 
 #[test]
-fn an_edit_that_is_taken_back_leaves_the_cluster_as_it_was_whether_it_was_refused_or_honoured() {
-    let (mut refused, mut honoured, mut kept) = (0, 0, 0);
+fn an_edit_that_is_reverted_leaves_the_cluster_as_it_was_whether_it_was_refused_or_applied() {
+    let (mut refused, mut applied, mut kept) = (0, 0, 0);
     for seed in 0..EDITS {
-        let mut dice = Dice::of(seed);
-        let mut first = edits::first(&mut dice);
-        // In memory a Pod that is made anew is another member.
+        let mut random = Random::from_seed(seed);
+        let mut first = edits::first(&mut random);
+        // In memory a Pod that is created again is another member.
         if let Some(storage) = first["storageSpec"].as_object_mut() {
             storage.remove("medium");
         }
@@ -27,26 +27,26 @@ fn an_edit_that_is_taken_back_leaves_the_cluster_as_it_was_whether_it_was_refuse
         rest(&mut world);
         let (before, spec) = (Ending::of(&world), spec_of(&world));
 
-        let edit = edits::to_be_taken_back(&mut dice);
+        let edit = edits::revertible(&mut random);
         match world.edit(&edit) {
             Err(_) => refused += 1,
-            Ok(()) => honoured += 1,
+            Ok(()) => applied += 1,
         }
-        // Anywhere between at once and when all is done.
-        for _ in 0..dice.below(40) {
+        // Any moment from at once to when all is done.
+        for _ in 0..random.below(40) {
             world.go();
         }
         if world.replace_spec(&spec).is_err() {
-            // A volume that has grown does not shrink.
+            // A volume that was expanded does not shrink.
             kept += 1;
             continue;
         }
         rest(&mut world);
-        let other = Ending::of(&world).stands_otherwise_than(&before);
-        assert_eq!(other, None, "seed {seed}: after {edit} was taken back");
+        let other = Ending::of(&world).first_difference(&before);
+        assert_eq!(other, None, "seed {seed}: after {edit} was reverted");
     }
-    println!("edits taken back: {honoured} honoured, {refused} refused; {kept} could not be");
-    assert!(refused > EDITS / 10 && honoured > EDITS / 10 && kept < EDITS / 10);
+    println!("edits reverted: {applied} applied, {refused} refused; {kept} could not be reverted");
+    assert!(refused > EDITS / 10 && applied > EDITS / 10 && kept < EDITS / 10);
 }
 
 #[test]
@@ -70,10 +70,10 @@ fn rest(world: &mut World) {
 }
 
 fn spec_of(world: &World) -> Value {
-    world.object(Kind::Cluster, "demo").expect("it is there")["spec"].clone()
+    world.object(Kind::Cluster, "demo").expect("the cluster exists")["spec"].clone()
 }
 
-/// What stands in the end, with members named by their rank, and without what tells members and clusters apart.
+/// The objects at the end, with members named by their rank, and without the ids of members and clusters.
 fn shape(sizes: &[u32]) -> BTreeMap<String, Value> {
     let mut world = History::through(sizes).start();
     rest(&mut world);
@@ -92,7 +92,7 @@ fn shape(sizes: &[u32]) -> BTreeMap<String, Value> {
     objects.collect()
 }
 
-/// Who is who in etcd, and how many there were before.
+/// Removes the ids of etcd and the count of earlier members.
 fn forget(object: &mut Value) {
     let annotations = object.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut);
     if let Some(annotations) = annotations {

@@ -1,5 +1,5 @@
 //! L1: every history of small scopes with two faults of any kind, and in some scopes an edit at any moment or not at all. From
-//! every state that can be reached, with faults off, the goal is reached and then nothing more is written.
+//! every reachable state, once faults end, the goal is reached, and then nothing more is written.
 
 use std::collections::BTreeSet;
 
@@ -9,11 +9,11 @@ use quorate_sim::history::{History, plain};
 use quorate_sim::world::faults::{Fault, Hits};
 use quorate_sim::world::wire::RequestOutcome;
 
-// Worlds are copied all the time: a fifth faster than with the C library's.
+// Worlds are copied often. This allocator makes that a fifth faster than the one of the C library.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// From these sizes, each brought to rest, to the last of them.
+/// A scope through these sizes: each is brought to rest, and the way to the last one is explored.
 fn scope(name: &'static str, sizes: &[u32]) -> Scope {
     let History { before, spec, departures: _ } = History::through(sizes);
     Scope {
@@ -32,13 +32,13 @@ fn any(_: &Fault) -> bool {
     true
 }
 
-/// What hits the operator itself: it dies, its requests and replies are lost, late or doubled, its views are old.
+/// Faults of the operator itself: it dies, its requests and replies are lost, late or doubled, its views are old.
 fn of_the_operator(fault: &Fault) -> bool {
     fault.entry().hits == Hits::Operator
 }
 
-/// Those of them after which nothing is created a second time. A late request may create what is long gone; a learner is rolled
-/// back when its volume is not observed, or its Pod is not observed for long.
+/// Those of them after which nothing is created a second time. A late request may create an object that was deleted. A learner
+/// is rolled back when its volume is not observed, or its Pod is not observed for long.
 fn harmless(fault: &Fault) -> bool {
     of_the_operator(fault)
         && match fault {
@@ -48,7 +48,7 @@ fn harmless(fault: &Fault) -> bool {
         }
 }
 
-/// Explores it to its end, and prints the figures.
+/// Explores a scope completely, and prints the figures.
 #[track_caller]
 fn explored(scope: &Scope) -> Explored {
     let explored = match explore(scope) {
@@ -129,34 +129,34 @@ fn shrinking_from_three_to_two_with_two_faults() {
 }
 
 #[test]
-fn sleep_with_two_faults() {
+fn hibernation_with_two_faults() {
     explored(&scope("3 to 0", &[3, 0]));
 }
 
 #[test]
-fn waking_with_two_faults() {
+fn waking_from_hibernation_with_two_faults() {
     explored(&scope("0 to 3", &[3, 0, 3]));
 }
 
-/// Founding is left out: an attempt is given up where a volume seems gone, and a founder whose Pod was not made before the
-/// others formed a quorum is replaced; both are right.
+/// Bootstrap is left out: an attempt is abandoned when a volume is not observed, and a bootstrap member whose Pod did not run
+/// before the others formed a quorum is replaced. Both are correct.
 #[test]
-fn what_the_operator_suffers_changes_nothing_about_the_end_and_makes_and_deletes_nothing_more() {
+fn harmless_faults_of_the_operator_do_not_change_the_end_and_cause_no_more_writes() {
     for sizes in [&[1, 2][..], &[3, 4], &[3, 2], &[3, 0], &[3, 0, 3]] {
         explored(&Scope { strikes: harmless, harmless: true, ..scope("to the same end", sizes) });
     }
 }
 
 #[test]
-fn every_step_of_growing_shrinking_and_sleeping_meets_every_request_outcome() {
+fn every_step_of_growth_shrinking_and_hibernation_meets_every_request_outcome() {
     let outcomes = ["done", "reply lost", "lost", "late", "twice", "raced"];
     let mut covered = BTreeSet::new();
     for sizes in [&[3][..], &[1, 2], &[3, 2], &[3, 0], &[3, 0, 3]] {
         let one = Scope { faults: 1, strikes: of_the_operator, ..scope("each step", sizes) };
         covered.extend(explored(&one).covered);
     }
-    // Steps that send something in these scopes. The others only look (B5, B8, G5, U6), or belong to deletion, adoption,
-    // abandoning, roll-outs and repair, which the histories by lot go through.
+    // The steps that send something in these scopes. The others only observe (B5, B8, G5, U6), or belong to deletion, adoption,
+    // abandoned attempts, rollouts and repair, which random histories cover.
     let steps = [
         Step::B1,
         Step::B2,

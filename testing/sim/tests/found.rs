@@ -1,18 +1,18 @@
-//! What exploration and random histories found once: the shortest history that shows it, around the crash points at which it
-//! can happen. How to read a moment such as `after:B4#2+1`: `src/history/moment.rs`.
+//! Defects that exploration and random histories found once. Each test has the shortest history that shows the defect, at all
+//! crash points around it. `src/history/moment.rs` explains a moment such as `after:B4#2+1`.
 
 use std::ops::Range;
 
 use quorate_sim::history::{History, plain};
 use serde_json::{Value, json};
 
-/// Ends as it must, with all that was to go wrong.
+/// The history ends without a violation, and all its departures happened.
 #[track_caller]
 fn ends_well(history: &Value) {
     all_end_well([history.clone()]);
 }
 
-/// All of them end as they must, and in at least one everything came about that was to go wrong.
+/// All histories end without a violation, and in at least one of them all departures happened.
 #[track_caller]
 fn all_end_well(histories: impl IntoIterator<Item = Value>) {
     let mut came_about = false;
@@ -22,20 +22,20 @@ fn all_end_well(histories: impl IntoIterator<Item = Value>) {
         assert_eq!(story.violation(), None, "{story}");
         came_about |= story.all_came_about();
     }
-    assert!(came_about, "in no history everything came about that was to go wrong");
+    assert!(came_about, "in no history all departures happened");
 }
 
-/// So many steps of the history after a crash point, one moment a step.
+/// The moments after a crash point, one for each of these numbers of steps.
 fn after(point: &str, steps: Range<usize>) -> Vec<String> {
     steps.map(|later| format!("after:{point}+{later}")).collect()
 }
 
-/// These crash points, then so many steps after the last of them.
+/// These crash points, then the moments after `last`.
 fn from<const N: usize>(points: [&str; N], last: &str, steps: Range<usize>) -> Vec<String> {
     points.into_iter().map(str::to_owned).chain(after(last, steps)).collect()
 }
 
-/// Each of these moments with each of these numbers of steps after it.
+/// Each of these moments with each of these numbers of later steps.
 fn with_later(moments: Vec<String>, later: Range<usize>) -> impl Iterator<Item = (String, String)> {
     let pairs = move |at: String| later.clone().map(move |later| (at.clone(), format!("+{later}")));
     moments.into_iter().flat_map(pairs)

@@ -97,7 +97,7 @@ fn staged() -> Vec<Staged> {
         // R1: a Pod that is gone is created again as that of a new member.
         at(
             "NotABootstrapMember",
-            Property::NoNewAfterLatch,
+            Property::NoNewAfterClusterId,
             &[3, 3],
             None,
             vec![fault(Fault::KillPod(one())), rogue(RogueEffect::StartNew(one()))],
@@ -118,11 +118,11 @@ fn staged() -> Vec<Staged> {
             None,
             vec![
                 fault(Fault::LoseVolume(one())),
-                rogue(RogueEffect::MakeVolume(one())),
+                rogue(RogueEffect::CreateVolume(one())),
                 rogue(RogueEffect::Resume(one())),
             ],
         ),
-        // R9: membership changes on a list of long ago.
+        // R9: membership changes on an old list.
         at(
             "NoFreshList",
             Property::ListsAreFresh,
@@ -156,7 +156,7 @@ fn staged() -> Vec<Staged> {
         ),
         // R11: membership changes in a cluster that is being deleted.
         at("NoQuorum", Property::QuorumStays, &[3, 3], Some(What::Delete), vec![rogue(RogueEffect::Add)]),
-        // R12: one member answers for another cluster, and something is done.
+        // R12: one member answers for another cluster, and a Pod is deleted.
         at(
             "SplitBrain",
             Property::SplitBrainStopsAll,
@@ -166,7 +166,7 @@ fn staged() -> Vec<Staged> {
         ),
         // R4: the observed size is taken for the desired size.
         at("R4", Property::GoalIsReached, &[3, 4], None, Vec::new()),
-        // R8: a lost write of status is taken for written.
+        // R8: a lost write of status is taken for a success.
         at("R8", Property::IntentBeforeEffect, &[1], None, vec![fault(Fault::Request(RequestOutcome::Lost))]),
     ]
 }

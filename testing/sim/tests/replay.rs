@@ -1,4 +1,4 @@
-//! What a trace names is what happens: moments by crash points, by steps of the history, and at rest.
+//! Departures happen at the moments that a trace names: at crash points, after steps of the history, and at rest.
 
 use quorate_sim::history::replay::Event;
 use quorate_sim::history::{History, Replay, plain};
@@ -9,7 +9,7 @@ fn history(departures: &Value) -> History {
     serde_json::from_value(trace).expect("a trace")
 }
 
-/// What departed, and when, by the crash point next to it.
+/// The departures, each with its moment and whether it happened.
 fn departures(history: &History) -> Vec<String> {
     Replay::of(history)
         .filter_map(|line| match line.event {

@@ -1,4 +1,4 @@
-//! Configurations: who is a member, and who was one.
+//! Configurations of a cluster: its members, and those that were removed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,41 +10,41 @@ use quorate_model::{MemberId, PeerUrl};
 pub struct Conf {
     /// Its members.
     pub members: BTreeMap<MemberId, Peer>,
-    /// Those that were removed: their ids never come back.
+    /// The removed members. Their ids are never used again.
     pub removed: BTreeSet<MemberId>,
 }
 
 /// A member of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Peer {
-    /// Where its peers reach it.
+    /// Its peer URL.
     pub url: PeerUrl,
     /// Empty until it has published itself.
     pub name: String,
-    /// It does not vote.
+    /// It is a learner, and does not vote.
     pub is_learner: bool,
     /// It has published its client URLs.
     pub started: bool,
 }
 
 impl Conf {
-    /// The members that vote.
+    /// The voters.
     pub fn voters(&self) -> impl Iterator<Item = MemberId> {
         self.members.iter().filter(|(_, peer)| !peer.is_learner).map(|(id, _)| *id)
     }
 
-    /// Whether a member votes.
+    /// Whether a member is a voter.
     pub fn is_voter(&self, id: MemberId) -> bool {
         self.members.get(&id).is_some_and(|peer| !peer.is_learner)
     }
 
-    /// How many voters, one perhaps left out, have ever started.
+    /// The number of voters that ever started, without the given one.
     pub fn started_voters(&self, but: Option<MemberId>) -> usize {
         let voters = self.members.iter().filter(|(id, peer)| !peer.is_learner && Some(**id) != but);
         voters.filter(|(_, peer)| peer.started).count()
     }
 
-    /// How many voters make a quorum.
+    /// The number of voters that make a quorum.
     pub fn quorum(&self) -> usize {
         quorum(self.voters().count())
     }

@@ -1,21 +1,21 @@
-//! Leaders, replication and commits. All of it happens as soon as it can: what is slow is made so by `cut` and `lags`.
+//! Leaders, replication and commits. Everything happens as soon as it can; `cut` and `lags` delay it.
 
 use quorate_model::{ClusterId, Instant, MemberId};
 
 use super::{Conf, Entry, Etcd, State};
 
 impl Etcd {
-    /// Lets everything happen that can happen by itself. Whether anything did.
+    /// Runs everything that happens without a call. Returns whether anything changed.
     pub fn settle(&mut self, now: Instant) -> bool {
         let mut any = false;
-        // Each round either starts or ends a process, elects, replicates or publishes, and none of them comes back.
+        // Each round starts or ends a process, elects, replicates or publishes. None of these is undone, so the loop ends.
         while self.start_processes(now) | self.lead_and_follow(now) {
             any = true;
         }
         any
     }
 
-    /// A client's write at a cluster; whether it was acknowledged.
+    /// A client's write to a cluster. Returns whether it was acknowledged.
     pub fn write(&mut self, cluster: ClusterId, write: u64) -> bool {
         self.commit(cluster, Entry::Write(write))
     }
@@ -38,15 +38,15 @@ impl Etcd {
         let mut any = false;
         for id in ids {
             any |= self.elect(id);
-            any |= self.stumble(id, now);
+            any |= self.end_members_that_lost_entries(id, now);
             any |= self.replicate(id);
             any |= self.publish(id);
-            any |= self.expel(id, now);
+            any |= self.end_removed_members(id, now);
         }
         any
     }
 
-    /// Keeps the leader while it has its quorum; else elects the reachable voter that holds most.
+    /// Keeps the leader while it has a quorum; otherwise elects the reachable voter with the most entries.
     fn elect(&mut self, cluster: ClusterId) -> bool {
         let Some(group) = self.group(cluster) else { return false };
         let before = group.leader;
@@ -58,7 +58,7 @@ impl Etcd {
             .filter(|(_, _, dir)| self.has_votes(cluster, dir.member))
             .map(|(_, _, dir)| (dir.len, dir.member))
             .collect();
-        // Most entries first; among equals the one that was first in the cluster.
+        // The most entries first; among equals by rank.
         able.sort_by_key(|(len, member)| (std::cmp::Reverse(*len), self.rank(cluster, *member)));
         let leader = able.first().copied();
         let Some(group) = self.group_mut(cluster) else { return false };
@@ -66,7 +66,7 @@ impl Etcd {
         if let Some((len, _)) = leader
             && len < group.log.len()
         {
-            // What a quorum had stored is forgotten.
+            // The new leader lacks entries that a quorum had stored: they are lost.
             let gone = group.log.split_off(len);
             group.lost.extend(gone.iter().filter_map(|entry| match entry {
                 Entry::Write(write) => Some(*write),
@@ -79,42 +79,43 @@ impl Etcd {
         before != leader.map(|(_, member)| member)
     }
 
-    /// Whether a member would be elected: a voter of the configuration it believes, with the votes of a quorum of it.
+    /// Whether a member would be elected: it is a voter in the configuration of its own log, and a quorum of it votes for it.
     fn has_votes(&self, cluster: ClusterId, candidate: MemberId) -> bool {
         let Some(group) = self.group(cluster) else { return false };
         let Some((_, _, own)) = self.up(cluster).find(|(_, _, dir)| dir.member == candidate) else {
             return false;
         };
         let conf = group.conf_at(own.len);
-        // A member that joins knows of nobody before its first entries.
-        let knows = own.len > 0 || group.founders.members.contains_key(&candidate);
+        // A member that joins has no configuration before its first entries.
+        let knows = own.len > 0 || group.bootstrap_conf.members.contains_key(&candidate);
         let votes =
             self.up(cluster).filter(|(_, _, dir)| conf.is_voter(dir.member) && dir.len <= own.len).count();
         knows && conf.is_voter(candidate) && votes >= conf.quorum()
     }
 
-    /// Founders by their place in the configuration, others by the order of their ids: the same for a run and its replay.
+    /// The order among equals, by peer URL: the same in a run and in its replay.
     fn rank(&self, cluster: ClusterId, member: MemberId) -> Option<String> {
         let peer = self.group(cluster)?.conf().members.get(&member)?;
         Some(peer.url.as_str().to_owned())
     }
 
-    /// A member that holds less than the leader knows it to have stored is told to commit what it does not have, and panics
-    /// ("tocommit is out of range"): so does one whose data were emptied, until another member leads.
-    fn stumble(&mut self, cluster: ClusterId, now: Instant) -> bool {
+    /// Ends each member that has fewer entries than the leader knows it to have stored. The leader makes it commit entries
+    /// that it does not have, and it panics ("tocommit is out of range"). A member whose data were emptied does so until
+    /// another member leads.
+    fn end_members_that_lost_entries(&mut self, cluster: ClusterId, now: Instant) -> bool {
         let Some(group) = self.group(cluster) else { return false };
-        let forgot: Vec<String> = self
+        let ended: Vec<String> = self
             .up(cluster)
             .filter(|(_, _, dir)| group.matched(dir.member).is_some_and(|matched| dir.len < matched))
             .map(|(at, ..)| at.clone())
             .collect();
-        for at in &forgot {
+        for at in &ended {
             self.end(at, "tocommit is out of range: was the raft log corrupted, truncated, or lost?", now);
         }
-        !forgot.is_empty()
+        !ended.is_empty()
     }
 
-    /// Gives every reachable member what it lacks. One that lags gets it only where the quorum needs it.
+    /// Sends every reachable member the entries that it lacks. A member that lags gets them only where the quorum needs it.
     pub(super) fn replicate(&mut self, cluster: ClusterId) -> bool {
         let Some(group) = self.group(cluster) else { return false };
         if group.leader.is_none() {
@@ -124,41 +125,41 @@ impl Etcd {
         let voters = self.up(cluster).filter(|(_, _, dir)| conf.is_voter(dir.member));
         let prompt = voters.filter(|(_, process, _)| !process.lags).count();
         let needed = prompt < conf.quorum();
-        let takes: Vec<String> = self
+        let receivers: Vec<String> = self
             .up(cluster)
             .filter(|(_, _, dir)| dir.len < len)
             .filter(|(_, process, dir)| {
-                // Who is removed is sent its removal, and nothing if it was not there then.
+                // A removed member is sent the entry of its removal, unless it lacks more than that.
                 let leaves = conf.removed.contains(&dir.member) && dir.len + 1 == len;
                 let member = leaves || conf.members.contains_key(&dir.member);
                 member && (!process.lags || (needed && conf.is_voter(dir.member)))
             })
             .map(|(_, process, _)| process.launch.dir.clone())
             .collect();
-        for dir in &takes {
+        for dir in &receivers {
             if let Some(dir) = self.dirs.get_mut(dir) {
                 dir.len = len;
             }
         }
         self.match_up(cluster);
-        !takes.is_empty()
+        !receivers.is_empty()
     }
 
-    /// The leader hears from every reachable member what it has stored.
+    /// Every reachable member reports to the leader what it has stored.
     fn match_up(&mut self, cluster: ClusterId) {
-        let heard: Vec<(MemberId, usize)> =
+        let reported: Vec<(MemberId, usize)> =
             self.up(cluster).map(|(_, _, dir)| (dir.member, dir.len)).collect();
         let Some(group) = self.group_mut(cluster) else { return };
         let members = group.conf().members.clone();
         group.matched.retain(|member, _| members.contains_key(member));
-        group.stored.extend(heard.iter().filter(|(_, len)| *len > 0).map(|(member, _)| *member));
-        for (member, len) in heard.into_iter().filter(|(member, _)| members.contains_key(member)) {
+        group.stored.extend(reported.iter().filter(|(_, len)| *len > 0).map(|(member, _)| *member));
+        for (member, len) in reported.into_iter().filter(|(member, _)| members.contains_key(member)) {
             let matched = group.matched.entry(member).or_default();
             *matched = len.max(*matched);
         }
     }
 
-    /// A member that has caught up tells everybody its name and client URLs, and begins to serve.
+    /// A member that has caught up publishes its name and client URLs, and begins to serve.
     fn publish(&mut self, cluster: ClusterId) -> bool {
         let Some(group) = self.group(cluster) else { return false };
         if group.leader.is_none() {
@@ -186,9 +187,10 @@ impl Etcd {
         true
     }
 
-    /// A member that was removed ends when it learns so: while it serves, from its own log; else from a peer that knows and
-    /// that it knows. Started again beside nobody who knows, it waits: its log need not say that its removal was committed.
-    fn expel(&mut self, cluster: ClusterId, now: Instant) -> bool {
+    /// A removed member ends when it learns of its removal: from its own log while it serves, otherwise from a peer that it
+    /// knows and that has the removal in its log. If it is started again without such a peer, it waits: its own log does not
+    /// show that the removal was committed.
+    fn end_removed_members(&mut self, cluster: ClusterId, now: Instant) -> bool {
         let Some(group) = self.group(cluster) else { return false };
         let gone: Vec<String> = self
             .up(cluster)
@@ -196,10 +198,10 @@ impl Etcd {
                 let known = group.conf_at(own.len);
                 self.up(cluster).any(|(_, _, other)| {
                     let itself = other.member == own.member && process.serves;
-                    // One that joins knows those it was started with. (Started a second time it knows nobody.)
-                    let met = other.member != own.member
+                    // A member that joins knows the peers it was started with. (If it is started a second time, it knows none.)
+                    let is_known_peer = other.member != own.member
                         && (own.len == 0 || known.members.contains_key(&other.member));
-                    (itself || met) && group.conf_at(other.len).removed.contains(&own.member)
+                    (itself || is_known_peer) && group.conf_at(other.len).removed.contains(&own.member)
                 })
             })
             .map(|(at, ..)| at.clone())

@@ -1,4 +1,4 @@
-//! What an etcd process does when it starts (etcd's `bootstrap.go`): resume its data, found a cluster, or join one.
+//! The start of an etcd process (etcd's `bootstrap.go`): it resumes its data, bootstraps a cluster, or joins one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,7 +8,7 @@ use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Version};
 
 use super::{Conf, Dir, Etcd, Group, Peer};
 
-/// What a process is started with.
+/// The flags and the data directory of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Launch {
     /// `--name`
@@ -21,34 +21,34 @@ pub struct Launch {
     pub new: bool,
     /// `--initial-cluster-token`
     pub token: String,
-    /// What names its data directory.
+    /// The name of its data directory.
     pub dir: String,
-    /// The release.
+    /// The etcd version.
     pub version: Version,
 }
 
-/// What became of a process.
+/// The state of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum State {
-    /// It looks at its data and asks its peers.
+    /// It reads its data and asks its peers.
     Starting,
-    /// It takes part.
+    /// It is a running member.
     Running,
-    /// It ended, with its last words.
+    /// It ended, with this message.
     Ended(String),
 }
 
 impl Launch {
-    /// The id of the cluster that it founds, if it founds one.
-    pub fn founds(&self) -> ClusterId {
+    /// The id of the cluster that it would bootstrap.
+    pub fn bootstrap_cluster_id(&self) -> ClusterId {
         let members: BTreeSet<MemberId> =
-            self.peers.iter().map(|(_, url)| founding_id(url, &self.token)).collect();
+            self.peers.iter().map(|(_, url)| bootstrap_member_id(url, &self.token)).collect();
         cluster_id(members.iter())
     }
 }
 
 impl Etcd {
-    /// Every process that is starting takes its decision. Whether any did.
+    /// Every process that is starting runs or ends. Returns whether there was one.
     pub(super) fn start_processes(&mut self, now: Instant) -> bool {
         let starting = |(at, process): (&String, &super::Process)| {
             (process.state == State::Starting && !process.cut).then(|| at.clone())
@@ -80,32 +80,32 @@ impl Etcd {
         if *listed != launch.url {
             return Err(format!("--initial-cluster has {} with other URLs", launch.name));
         }
-        self.found(launch)
+        self.bootstrap(launch)
     }
 
-    fn found(&mut self, launch: &Launch) -> Result<(), String> {
+    fn bootstrap(&mut self, launch: &Launch) -> Result<(), String> {
         let members: BTreeMap<MemberId, Peer> = launch
             .peers
             .iter()
             .map(|(_, url)| {
                 let peer = Peer { url: url.clone(), name: String::new(), is_learner: false, started: false };
-                (founding_id(url, &launch.token), peer)
+                (bootstrap_member_id(url, &launch.token), peer)
             })
             .collect();
-        let own = founding_id(&launch.url, &launch.token);
-        // `isMemberBootstrapped`: the first peer that answers is believed.
+        let own = bootstrap_member_id(&launch.url, &launch.token);
+        // `isMemberBootstrapped`: the reply of the first peer that answers counts.
         let known = self
             .peer_conf(launch)
             .is_some_and(|(_, conf)| conf.members.get(&own).is_some_and(|peer| peer.started));
         if known {
             return Err(format!("member {} has already been bootstrapped", launch.name));
         }
-        let id = launch.founds();
-        let founders = Conf { members, ..Conf::default() };
+        let id = launch.bootstrap_cluster_id();
+        let bootstrap_conf = Conf { members, ..Conf::default() };
         if self.group(id).is_none() {
             let group = Group {
                 id,
-                founders,
+                bootstrap_conf,
                 log: Vec::new(),
                 leader: None,
                 deposed: None,
@@ -119,7 +119,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// Joins as the member of that URL: what the process itself advertises is not looked at.
+    /// Joins as the member with the listed URL. etcd does not compare it with the URL that the process advertises.
     fn join(&mut self, launch: &Launch, listed: &PeerUrl) -> Result<(), String> {
         let Some((cluster, conf)) = self.peer_conf(launch) else {
             return Err("could not retrieve cluster information from the given URLs".to_owned());
@@ -136,7 +136,7 @@ impl Etcd {
         Ok(())
     }
 
-    /// What the first of the named peers that answers believes.
+    /// The cluster and the configuration of the first listed peer that answers.
     fn peer_conf(&self, launch: &Launch) -> Option<(ClusterId, Conf)> {
         let mut others: Vec<&PeerUrl> =
             launch.peers.iter().filter(|(name, _)| *name != launch.name).map(|(_, url)| url).collect();
@@ -147,15 +147,15 @@ impl Etcd {
             };
             let dir = self.dir_of(self.processes.values().find(runs)?)?;
             let group = self.group(dir.cluster)?;
-            // One that is itself about to join knows nothing yet.
-            let knows = dir.len > 0 || group.founders.members.contains_key(&dir.member);
+            // A member that is joining itself has no configuration yet.
+            let knows = dir.len > 0 || group.bootstrap_conf.members.contains_key(&dir.member);
             knows.then(|| (dir.cluster, group.conf_at(dir.len).clone()))
         })
     }
 }
 
-/// Derived from URL and token, as etcd does it.
-pub(super) fn founding_id(url: &PeerUrl, token: &str) -> MemberId {
+/// The id of a bootstrap member: derived from its URL and the token, as in etcd.
+pub(super) fn bootstrap_member_id(url: &PeerUrl, token: &str) -> MemberId {
     MemberId(hash(&(url.as_str(), token)))
 }
 

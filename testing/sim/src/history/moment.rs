@@ -1,4 +1,4 @@
-//! When something departs from what is due, as text: `after:B4#2` (after the second step B4), `before:B6` (before the first
+//! The moment of a departure, as text: `after:B4#2` (after the second step B4), `before:B6` (before the first
 //! B6), `after:G3+2` (two steps of the history later), `+1` (one step after the departure before it), `rest` (as soon as
 //! nothing more is due), or the number of a step of the history.
 
@@ -11,31 +11,31 @@ use serde::{Deserialize, Serialize};
 
 /// A moment in a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(into = "Written", try_from = "Written")]
+#[serde(into = "Serialized", try_from = "Serialized")]
 pub enum Moment {
     /// After this many steps of the history.
     Step(usize),
-    /// Just before a step of a protocol.
+    /// Just before a protocol step.
     Before(CrashPoint),
-    /// So many steps of the history after a step of a protocol; 0 is right after it.
+    /// This many steps of the history after a protocol step; 0 is right after it.
     After(CrashPoint, usize),
-    /// So many steps of the history after the departure before this one.
+    /// This many steps of the history after the departure before this one.
     Later(usize),
     /// As soon as nothing more is due.
     Rest,
 }
 
-/// The text is no moment.
+/// The text does not name a moment.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{0:?} is no moment: write before:B4, after:B4#2, after:B4+1, +1, rest, or the number of a step of the history"
+    "{0:?} does not name a moment: write before:B4, after:B4#2, after:B4+1, +1, rest, or the number of a step of the history"
 )]
 pub struct NotAMoment(String);
 
-/// A moment in JSON.
+/// A moment in JSON: a number of steps, or a text.
 #[derive(Serialize, Deserialize)]
 #[serde(untagged)]
-enum Written {
+enum Serialized {
     Step(usize),
     Text(String),
 }
@@ -79,7 +79,7 @@ fn parse(text: &str) -> Option<Moment> {
     }
 }
 
-impl From<Moment> for Written {
+impl From<Moment> for Serialized {
     fn from(moment: Moment) -> Self {
         match moment {
             Moment::Step(step) => Self::Step(step),
@@ -90,13 +90,13 @@ impl From<Moment> for Written {
     }
 }
 
-impl TryFrom<Written> for Moment {
+impl TryFrom<Serialized> for Moment {
     type Error = NotAMoment;
 
-    fn try_from(written: Written) -> Result<Self, NotAMoment> {
+    fn try_from(written: Serialized) -> Result<Self, NotAMoment> {
         match written {
-            Written::Step(step) => Ok(Self::Step(step)),
-            Written::Text(text) => text.parse(),
+            Serialized::Step(step) => Ok(Self::Step(step)),
+            Serialized::Text(text) => text.parse(),
         }
     }
 }
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_moment_is_refused() {
+    fn other_texts_are_refused() {
         for bad in ["", "B4", "before:B4+1", "after:B4+", "after:B4+-1", "+", "-1", "at rest", "after:X9"] {
             assert!(bad.parse::<Moment>().is_err(), "{bad}");
         }

@@ -1,4 +1,4 @@
-//! A history as it runs: a line for every step and departure, and for the violation that ends it.
+//! A history as it runs: one line for every step, every departure, and the violation that ends it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::{fmt, mem};
@@ -17,11 +17,11 @@ pub struct Replay {
     departures: VecDeque<Departure>,
     /// Steps of the history so far.
     steps: usize,
-    /// After which steps of the history each step of a protocol was reached.
+    /// For each protocol step, the steps of the history after which it was reached.
     reached: BTreeMap<Step, Vec<usize>>,
-    /// After which step of the history the last departure happened.
+    /// The step of the history after which the last departure happened.
     departed: Option<usize>,
-    /// Nothing more was due, and nothing has happened since.
+    /// Nothing is due, and nothing has happened since.
     rests: bool,
     ended: bool,
 }
@@ -29,7 +29,7 @@ pub struct Replay {
 /// A line of a story.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Line {
-    /// How many steps of the history there were so far, with this one.
+    /// The number of steps of the history so far, this one included.
     pub step: usize,
     /// What happened.
     pub event: Event,
@@ -42,16 +42,16 @@ pub enum Event {
     Due {
         /// In words.
         words: String,
-        /// The steps of protocols that were reached, each with its number of occurrences so far.
+        /// The protocol steps that were reached, each with its number of occurrences so far.
         reached: Vec<CrashPoint>,
     },
     /// A departure from what was due.
     Departure {
-        /// What.
+        /// The fault or the edit.
         what: What,
-        /// When. A step of the history is named by the crash point next to it.
+        /// The moment. A step of the history is named by the crash point next to it.
         at: Moment,
-        /// `false` if there was nothing that it could happen to.
+        /// `false` if it could not happen.
         came_about: bool,
     },
     /// A departure whose moment never came.
@@ -78,7 +78,7 @@ impl Replay {
         }
     }
 
-    /// What is due next happens, or a departure whose moment is just before it. `None` once all is at rest.
+    /// Takes the next step that is due, or the departure whose moment is just before it. `None` once all is at rest.
     fn go_on(&mut self) -> Option<Line> {
         let awaited = self.departures.front().and_then(|departure| match departure.at {
             Moment::Before(point) => Some((point, self.world.fork())),
@@ -104,12 +104,12 @@ impl Replay {
             }
         }
         if self.steps > ENDLESS {
-            self.world.oracle.object_to(Property::GoalIsReached, "the history does not come to rest");
+            self.world.oracle.add_violation(Property::GoalIsReached, "the history does not come to rest");
         }
         Some(self.line(Event::Due { words, reached }))
     }
 
-    /// Nothing more is due: what was to happen later happens now, or never.
+    /// Nothing is due: the next departure happens now, or its moment never comes.
     fn come_to_rest(&mut self) -> Option<Line> {
         self.rests = true;
         match self.departures.front()?.at {
@@ -128,7 +128,7 @@ impl Replay {
         match moment {
             Moment::Step(step) => step <= self.steps,
             Moment::Later(later) => self.departed.unwrap_or(0) + later <= self.steps,
-            // Met in `go_on`, unless it is past.
+            // `go_on` handles it, unless it is past.
             Moment::Before(point) => self.times(point.step) >= occurrence(point),
             Moment::After(point, later) => {
                 let at = self.reached.get(&point.step).and_then(|times| times.get(occurrence(point) - 1));
@@ -150,7 +150,7 @@ impl Replay {
         self.line(Event::Departure { what, at, came_about })
     }
 
-    /// Now, by what was reached just before, or is reached next, or was reached last.
+    /// The name of the present moment, by the protocol step that was reached just now, is reached next, or was reached last.
     fn moment(&self) -> Moment {
         if self.rests {
             return Moment::Rest;
@@ -216,7 +216,7 @@ impl Story {
         }
     }
 
-    /// Whether every departure had something that it could happen to.
+    /// Whether every departure happened.
     pub fn all_came_about(&self) -> bool {
         self.0.iter().all(|line| match &line.event {
             Event::Due { .. } | Event::Violated(_) => true,
@@ -249,7 +249,7 @@ impl fmt::Display for Line {
                 write!(f, "{:5}  {:10} {words}", self.step, reached.join(" "))
             }
             Event::Departure { what, at, came_about } => {
-                write!(f, "       {}{what}  (at {at})", if *came_about { "" } else { "IN VAIN " })
+                write!(f, "       {}{what}  (at {at})", if *came_about { "" } else { "NOT POSSIBLE " })
             }
             Event::NeverReached(Departure { at, what }) => write!(f, "       NEVER REACHED {at}: {what}"),
             Event::Violated(violation) => write!(f, "VIOLATED {violation}"),

@@ -1,11 +1,11 @@
-//! The properties, and what is told of one that does not hold.
+//! The properties, and the report of a violation.
 
 use std::fmt;
 
 /// A property that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Violation {
-    /// Which one.
+    /// The property.
     pub property: Property,
     /// How it was violated.
     pub how: String,
@@ -19,39 +19,39 @@ pub enum Property {
     /// S1: one cluster id per incarnation ever serves.
     OneClusterId,
     /// S2, R1: no `new` once the cluster id is recorded.
-    NoNewAfterLatch,
+    NoNewAfterClusterId,
     /// S3, R5: one change of membership and one learner at a time.
     OneChangeAtATime,
-    /// S4, R5, R11: no healthy voter is disrupted while another is unhealthy, and the others stay a quorum.
+    /// S4, R5, R11: no healthy voter is disrupted while another one is unhealthy, and the others remain a quorum.
     QuorumStays,
-    /// S5, R10: data go only when a quorum has removed the member and its Pod is gone.
+    /// S5, R10: data are deleted only when a quorum has removed the member and its Pod is gone.
     DataOutliveMembers,
-    /// S6, R3: whatever destroys says what it was seen as.
-    DestroysOnlyWhatWasSeen,
-    /// S7: nothing of somebody else's is touched.
-    NothingForeignTouched,
-    /// S9: Available only with a quorum that was seen.
+    /// S6, R3: a write names the uid that was observed, and a delete also the resourceVersion.
+    DestroysOnlyWhatWasObserved,
+    /// S7: only objects that this EtcdCluster owns are changed.
+    OnlyOwnedObjectsChange,
+    /// S9: Available is True only with a quorum that was observed.
     AvailableMeansQuorum,
     /// S10: data go forward one minor version at a time, and never back.
     VersionsGoForward,
     /// R2: a name, its URL and its volume are used once.
     NamesAreUsedOnce,
-    /// R3: what was intended stands in status before anything is done.
+    /// R3: status records an intent before the effect.
     IntentBeforeEffect,
-    /// R6: nothing is added while a voter is dead; members come as learners.
+    /// R6: no member is added while a voter is unhealthy; members are added as learners.
     RemoveBeforeAdd,
     /// R7: a member is its id and its URL together.
     MembersAreIdAndUrl,
-    /// R9: membership changes on a fresh list by quorum only.
+    /// R9: membership changes only on a fresh list that a quorum confirmed.
     ListsAreFresh,
-    /// R12: with two cluster ids nothing is touched.
+    /// R12: with two cluster ids nothing is changed.
     SplitBrainStopsAll,
     /// E1: once faults end, the goal is reached.
     GoalIsReached,
     /// E2: at the goal nothing is written.
     RestIsQuiet,
-    /// E3, and the account: where nothing is destroyed, things end as they do when nothing goes wrong, and nothing is made or
-    /// deleted more often.
+    /// E3: where no fault destroys anything, a history ends in the same objects as without faults, and creates and deletes no
+    /// object more often.
     EndsAsWithoutFaults,
 }
 
@@ -60,12 +60,12 @@ impl fmt::Display for Property {
         f.write_str(match self {
             Self::AcknowledgedWritesStay => "an acknowledged write stays",
             Self::OneClusterId => "S1: one cluster id",
-            Self::NoNewAfterLatch => "S2: no new after the cluster id is latched",
+            Self::NoNewAfterClusterId => "S2: nothing starts as new once the cluster id is recorded",
             Self::OneChangeAtATime => "S3: one change of membership at a time",
             Self::QuorumStays => "S4: a quorum stays",
             Self::DataOutliveMembers => "S5: data outlive members",
-            Self::DestroysOnlyWhatWasSeen => "S6: only what was seen is destroyed",
-            Self::NothingForeignTouched => "S7: nothing foreign is touched",
+            Self::DestroysOnlyWhatWasObserved => "S6: only what was observed is destroyed",
+            Self::OnlyOwnedObjectsChange => "S7: only owned objects are changed",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
             Self::VersionsGoForward => "S10: versions go forward, one minor at a time",
             Self::NamesAreUsedOnce => "R2: names are used once",

@@ -1,4 +1,4 @@
-//! What is judged by the state of the world: requests as they arrive, and what must hold at any moment.
+//! Checks against the state of the world: of requests as they arrive, and of the state itself at any moment.
 
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, deleting, flag, items, text, uid};
@@ -12,7 +12,7 @@ use crate::world::World;
 use crate::world::wire::Call;
 
 impl World {
-    /// A request arrives: what it does is judged by what is true at that moment.
+    /// Checks a request that arrives against what is true at that moment.
     pub(crate) fn oracle_on_arrival(&mut self, call: &Call) {
         match call {
             Call::Kube(write) => self.judge_write(write),
@@ -20,16 +20,16 @@ impl World {
         }
     }
 
-    /// Whether the status that stands promises what is about to be done.
+    /// Checks that the present status records the effect that is about to be carried out.
     pub(crate) fn judge_intent(&mut self, plan: &Plan, effect: &Effect) {
         if self.faults.status_lost || self.object(Kind::Cluster, &self.at.name).is_none() {
             return;
         }
-        let (stands, intended) =
+        let (recorded, intended) =
             (without_versions(Record::clone(&self.record())), without_versions(plan.record.clone()));
-        if stands != intended {
-            let how = format!("{effect}, but status says {stands:?} instead of {intended:?}");
-            self.oracle.object_to(Property::IntentBeforeEffect, how);
+        if recorded != intended {
+            let how = format!("{effect}, but status records {recorded:?} instead of {intended:?}");
+            self.oracle.add_violation(Property::IntentBeforeEffect, how);
         }
     }
 
@@ -38,17 +38,17 @@ impl World {
         let there = there.as_deref();
         match &write.act {
             Act::Create(_) => {}
-            Act::Patch(wish) | Act::PatchStatus(wish) => {
-                if text(wish, "/metadata/uid").is_empty() {
-                    let how = format!("{} is changed whatever it is", write.object());
-                    self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
+            Act::Patch(patch) | Act::PatchStatus(patch) => {
+                if text(patch, "/metadata/uid").is_empty() {
+                    let how = format!("{} is changed without a uid", write.object());
+                    self.oracle.add_violation(Property::DestroysOnlyWhatWasObserved, how);
                 }
                 self.judge_owner(write, there);
             }
             Act::Delete { uid: desired, resource_version } => {
                 if desired.is_empty() || resource_version.is_empty() {
-                    let how = format!("{} is deleted whatever it is", write.object());
-                    self.oracle.object_to(Property::DestroysOnlyWhatWasSeen, how);
+                    let how = format!("{} is deleted without a uid or a resourceVersion", write.object());
+                    self.oracle.add_violation(Property::DestroysOnlyWhatWasObserved, how);
                 }
                 let same = there.filter(|there| {
                     uid(there) == desired && text(there, "/metadata/resourceVersion") == resource_version
@@ -69,12 +69,12 @@ impl World {
             let policy = text(cluster, "/spec/storageSpec/retention/whenDeleted");
             self.oracle.forgoes_data = policy == "Delete";
         }
-        // Where it is gone, a late request may be of it yet.
+        // If it is gone, a late request may still be from its time.
         let is_own = |owner: &str| match &cluster {
             Some(cluster) => uid(cluster) == owner,
             None => self.oracle.incarnations.contains(owner),
         };
-        let ours = match write.kind {
+        let is_owned = match write.kind {
             Kind::Cluster => is_own(uid(there)),
             Kind::Volume => {
                 let adopts =
@@ -85,50 +85,52 @@ impl World {
                 items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
             }
         };
-        if !ours {
-            let how = format!("{} belongs to somebody else and is changed", write.object());
-            self.oracle.object_to(Property::NothingForeignTouched, how);
+        if !is_owned {
+            let how = format!("{} is not owned by this EtcdCluster and is changed", write.object());
+            self.oracle.add_violation(Property::OnlyOwnedObjectsChange, how);
         }
     }
 
     fn judge_loss_of(&mut self, volume: &Value, member: &str) {
         let Some(dir) = self.etcd.dir(uid(volume)).cloned() else { return };
         let cluster = self.object(Kind::Cluster, &self.at.name.clone());
-        let leaves = cluster.as_deref().is_none_or(deleting);
+        let is_deleted = cluster.as_deref().is_none_or(deleting);
         let keeps = !self.oracle.forgoes_data;
         let group = self.etcd.group(dir.cluster);
         let served = group.is_some_and(|group| group.writes().next().is_some());
         let listed = group.is_some_and(|group| group.conf().members.contains_key(&dir.member));
-        if leaves {
-            // What belonged to a member that was removed before goes as it would have gone.
+        if is_deleted {
+            // The data of a member that was removed before are deleted as they would have been.
             if keeps && served && listed {
-                self.oracle
-                    .object_to(Property::DataOutliveMembers, format!("the data of {member} were to be kept"));
+                self.oracle.add_violation(
+                    Property::DataOutliveMembers,
+                    format!("the data of {member} were to be kept"),
+                );
             }
             return;
         }
-        let latched = self.record().cluster_id == Some(dir.cluster);
-        if listed && (served || latched) {
+        let recorded = self.record().cluster_id == Some(dir.cluster);
+        if listed && (served || recorded) {
             let how = format!("the data of {member} are deleted while it is a member");
-            self.oracle.object_to(Property::DataOutliveMembers, how);
+            self.oracle.add_violation(Property::DataOutliveMembers, how);
         }
         let used = self.etcd.processes().any(|(_, process)| process.launch.dir == uid(volume));
-        if used && listed && (served || latched) {
+        if used && listed && (served || recorded) {
             let how = format!("the data of {member} are deleted while its Pod runs");
-            self.oracle.object_to(Property::DataOutliveMembers, how);
+            self.oracle.add_violation(Property::DataOutliveMembers, how);
         }
     }
 
-    /// What must hold whenever nothing is in the middle of happening.
-    pub(crate) fn look_for_harm(&mut self) {
-        let mut found = Vec::new();
+    /// Checks what must hold at any moment.
+    pub(crate) fn check_for_harm(&mut self) {
+        let mut violated = Vec::new();
         for group in self.etcd.groups() {
             if let Some(lost) = group.lost().first() {
-                let how = format!("cluster {} has forgotten acknowledged write {lost}", group.id());
-                found.push((Property::AcknowledgedWritesStay, how));
+                let how = format!("cluster {} lost acknowledged write {lost}", group.id());
+                violated.push((Property::AcknowledgedWritesStay, how));
             }
             if group.conf().members.values().filter(|peer| peer.is_learner).count() > 1 {
-                found.push((Property::OneChangeAtATime, "two learners".to_owned()));
+                violated.push((Property::OneChangeAtATime, "two learners".to_owned()));
             }
         }
         for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
@@ -139,36 +141,39 @@ impl World {
             };
             if group.is_some_and(votes) {
                 let how = format!("voter {} had data once and runs on none ({at})", process.launch.name);
-                found.push((Property::AcknowledgedWritesStay, how));
+                violated.push((Property::AcknowledgedWritesStay, how));
             }
         }
         let record = self.record();
-        if let Some(latched) = record.cluster_id {
+        if let Some(recorded) = record.cluster_id {
             let others = self.etcd.groups().filter(|group| {
-                group.id() != latched
+                group.id() != recorded
                     && group.leader().is_some()
                     && !self.faults.foreign.contains(&group.id())
             });
             for other in others {
-                let ours = other
+                let has_our_member = other
                     .conf()
                     .members
                     .values()
                     .any(|peer| record.members.keys().any(|name| peer.name == name.as_str()));
-                if ours {
-                    let how = format!("cluster {} has a leader beside the latched {latched}", other.id());
-                    found.push((Property::OneClusterId, how));
+                if has_our_member {
+                    let how = format!(
+                        "cluster {} has a leader beside {recorded}, which status records",
+                        other.id()
+                    );
+                    violated.push((Property::OneClusterId, how));
                 }
             }
         }
-        for (property, how) in found {
+        for (property, how) in violated {
             if !self.oracle.violations.iter().any(|known| known.property == property) {
-                self.oracle.object_to(property, how);
+                self.oracle.add_violation(property, how);
             }
         }
     }
 
-    /// Whether the spec asks for nothing to be done.
+    /// Whether the spec pauses the operator.
     pub(crate) fn is_paused(&self) -> bool {
         let cluster = self.object(Kind::Cluster, &self.at.name);
         cluster.is_some_and(|cluster| flag(&cluster, "/spec/paused"))

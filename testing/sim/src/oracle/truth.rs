@@ -1,4 +1,4 @@
-//! What was true when the operator looked.
+//! What was true when the operator observed.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -11,18 +11,18 @@ use quorate_model::{ClusterId, Instant, MemberId, MemberName};
 use crate::etcd::{Conf, Group, State};
 use crate::world::World;
 
-/// What was true when the operator looked.
+/// What was true when the operator observed.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
-    /// The configuration of the cluster that was latched, as a quorum has it.
+    /// The configuration of the cluster whose id status records, as a quorum has it.
     pub(super) conf: Option<Conf>,
-    /// Voters of it that run and are in touch with the leader.
+    /// Its voters that run and are in touch with the leader.
     pub(super) healthy: BTreeSet<MemberId>,
-    /// The ids of all clusters whose members answer, save in Pods of an attempt that was given up.
+    /// The ids of all clusters whose members answer, except in Pods of an abandoned attempt.
     pub(super) answering: BTreeSet<ClusterId>,
-    /// Who runs in which Pod.
+    /// The member that runs in each Pod.
     pub(super) members: BTreeMap<String, MemberId>,
-    /// When.
+    /// The time.
     pub(super) now: Instant,
 }
 
@@ -30,18 +30,19 @@ impl Truth {
     /// What is true now.
     pub fn of(world: &World) -> Self {
         let record = world.record();
-        let latched = record.cluster_id;
-        // Names are recorded before their Pods are made, and Pods that serve are marked: what has neither is of an attempt given up.
+        let recorded = record.cluster_id;
+        // Members are recorded before their Pods are created, and Pods that serve are labelled joined. A Pod with neither belongs
+        // to an abandoned attempt.
         let strays: BTreeSet<String> = world
             .objects(Kind::Pod)
             .iter()
             .filter(|pod| {
-                let unmarked = annotation(pod, keys::JOINED).or(label(pod, keys::JOINED)).is_none();
-                unmarked && record.attempt > 0 && !record.members.contains_key(&MemberName::new(name(pod)))
+                let not_joined = annotation(pod, keys::JOINED).or(label(pod, keys::JOINED)).is_none();
+                not_joined && record.attempt > 0 && !record.members.contains_key(&MemberName::new(name(pod)))
             })
             .map(|pod| uid(pod).to_owned())
             .collect();
-        let group = latched.and_then(|id| world.etcd.group(id));
+        let group = recorded.and_then(|id| world.etcd.group(id));
         let runs = world.etcd.processes().filter(|(_, process)| process.state == State::Running);
         let members: BTreeMap<String, MemberId> = runs
             .filter_map(|(at, process)| Some((at.to_owned(), world.etcd.dir_of(process)?.member)))
@@ -52,7 +53,7 @@ impl Truth {
             if !strays.contains(at) {
                 answering.insert(status.cluster_id);
             }
-            if Some(status.cluster_id) == latched && status.errors.is_empty() {
+            if Some(status.cluster_id) == recorded && status.errors.is_empty() {
                 healthy.insert(status.member_id);
             }
         }
@@ -61,7 +62,7 @@ impl Truth {
 }
 
 impl Hash for Truth {
-    /// When it was is no matter.
+    /// The time does not count.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (&self.conf, &self.healthy, &self.answering, &self.members).hash(hasher);
     }

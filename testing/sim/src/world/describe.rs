@@ -1,5 +1,5 @@
-//! The world in words, for people who replay a history: what status records, what the last plan intends, the objects, etcd's
-//! logs and configurations, and what goes wrong at the moment. A line a fact, so that two states can be compared.
+//! A description of the world, for people who replay a history: what status records, the last plan, the objects, etcd's logs and
+//! configurations, and the faults that last. Each fact is one line, so that two states can be compared.
 
 use quorate_api::keys;
 use quorate_apistore::fields::{
@@ -10,17 +10,17 @@ use quorate_model::{Plan, Record};
 use serde_json::Value;
 
 use super::World;
+use super::former_leader::Turn;
 use super::objects::KINDS;
 use super::operator::At;
-use super::rival::Turn;
 use crate::etcd::{Entry, Etcd, Group, State};
 
-/// The world at one moment, a section after the other.
+/// A description of the world at one moment, in sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description(Vec<(&'static str, Vec<String>)>);
 
 impl World {
-    /// Everything there is to know of this moment.
+    /// Describes the world as it is now.
     pub fn describe(&self) -> Description {
         Description(vec![
             ("record (status)", self.describe_record()),
@@ -154,8 +154,8 @@ impl World {
     fn describe_faults(&self) -> Vec<String> {
         let mut lines = self.faults.words();
         lines.extend(self.late.iter().map(|call| format!("a request is late: {}", call.words())));
-        lines.extend(self.rival.as_ref().map(|rival| {
-            match rival.turn {
+        lines.extend(self.former_leader.as_ref().map(|former_leader| {
+            match former_leader.turn {
                 Turn::Leaders | Turn::Own => "an operator that lost the lease goes on",
                 Turn::WhenAllRests => "an operator that lost the lease is stopped in its pass",
             }
@@ -203,7 +203,7 @@ fn words_of_group(group: &Group) -> String {
         })
         .collect();
     let writes = group.log().iter().filter(|entry| matches!(entry, Entry::Write(_))).count();
-    let leader = group.leader().map_or("nobody".to_owned(), |id| or(&name(id), "a member").to_owned());
+    let leader = group.leader().map_or("no member".to_owned(), |id| or(&name(id), "a member").to_owned());
     let removed: Vec<String> = conf.removed.iter().map(ToString::to_string).collect();
     let removed = if removed.is_empty() { String::new() } else { format!("; removed {}", removed.join(" ")) };
     format!(
@@ -222,9 +222,10 @@ fn words_of_dir(etcd: &Etcd, at: &str) -> Option<String> {
 }
 
 fn words_of_volume(volume: &Value) -> Vec<String> {
-    let ours = entries(volume, "/metadata/annotations").filter(|(key, _)| key.starts_with(keys::GROUP));
+    let annotations =
+        entries(volume, "/metadata/annotations").filter(|(key, _)| key.starts_with(keys::GROUP));
     let short = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
-    let identity = ours.filter_map(|(key, value)| Some(format!("{} {}", short(key), value.as_str()?)));
+    let identity = annotations.filter_map(|(key, value)| Some(format!("{} {}", short(key), value.as_str()?)));
     [format!("{} requested", text(volume, "/spec/resources/requests/storage"))]
         .into_iter()
         .chain(identity)
@@ -250,7 +251,7 @@ fn or_none<T: ToString>(value: Option<&T>) -> String {
 }
 
 impl Description {
-    /// What is other than it was: `-` lines that are no more, `+` lines that are new.
+    /// The differences from an earlier description: `-` for lines that are gone, `+` for lines that are new.
     pub fn changes_since(&self, before: &Self) -> Vec<String> {
         let sections = self.0.iter().zip(&before.0);
         sections

@@ -1,13 +1,13 @@
-//! What may go wrong in the simulation: each fault is a choice that is made from outside.
+//! The faults of the simulation. The caller chooses which one strikes, and when.
 //!
 //! - this file: the faults, and how one strikes
-//! - `catalogue`: the table: number, kind, whom it hits, what it destroys, and a sentence
+//! - `catalogue`: the table: number, kind, what it hits, what it destroys, and a sentence
 //! - `offer`: which faults can strike at a moment; `strike`: what each one does
 //! - `lasting`: faults that go on until all else has come to rest
 //!
-//! To add one: add a variant to [`Fault`], and the compiler names the two matches that miss it, in `catalogue` and `strike`. Then
-//! offer it in `offer`. From there on the explored scopes and the random histories strike with it; the random tests fail if it
-//! is offered and never strikes.
+//! To add one, add a variant to [`Fault`]. The compiler names the two matches that miss it, in `catalogue` and `strike`. Then
+//! offer it in `offer`. From then on it strikes in the explored scopes and the random histories. The random tests fail if it is
+//! offered and never strikes.
 
 mod catalogue;
 mod lasting;
@@ -28,17 +28,17 @@ pub use lasting::LastingFaults;
 pub enum Fault {
     /// F1, F2: the operator dies in the middle of a pass, and starts again.
     Crash,
-    /// F3 to F6, F11, F12: what becomes of the operator's next request.
+    /// F3 to F6, F11, F12: the operator's next request meets this outcome.
     Request(RequestOutcome),
-    /// F7, F9: in its next pass the operator sees the objects of one kind as they were so many changes ago.
+    /// F7, F9: in its next pass the operator observes the objects of one kind as they were this many changes ago.
     Stale(String, u32),
-    /// F8: the operator starts again, on a list that is older than what it had seen.
+    /// F8: the operator starts again, with a list that is older than what it had observed.
     TimeTravel(String, u32),
-    /// F13: another replica takes the lease, and this one does not notice: both go on, in turns, until this one's pass ends.
+    /// F13: another replica takes the lease, and this one does not notice. Both go on, in turns, until this one's pass ends.
     TwoLead,
     /// F13: another replica takes the lease while this one is stopped in its pass; it goes on when all else is at rest.
     Paused,
-    /// F15, F16: a Pod is gone, with its processes.
+    /// F15, F16: a Pod is deleted, with its processes.
     KillPod(String),
     /// F16: etcd dies in its Pod.
     KillProcess(String),
@@ -46,9 +46,9 @@ pub enum Fault {
     Slow(String),
     /// F16: a node is out of reach: its Pod runs on, and can neither be reached nor stopped.
     LoseNode(String),
-    /// F17: a volume and its data are gone, with the Pod that used it.
+    /// F17: a volume and its data are lost, with the Pod that used it.
     LoseVolume(String),
-    /// F17: the data on a volume are gone, and all containers of its Pod, if there is one, start again.
+    /// F17: a volume is emptied, and all containers of its Pod, if it exists, start again.
     Wipe(String),
     /// F17: the data on a volume are replaced by those of another cluster, and etcd starts again on them.
     Swap(String),
@@ -56,25 +56,25 @@ pub enum Fault {
     Lag(String),
     /// F19: a member and its peers do not reach each other; its kubelet still reaches it.
     Cut(String),
-    /// F19: the operator is served a member list of long ago.
+    /// F19: the operator receives an old member list.
     OldList,
     /// F15: another client changes a managed object of this kind and name.
     Touch(String, String),
     /// F15: another client deletes a managed object.
     Remove(String, String),
-    /// F21: the status of the cluster is gone.
+    /// F21: the status of the cluster is lost.
     LoseStatus,
     /// F22: a member reports an alarm.
     Alarm(String),
-    /// F23: certificates have expired: no running member trusts another one, nor does the operator.
+    /// F23: certificates expire: running members and the operator trust each other no more.
     Expired,
-    /// F24: the etcd in a Pod is of another patch version than its image's tag.
+    /// F24: the etcd in a Pod has another patch version than the tag of its image.
     OtherPatch(String, Patch),
-    /// The planner itself is wrong: it proposes this in its next plan. What the safety checks permit is done.
+    /// The planner itself is wrong: it proposes this in its next plan. The operator does what the safety checks permit.
     Rogue(RogueEffect),
 }
 
-/// Another patch version than that of an image's tag.
+/// A patch version other than that of an image's tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Patch {
@@ -85,18 +85,19 @@ pub enum Patch {
 }
 
 impl World {
-    /// Lets a fault strike. `false` if there is nothing that it could happen to.
+    /// Lets a fault strike. `false` if it cannot happen now.
     pub fn strike(&mut self, fault: &Fault) -> bool {
-        let struck = self.leaves_a_trace(fault) && self.apply_fault(fault);
+        let struck = self.leaves_an_identity(fault) && self.apply_fault(fault);
         if struck {
             self.waited = 0;
-            self.look_for_harm();
+            self.check_for_harm();
         }
         struck
     }
 
-    /// Not where status and data would be lost together: then nothing remembers the cluster, and no rule can hold.
-    fn leaves_a_trace(&self, fault: &Fault) -> bool {
+    /// Whether something still identifies the cluster after the fault. If status and data are both lost, nothing does, and no rule
+    /// can hold.
+    fn leaves_an_identity(&self, fault: &Fault) -> bool {
         match fault.entry().destroys {
             Destroys::Nothing => true,
             Destroys::Data => !self.faults.status_lost,

@@ -1,5 +1,5 @@
-//! The nodes: Pods are placed, their volumes mounted, the guard runs, etcd starts, readiness is reported. What the real
-//! scheduler, volume binder, garbage collector and kubelets do takes no choices here, only time.
+//! The nodes. They schedule Pods, mount volumes, run the guard, start etcd and report readiness. They model the scheduler, the
+//! volume binder, the garbage collector and the kubelets, which make no choices here.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -21,26 +21,26 @@ use super::World;
 use super::objects::resource;
 use crate::etcd::{Launch, State, version_of_image};
 
-/// A Pod that a kubelet has taken on.
+/// A Pod that a kubelet runs.
 #[derive(Clone, Debug, Hash)]
 pub struct Running {
-    /// Its name: the member's.
+    /// Its name, which is that of the member.
     pub member: String,
-    /// The volume it uses.
+    /// The name of its data directory.
     pub dir: String,
-    /// What the guard said, unless it let etcd start.
+    /// The verdict of the guard, if it refused to start etcd.
     pub refused: Option<(GuardVerdict, String)>,
-    /// How often etcd was restarted; the planner asks only whether it was.
+    /// How often etcd was restarted, at most `MANY` times.
     pub restarts: u32,
-    /// Its last words.
+    /// The message with which etcd ended last.
     pub last_words: Option<String>,
 }
 
-/// More than this many restarts are not told apart.
+/// Restarts are counted up to this number. The planner uses only whether there was one.
 const MANY: u32 = 2;
 
 impl World {
-    /// Lets nodes and etcd do all they can. Whether anything changed.
+    /// Runs nodes and etcd until nothing is left to do. Returns whether anything changed.
     pub fn settle(&mut self) -> bool {
         let before = self.nodes_fingerprint();
         let mut relaunched = BTreeSet::new();
@@ -49,12 +49,12 @@ impl World {
             | self.start_pods()
             | self.restart_processes(&mut relaunched)
             | self.etcd.settle(self.now)
-            | self.tell_of_pods()
+            | self.write_pod_statuses()
         {}
         before != self.nodes_fingerprint()
     }
 
-    /// What nodes and etcd look like: a process that starts again and ends as before is no change.
+    /// A hash of nodes and etcd. A process that starts again and ends as before does not change it.
     fn nodes_fingerprint(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.etcd.fingerprint(self.now, &mut hasher);
@@ -62,7 +62,7 @@ impl World {
         hasher.finish()
     }
 
-    /// Objects go with the cluster that owns them; data go with their volume.
+    /// Deletes objects with the cluster that owns them, and data with their volume.
     fn collect_garbage(&mut self) -> bool {
         let owners: BTreeSet<String> = self
             .store
@@ -83,8 +83,8 @@ impl World {
         any |= self.release_volumes();
         let volumes: BTreeSet<String> =
             self.store.objects(&resource(Kind::Volume)).iter().map(|volume| uid(volume).to_owned()).collect();
-        let stands = |dir: &String| volumes.contains(dir) || self.pods.values().any(|pod| pod.dir == *dir);
-        let gone: Vec<String> = self.dirs().into_iter().filter(|dir| !stands(dir)).collect();
+        let exists = |dir: &String| volumes.contains(dir) || self.pods.values().any(|pod| pod.dir == *dir);
+        let gone: Vec<String> = self.dirs().into_iter().filter(|dir| !exists(dir)).collect();
         for dir in &gone {
             self.identities.remove(dir);
             self.etcd.wipe(dir);
@@ -92,7 +92,7 @@ impl World {
         any | !gone.is_empty()
     }
 
-    /// A volume that is deleted goes once no Pod uses it (`kubernetes.io/pvc-protection`).
+    /// Removes a deleted volume once no Pod uses it (`kubernetes.io/pvc-protection`).
     fn release_volumes(&self) -> bool {
         let mut any = false;
         for volume in self.store.objects(&resource(Kind::Volume)) {
@@ -115,14 +115,14 @@ impl World {
         self.identities.keys().cloned().chain(with_data.map(str::to_owned)).collect()
     }
 
-    /// Processes end with their Pods; Pods that are to stop are gone once their processes are.
+    /// Ends processes whose Pods are gone, and removes deleted Pods with their processes.
     fn stop_pods(&mut self) -> bool {
         let pods = self.store.objects(&resource(Kind::Pod));
-        let there: BTreeSet<String> = pods.iter().map(|pod| uid(pod).to_owned()).collect();
+        let existing: BTreeSet<String> = pods.iter().map(|pod| uid(pod).to_owned()).collect();
         let orphans: Vec<String> = self
             .pods
             .iter()
-            .filter(|(uid, pod)| !there.contains(*uid) && !self.faults.on_lost_node.contains(&pod.member))
+            .filter(|(uid, pod)| !existing.contains(*uid) && !self.faults.on_lost_node.contains(&pod.member))
             .map(|(uid, _)| uid.clone())
             .collect();
         for orphan in &orphans {
@@ -138,7 +138,7 @@ impl World {
         any
     }
 
-    /// Pods whose volume is there are taken on: the guard looks, then etcd starts.
+    /// Starts Pods whose volume exists: the guard runs first, then etcd.
     fn start_pods(&mut self) -> bool {
         let mut any = false;
         for pod in self.store.objects(&resource(Kind::Pod)) {
@@ -146,11 +146,11 @@ impl World {
             if self.pods.contains_key(uid(&pod)) || deleting(&pod) || slow {
                 continue;
             }
-            if !items(&pod, "/spec/schedulingGates").is_empty() || !self.secrets_are_there(&pod) {
+            if !items(&pod, "/spec/schedulingGates").is_empty() || !self.secrets_exist(&pod) {
                 continue;
             }
             let Some(dir) = self.volume_of(&pod) else { continue };
-            // A volume is mounted by one Pod at a time.
+            // Only one Pod at a time mounts a volume.
             if self.pods.values().any(|other| other.dir == dir) {
                 continue;
             }
@@ -166,7 +166,7 @@ impl World {
             self.pods.insert(uid(&pod).to_owned(), running);
             if refused.is_none() {
                 let launch = launch(&pod, &dir);
-                if says_its_version(&pod) && !self.faults.status_lost {
+                if uses_default_image(&pod) && !self.faults.status_lost {
                     self.oracle.runs(&dir, launch.version);
                 }
                 self.etcd.launch(uid(&pod), launch, self.now);
@@ -176,7 +176,7 @@ impl World {
         any
     }
 
-    /// Every process that ended starts again, once at a time: what it lacked may be there now. So does a guard that refused.
+    /// Restarts every process that ended and every guard that refused, once in each call of `settle`.
     fn restart_processes(&mut self, relaunched: &mut BTreeSet<String>) -> bool {
         let mut any = false;
         for pod in self.store.objects(&resource(Kind::Pod)) {
@@ -208,8 +208,8 @@ impl World {
         any
     }
 
-    /// Writes every Pod's status as it is.
-    fn tell_of_pods(&mut self) -> bool {
+    /// Writes the status of every Pod.
+    fn write_pod_statuses(&mut self) -> bool {
         let mut any = false;
         for pod in self.store.objects(&resource(Kind::Pod)) {
             let Some(running) = self.pods.get(uid(&pod)) else { continue };
@@ -269,13 +269,13 @@ impl World {
         })
     }
 
-    /// Without one of the Secrets that it mounts no container of a Pod is made.
-    fn secrets_are_there(&self, pod: &Value) -> bool {
+    /// Whether all Secrets that a Pod mounts exist. Without one of them its containers do not start.
+    fn secrets_exist(&self, pod: &Value) -> bool {
         let mut mounted = items(pod, "/spec/volumes").iter().map(|volume| text(volume, "/secret/secretName"));
         mounted.all(|secret| secret.is_empty() || self.object(Kind::Secret, secret).is_some())
     }
 
-    /// What names the volume of a Pod, if it can be mounted.
+    /// The name of the data directory of a Pod, if its volume can be mounted.
     fn volume_of(&self, pod: &Value) -> Option<String> {
         let data = items(pod, "/spec/volumes").iter().find(|volume| volume["name"] == "data")?;
         let claim = text(data, "/persistentVolumeClaim/claimName");
@@ -287,7 +287,7 @@ impl World {
         Some(uid(&volume).to_owned())
     }
 
-    /// The guard: the product's verdict on the modelled volume. Where etcd may start, the identity file is written.
+    /// Runs the product's guard on the modelled volume. If etcd may start, the identity file is written.
     fn guard(&mut self, pod: &Value, dir: &str) -> Result<(), (GuardVerdict, String)> {
         let init = items(pod, "/spec/initContainers");
         let args = flags(init.iter().find(|container| container["name"] == GUARD));
@@ -313,12 +313,12 @@ impl World {
     }
 }
 
-/// What is in an image that people name themselves is their word.
-fn says_its_version(pod: &Value) -> bool {
+/// Whether the image is one of the product's defaults. The version in an image that a user names is not known.
+fn uses_default_image(pod: &Value) -> bool {
     etcd_in(pod).is_some_and(|etcd| text(etcd, "/image").starts_with(DEFAULT_IMAGE_REGISTRY))
 }
 
-/// etcd's flags in a Pod's manifest.
+/// The flags of etcd in a Pod's manifest.
 fn launch(pod: &Value, dir: &str) -> Launch {
     let etcd = etcd_in(pod);
     let args = flags(etcd);
@@ -348,14 +348,14 @@ fn flags(container: Option<&Value>) -> BTreeMap<String, String> {
     pairs.map(|(flag, value)| (flag.to_owned(), value.to_owned())).collect()
 }
 
-/// The address of a Pod, by its uid: no two Pods ever have the same.
+/// The address of a Pod, by its uid: each Pod has its own.
 pub fn address_of(pod: &str) -> Ipv6Addr {
     let mut hasher = DefaultHasher::new();
     pod.hash(&mut hasher);
     Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(hasher.finish()))
 }
 
-/// Deletes exactly this object; whether that changed anything.
+/// Deletes exactly this object. Returns whether that succeeded.
 pub fn delete(store: &Store, kind: Kind, object: &Value, grace_period: Option<i64>) -> bool {
     let key = ObjectKey::new(resource(kind), text(object, "/metadata/namespace"), name(object));
     let options = DeleteOptions {

@@ -1,4 +1,4 @@
-//! Kubernetes' objects as the operator's watches have them: parsed once per version, and one kind perhaps as it was earlier.
+//! Kubernetes objects as the operator's watches have them: parsed once per version, and one kind possibly as it was earlier.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub struct Parsed {
 
 type Cache<K> = BTreeMap<String, (String, Arc<K>)>;
 
-/// Where objects of a kind are kept.
+/// The API resource of a kind.
 pub fn resource(kind: Kind) -> ResourceKey {
     let (group, plural) = match kind {
         Kind::Cluster => (keys::GROUP, "etcdclusters"),
@@ -51,7 +51,7 @@ pub fn key(kind: Kind, at: &ClusterRef, name: &str) -> ObjectKey {
 }
 
 impl Parsed {
-    /// What the operator's watches have of a cluster: one kind as of an earlier version, if so asked.
+    /// The objects of a cluster in the operator's watches, one kind of them as of an earlier version if `stale` names it.
     pub fn caches(
         &mut self,
         store: &Store,
@@ -82,7 +82,7 @@ impl Parsed {
     }
 }
 
-/// Objects of one kind that carry the cluster's label, or are the cluster itself, and the version up to which they are known.
+/// Objects of one kind that have the cluster's label, or are the cluster itself, and the version up to which they are known.
 fn watched(
     store: &Store,
     at: &ClusterRef,
@@ -129,7 +129,7 @@ fn parse<K: DeserializeOwned>(object: &Value) -> K {
     K::deserialize(object).expect("the store holds what the API server let through")
 }
 
-/// Without the detour that tells which object does not parse.
+/// Parses a cluster directly: the store has only valid ones.
 fn parse_cluster(object: &Value) -> ReadCluster {
     DeserializeGuard(Ok(parse::<EtcdCluster>(object)))
 }

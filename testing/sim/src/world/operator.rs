@@ -1,7 +1,7 @@
 //! The operator: the product's own pass, driven a step at a time with modelled calls.
 //!
-//! A step is one write, or one call to etcd, with the reads that its reply asks for. Between two steps anything may happen.
-//! All that a pass observes is observed in one step, with the write of its record.
+//! A step is one write or one call to etcd, with the reads that its reply asks for. Anything may happen between two steps.
+//! A pass observes everything in one step, which includes the write of its record.
 
 use std::mem;
 use std::sync::{Arc, LazyLock};
@@ -14,13 +14,13 @@ use quorate_reconcile::{
 };
 
 use super::World;
-use super::rival::Leads;
+use super::former_leader::Leads;
 use super::rogue::RogueEffect;
 use super::wire::{Call, Response};
 use crate::etcd::Failed;
 use crate::oracle::Truth;
 
-/// What the operator's flags give.
+/// The defaults of the operator's flags.
 static DEFAULTS: LazyLock<Arc<Defaults>> = LazyLock::new(Arc::default);
 
 /// The operator's process.
@@ -30,17 +30,17 @@ pub struct Operator {
     pub at: At,
     /// What it keeps from pass to pass.
     pub memory: Memory,
-    /// Its view is an earlier one in the next pass, of one kind.
+    /// In the next pass its view of this kind is an earlier one.
     pub stale: Option<(Kind, u64)>,
     /// Its view was old, or a request of this pass met another outcome than Done: it observes again in any case.
-    pub troubled: bool,
-    /// What its planner proposes in the next plan, right or wrong.
+    pub observes_again: bool,
+    /// What a rogue planner adds to the next plan.
     pub rogue: Vec<RogueEffect>,
-    /// The member list that it got last.
+    /// The member list that it received last.
     pub last_list: Option<List>,
-    /// It is served that list once more, however old it is.
+    /// It receives that list once more, however old it is.
     pub old_list: bool,
-    /// What it saw when it last could do nothing more.
+    /// The hash of what it could observe when it last had nothing to do.
     pub rested_on: Option<u64>,
     /// Whether it holds the lease.
     pub leads: Leads,
@@ -72,19 +72,19 @@ struct Sources {
 }
 
 impl World {
-    /// The operator's next step, in words.
+    /// Takes the operator's next step, and describes it.
     pub fn operate(&mut self) -> String {
         // Taken out while it acts on the world that it is part of.
         let mut memory = mem::take(&mut self.operator.memory);
-        let told = match mem::take(&mut self.operator.at) {
+        let line = match mem::take(&mut self.operator.at) {
             At::Between => self.begin_pass(&mut memory),
             At::Within(within) => self.continue_pass(within, &mut memory),
         };
         self.operator.memory = memory;
-        told
+        line
     }
 
-    /// What the operator does next, if it is in the middle of a pass.
+    /// The next effect, if the operator is in the middle of a pass.
     pub fn pending(&self) -> Option<&Effect> {
         let At::Within(within) = &self.operator.at else { return None };
         match within.pass.upcoming()?.purpose {
@@ -96,7 +96,7 @@ impl World {
     /// Observes, plans, writes the record.
     fn begin_pass(&mut self, memory: &mut Memory) -> String {
         let (stale, old_list) = (self.operator.stale.take(), mem::take(&mut self.operator.old_list));
-        self.operator.troubled |= old_list;
+        self.operator.observes_again |= old_list;
         let sources = Sources { stale, old_list };
         let mut pass = Pass::new(self.at.clone(), DEFAULTS.clone(), memory, self.now);
         while pass.upcoming().is_some_and(|upcoming| upcoming.purpose == Purpose::Observe) {
@@ -111,34 +111,34 @@ impl World {
             pass.change_plan(|observed, plan| {
                 rogue.join(observed, plan, now);
             });
-            self.operator.troubled = true;
+            self.operator.observes_again = true;
         }
         let truth = Truth::of(self);
-        let mut told = String::new();
+        let mut line = String::new();
         if let Some(planned) = pass.planned() {
-            told = in_words(&planned.plan);
+            line = in_words(&planned.plan);
             self.last_plan = Some(planned.clone());
             self.oracle.plan(&planned.snapshot, &planned.plan, &planned.status, &truth);
         }
         self.carry_on(&mut pass, memory);
         match pass.end() {
             Some(PassEnd::Gone) => {
-                self.operator.rested_on = Some(self.sight());
+                self.operator.rested_on = Some(self.observable_hash());
                 return "the cluster is gone".to_owned();
             }
             Some(PassEnd::SpecInvalid(invalid)) => {
-                self.operator.rested_on = Some(self.sight());
-                return format!("the spec can not be honoured: {invalid}");
+                self.operator.rested_on = Some(self.observable_hash());
+                return format!("the spec is invalid: {invalid}");
             }
-            Some(PassEnd::StatusNotWritten { .. }) => return format!("{told}; status was not written"),
-            Some(PassEnd::Unreadable(_) | PassEnd::Stopped(_) | PassEnd::Done) => return told,
+            Some(PassEnd::StatusNotWritten { .. }) => return format!("{line}; status was not written"),
+            Some(PassEnd::Unreadable(_) | PassEnd::Stopped(_) | PassEnd::Done) => return line,
             None => {}
         }
         if stale.is_some() {
-            told.push_str(" (on an old view)");
+            line.push_str(" (on an old view)");
         }
         self.operator.at = At::Within(Box::new(Within { pass, truth }));
-        told
+        line
     }
 
     /// Carries out the next effect, or the next write of it.
@@ -153,7 +153,7 @@ impl World {
         self.oracle.effect(&planned.snapshot, &planned.plan, effect, truth);
         match self.operator.leads {
             Leads::Now => self.judge_intent(&planned.plan, effect),
-            // What status said when it began its pass.
+            // It acts on what status recorded when its pass began.
             Leads::NoMore => {}
         }
         let done = self.carry_on(pass, memory);
@@ -163,9 +163,9 @@ impl World {
         format!("{}: {effect}{}", effect.step(), if done { "" } else { " - not done" })
     }
 
-    /// One write or call, and what its reply asks for. Whether nothing failed.
+    /// Sends one write or call, and the reads that its reply asks for. Returns whether all of it succeeded.
     fn carry_on(&mut self, pass: &mut Pass, memory: &mut Memory) -> bool {
-        let (mut sent, mut well) = (false, true);
+        let (mut sent, mut succeeded) = (false, true);
         while let Some(upcoming) = pass.upcoming() {
             // A failure is reported in the step in which it is met.
             if sent && upcoming.changes_something && upcoming.purpose != Purpose::Report {
@@ -178,14 +178,14 @@ impl World {
             sent |= task.changes_something();
             let reply = self.carry_out(pass, task);
             match pass.reply(memory, id, reply, self.now) {
-                Some(Event::Effect(_, result)) => well &= result.is_ok(),
+                Some(Event::Effect(_, result)) => succeeded &= result.is_ok(),
                 Some(Event::Planned | Event::Recorded(_)) | None => {}
             }
         }
-        well
+        succeeded
     }
 
-    /// A request of these steps is about to meet its outcome.
+    /// Notes the steps whose request is about to be sent, with its outcome.
     fn cover(&mut self, planned: &Planned, purpose: Purpose) {
         let outcome = self.request_outcome.as_str();
         match purpose {
@@ -222,7 +222,7 @@ impl World {
                 })
             }
             Task::Read { kind, name } => self.read(kind, &name),
-            // Keys are no matter here: a Secret that exists counts.
+            // Keys are not modelled: it is enough that a Secret exists.
             Task::NewAuthority { .. } | Task::NewLeaf { .. } => {
                 Reply::Keys(Ok(KeyPair { cert: "certificate".to_owned(), key: "key".to_owned() }))
             }
@@ -294,7 +294,7 @@ fn words(failed: Failed) -> String {
     }
 }
 
-/// What a plan does, in a line.
+/// A plan in one line.
 fn in_words(plan: &Plan) -> String {
     let recorded_steps: Vec<String> = plan.recorded_steps.iter().map(ToString::to_string).collect();
     let waiting: Vec<String> = plan.waiting.iter().take(2).map(ToString::to_string).collect();

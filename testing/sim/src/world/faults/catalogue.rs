@@ -10,11 +10,11 @@ use crate::world::wire::RequestOutcome;
 pub struct Entry {
     /// Its numbers in the list of faults (`docs/proof.md`).
     pub numbers: &'static str,
-    /// Its kind, by which random histories choose and count.
+    /// Its kind. Random histories choose by it and count by it.
     pub kind: &'static str,
     /// What it hits.
     pub hits: Hits,
-    /// What is gone for good after it.
+    /// What it destroys.
     pub destroys: Destroys,
 }
 
@@ -32,9 +32,9 @@ pub enum Hits {
 /// What a fault destroys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destroys {
-    /// Nothing that does not come back.
+    /// Nothing: everything comes back.
     Nothing,
-    /// The data of a member, or of one in memory its Pod.
+    /// The data of a member; in memory its Pod has them.
     Data,
     /// The status of the cluster.
     Status,
@@ -73,7 +73,7 @@ impl Fault {
         }
     }
 
-    /// Its kind, by which random histories choose and count.
+    /// Its kind. Random histories choose by it and count by it.
     pub fn kind(&self) -> &'static str {
         self.entry().kind
     }
@@ -96,10 +96,10 @@ impl fmt::Display for Fault {
             Self::Crash => f.write_str("the operator dies and starts again"),
             Self::Request(outcome) => write!(f, "the next request: {}", outcome.as_str()),
             Self::Stale(kind, back) => {
-                write!(f, "the operator sees every {kind} as it was {back} changes ago")
+                write!(f, "the operator observes every {kind} as it was {back} changes ago")
             }
             Self::TimeTravel(kind, back) => {
-                write!(f, "the operator starts again and sees every {kind} as it was {back} changes ago")
+                write!(f, "the operator starts again and observes every {kind} as it was {back} changes ago")
             }
             Self::TwoLead => f.write_str("another replica takes the lease, and this one does not notice"),
             Self::Paused => f.write_str("another replica takes the lease while this one is stopped"),
@@ -112,12 +112,14 @@ impl fmt::Display for Fault {
             Self::Swap(member) => write!(f, "the data of {member} are replaced by those of another cluster"),
             Self::Lag(member) => write!(f, "{member} takes no new entries"),
             Self::Cut(member) => write!(f, "{member} and its peers do not reach each other"),
-            Self::OldList => f.write_str("the operator is served a member list of long ago"),
+            Self::OldList => f.write_str("the operator receives an old member list"),
             Self::Touch(kind, named) => write!(f, "another client changes {kind} {named}"),
             Self::Remove(kind, named) => write!(f, "another client deletes {kind} {named}"),
             Self::LoseStatus => f.write_str("the status of the cluster is gone"),
             Self::Alarm(member) => write!(f, "{member} reports an alarm"),
-            Self::Expired => f.write_str("certificates expire: nobody trusts anybody"),
+            Self::Expired => {
+                f.write_str("certificates expire: members and the operator trust each other no more")
+            }
             Self::OtherPatch(member, Patch::Next) => {
                 write!(f, "{member} runs the patch version after its image's tag")
             }

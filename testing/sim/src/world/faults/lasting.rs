@@ -1,4 +1,4 @@
-//! Faults that last until all else is at rest, and what is remembered of those that do not end.
+//! Faults that last until all else is at rest, and the traces of those that do not end.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use quorate_model::ClusterId;
 
 use crate::world::World;
 
-/// What goes wrong at the moment, and what faults have destroyed.
+/// The faults that last, and what faults have destroyed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LastingFaults {
     /// Members whose Pods do not start.
@@ -15,7 +15,7 @@ pub struct LastingFaults {
     pub on_lost_node: BTreeSet<String>,
     /// Members whose data were destroyed by a fault.
     pub data_destroyed: BTreeSet<String>,
-    /// Clusters whose data a fault brought here.
+    /// Clusters whose data a fault put on a volume.
     pub foreign: BTreeSet<ClusterId>,
     /// The status was lost: a person has to restore what nothing but status recorded.
     pub status_lost: bool,
@@ -24,7 +24,7 @@ pub struct LastingFaults {
 }
 
 impl LastingFaults {
-    /// In words, a fault a line.
+    /// A description of each of them.
     pub fn words(&self) -> Vec<String> {
         let Self { slow, on_lost_node, data_destroyed, foreign, status_lost, alarmed } = self;
         let mut words = Vec::new();
@@ -39,10 +39,10 @@ impl LastingFaults {
 }
 
 impl World {
-    /// Ends one fault that lasts, a kind after the other; which one, if any is left.
+    /// Ends one fault that lasts, and describes it; `None` if none is left.
     pub(in crate::world) fn end_a_lasting_fault(&mut self) -> Option<String> {
         if let Some(member) = self.faults.slow.pop_first() {
-            return Some(format!("Pod {member} starts at last"));
+            return Some(format!("Pod {member} is no longer slow to start"));
         }
         if let Some(member) = self.faults.on_lost_node.pop_first() {
             let now = self.now;

@@ -1,4 +1,4 @@
-//! Which faults can strike at a moment.
+//! The faults that can strike at a moment.
 
 use quorate_apistore::fields::{name, uid};
 use quorate_manifests::Kind;
@@ -23,15 +23,15 @@ impl World {
         faults
     }
 
-    /// In the middle of a pass the operator dies or loses the lease; between two passes its view gets old.
+    /// In the middle of a pass the operator dies or loses the lease. Between two passes its view becomes old.
     fn faults_of_the_operator(&self) -> Vec<Fault> {
         let outcomes = RequestOutcome::ALL.into_iter().filter(|outcome| *outcome != RequestOutcome::Done);
         let Some(effect) = self.pending() else {
             let mut faults: Vec<Fault> = outcomes.map(Fault::Request).collect();
             for kind in [Kind::Pod, Kind::Volume, Kind::Cluster, Kind::Service] {
                 faults.push(Fault::Stale(kind.as_str().to_owned(), 1));
-                // The operator lists by consensus when it starts, so this is more than can happen. A volume that is missing
-                // in such a list counts as lost, which is right, but is no fault of the operator.
+                // The real operator lists with a quorum read when it starts, so this is more than can happen. A volume that
+                // is missing in such a list counts as lost. That is correct, so it is not offered.
                 if kind != Kind::Volume {
                     faults.push(Fault::TimeTravel(kind.as_str().to_owned(), 3));
                 }
@@ -39,10 +39,10 @@ impl World {
             return faults;
         };
         let mut faults = vec![Fault::Crash];
-        if self.rival.is_none() {
+        if self.former_leader.is_none() {
             faults.extend([Fault::TwoLead, Fault::Paused]);
         }
-        // Only objects can be changed by another client just before.
+        // Another client changes only Kubernetes objects.
         let of_etcd = matches!(effect, Effect::Etcd { .. });
         let outcomes = outcomes.filter(|outcome| !(of_etcd && *outcome == RequestOutcome::Raced));
         faults.extend(outcomes.map(Fault::Request));

@@ -1,4 +1,4 @@
-//! What each fault does to the world.
+//! The effect of each fault on the world.
 
 use quorate_apistore::fields::{deleting, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
@@ -9,14 +9,14 @@ use serde_json::Value;
 use super::{Fault, Patch};
 use crate::etcd::State;
 use crate::world::World;
+use crate::world::former_leader::Turn;
 use crate::world::kubelet::delete;
 use crate::world::objects::{KINDS, key, resource};
 use crate::world::operator::{At, Operator};
-use crate::world::rival::Turn;
 use crate::world::wire::RequestOutcome;
 
 impl World {
-    /// Carries a fault out. `false` if there is nothing that it could happen to.
+    /// Carries a fault out. `false` if it cannot happen now.
     pub(super) fn apply_fault(&mut self, fault: &Fault) -> bool {
         match fault {
             Fault::Swap(member) => {
@@ -27,7 +27,7 @@ impl World {
                 swapped.is_some()
             }
             Fault::OldList => {
-                // A younger one is as good as new: it was read by consensus.
+                // A younger list still counts as fresh.
                 let had = self.operator.last_list.as_ref().is_some_and(|list| self.now - list.at > FRESH);
                 self.operator.old_list = had;
                 self.operator.rested_on = None;
@@ -44,9 +44,9 @@ impl World {
                 within
             }
             Fault::Request(outcome) => {
-                let free = self.request_outcome == RequestOutcome::Done;
+                let unset = self.request_outcome == RequestOutcome::Done;
                 self.request_outcome = *outcome;
-                free
+                unset
             }
             Fault::Stale(kind, back) => {
                 let Some(view) = self.earlier(kind, *back) else { return false };
@@ -60,8 +60,8 @@ impl World {
                 self.operator = Operator { stale: Some(view), ..Operator::default() };
                 true
             }
-            Fault::TwoLead => self.depose(Turn::Leaders),
-            Fault::Paused => self.depose(Turn::WhenAllRests),
+            Fault::TwoLead => self.change_leader(Turn::Leaders),
+            Fault::Paused => self.change_leader(Turn::WhenAllRests),
             Fault::Expired => {
                 let reached = self.etcd.processes_mut().filter(|process| !process.cut);
                 reached.map(|process| process.cut = true).count() > 0
@@ -69,12 +69,12 @@ impl World {
             Fault::OtherPatch(member, patch) => {
                 let at = self.process_of(member);
                 let Some(process) = at.and_then(|at| self.etcd.process_mut(&at)) else { return false };
-                let called = &mut process.launch.version;
+                let version = &mut process.launch.version;
                 let other = match patch {
-                    Patch::Next => called.patch.checked_add(1),
-                    Patch::Before => called.patch.checked_sub(1),
+                    Patch::Next => version.patch.checked_add(1),
+                    Patch::Before => version.patch.checked_sub(1),
                 };
-                other.map(|other| called.patch = other).is_some()
+                other.map(|other| version.patch = other).is_some()
             }
             Fault::KillPod(member) => self.kill_pod(member),
             Fault::KillProcess(member) => self.kill_process(member),
@@ -120,7 +120,7 @@ impl World {
         }
     }
 
-    /// A view of a kind as it was so many changes ago.
+    /// The version before the last so many changes of a kind.
     fn earlier(&self, kind: &str, back: u32) -> Option<(Kind, u64)> {
         let kind = kind_called(kind)?;
         let (changes, _) = self.store.changes(&resource(kind), 0).ok()?;
@@ -171,9 +171,9 @@ impl World {
         if self.faults.on_lost_node.contains(member) {
             return false;
         }
-        let held_data = self.etcd.dir(uid(&volume)).is_some();
+        let had_data = self.etcd.dir(uid(&volume)).is_some();
         self.kill_pod(member);
-        if held_data {
+        if had_data {
             self.faults.data_destroyed.insert(member.to_owned());
         }
         let options = DeleteOptions { uid: Some(uid(&volume).to_owned()), ..DeleteOptions::default() };
@@ -187,16 +187,16 @@ impl World {
         let running = running.map(|(at, pod)| (at.clone(), pod.dir.clone()));
         let at_rest = || self.object(Kind::Volume, member).map(|volume| uid(&volume).to_owned());
         let Some(dir) = running.as_ref().map(|(_, dir)| dir.clone()).or_else(at_rest) else { return false };
-        let held_data = self.etcd.dir(&dir).is_some();
-        if self.faults.on_lost_node.contains(member) || (running.is_none() && !held_data) {
+        let had_data = self.etcd.dir(&dir).is_some();
+        if self.faults.on_lost_node.contains(member) || (running.is_none() && !had_data) {
             return false;
         }
-        if held_data {
+        if had_data {
             self.faults.data_destroyed.insert(member.to_owned());
         }
         self.etcd.wipe(&dir);
         self.identities.remove(&dir);
-        // All containers of the Pod start over, the guard among them.
+        // All containers of the Pod start again, the guard as well.
         if let Some((at, _)) = running {
             self.etcd.stop(&at);
             self.pods.remove(&at);
