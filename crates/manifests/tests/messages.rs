@@ -160,9 +160,9 @@ fn troubles() -> Vec<Explanation> {
     let quota =
         "pods \"demo-2\" is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2";
     let mut world = World::running(3);
-    let whole = world.look().unwrap().sight.snapshot;
+    let whole = world.observe().unwrap().observation.snapshot;
     world.remove(Kind::Pod, "demo-2");
-    let seen = world.look().unwrap().sight.snapshot;
+    let seen = world.observe().unwrap().observation.snapshot;
     let new = World::new(&plain(3));
     vec![
         trouble::write_refused(&pod.describe(), quota, &seen, world.now),
@@ -172,7 +172,7 @@ fn troubles() -> Vec<Explanation> {
             &whole,
             world.now,
         ),
-        trouble::write_refused(&pod.describe(), quota, &new.look().unwrap().sight.snapshot, new.now),
+        trouble::write_refused(&pod.describe(), quota, &new.observe().unwrap().observation.snapshot, new.now),
         trouble::api_unavailable(&pod.describe(), "no answer within 10s"),
         trouble::status_not_written("default/demo", "the API server refuses it: etcdserver: mvcc: no space"),
         trouble::membership_change_refused("MemberAdd demo-3", "refused: permission denied"),
@@ -202,7 +202,7 @@ fn situations() -> Vec<World> {
         running(&|world| {
             spec(world, "size", json!(0));
             world.settle();
-            world.told.clear();
+            world.events.clear();
             spec(world, "size", json!(3));
         }),
         running(&|world| spec(world, "etcdOptions", json!(["--log-level=debug"]))),
@@ -247,7 +247,7 @@ fn situations() -> Vec<World> {
 /// Passes until nothing is done any more, at most a few.
 fn live(world: &mut World, mut each: impl FnMut(&World, &EtcdClusterStatus)) {
     for _ in 0..40 {
-        let Ok(pass) = world.look() else { return };
+        let Ok(pass) = world.observe() else { return };
         each(world, &pass.status);
         if !world.pass() {
             return;
@@ -266,10 +266,10 @@ fn conditions() -> Vec<String> {
         live(&mut world, |_, status| show(status));
     }
     let world = World::running(3);
-    let mut pass = world.look().unwrap();
-    pass.sight.snapshot.etcd = Etcd::default();
+    let mut pass = world.observe().unwrap();
+    pass.observation.snapshot.etcd = Etcd::default();
     let cluster = world.cluster();
-    let snapshot = &pass.sight.snapshot;
+    let snapshot = &pass.observation.snapshot;
     show(&status(&Situation {
         cluster: &cluster,
         snapshot,
@@ -278,7 +278,7 @@ fn conditions() -> Vec<String> {
         now: world.now,
     }));
     let world = World::new(&json!({ "size": 3, "version": "latest" }));
-    show(&invalid_status(&world.cluster(), &world.look().err().unwrap(), world.now));
+    show(&invalid_status(&world.cluster(), &world.observe().err().unwrap(), world.now));
     lines
 }
 
@@ -286,7 +286,7 @@ fn events() -> Vec<String> {
     let mut lines = Vec::new();
     for mut world in situations() {
         live(&mut world, |_, _| {});
-        for event in &world.told {
+        for event in &world.events {
             lines.push(format!("{}  {}", if event.warning { "Warning" } else { "Normal" }, event.what));
         }
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use world::World;
 
 /// A cluster of three whose status a newer operator wrote, with values and fields that this one does not know.
-fn met(newer: impl FnOnce(&mut Value)) -> World {
+fn world_with(newer: impl FnOnce(&mut Value)) -> World {
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| newer(&mut cluster["status"]));
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(1));
@@ -36,11 +36,11 @@ fn unknown_bootstrap(status: &mut Value) {
 #[test]
 fn a_lost_pod_is_restarted_and_nothing_else_is_done() {
     for newer in [newer_format, unknown_phase, unknown_bootstrap] {
-        let mut world = met(newer);
+        let mut world = world_with(newer);
         let written = world.status();
         world.remove(Kind::Pod, "demo-1");
         world.remove(Kind::Pod, "demo-2");
-        let pass = world.look().unwrap();
+        let pass = world.observe().unwrap();
         let restarted: Vec<String> = pass
             .plan
             .effects
@@ -64,8 +64,8 @@ fn a_lost_pod_is_restarted_and_nothing_else_is_done() {
 #[test]
 fn what_the_newer_operator_recorded_is_kept() {
     for newer in [newer_format, unknown_phase, unknown_bootstrap] {
-        let world = met(newer);
-        let pass = world.look().unwrap();
+        let world = world_with(newer);
+        let pass = world.observe().unwrap();
         assert!(pass.plan.recorded_steps.is_empty());
         let write = request::write_status(&world.cluster(), &pass.status).expect("conditions have changed");
         let Act::PatchStatus(patch) = write.act else { panic!("{:?}", write.act) };
@@ -81,5 +81,5 @@ fn a_deletion_waits_for_the_newer_operator() {
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
     });
-    assert!(world.look().unwrap().plan.effects.is_empty());
+    assert!(world.observe().unwrap().plan.effects.is_empty());
 }

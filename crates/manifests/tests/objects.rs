@@ -1,4 +1,4 @@
-//! What is made of effects, as YAML to be read, and what must hold of it whatever it is made of.
+//! The objects that effects create, as golden YAML, and rules that apply to all of them.
 
 mod world;
 
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use world::{World, plain};
 
-/// With everything that a spec can say.
+/// A spec with every field.
 fn rich() -> Value {
     json!({
         "size": 3,
@@ -50,8 +50,8 @@ fn rich() -> Value {
     })
 }
 
-/// As it was created: without what the API server and the world added.
-fn made(world: &World, kind: Kind, name: &str) -> Value {
+/// An object as it was created, without what the API server and the world added.
+fn created(world: &World, kind: Kind, name: &str) -> Value {
     let mut object = world.objects[&(kind, name.to_owned())].clone();
     let meta = object["metadata"].as_object_mut().unwrap();
     meta.remove("uid");
@@ -69,20 +69,20 @@ fn running(spec: &Value) -> World {
     world
 }
 
-/// A misspelt field would be dropped on the way.
+/// Checks that no field is lost in its Kubernetes type, as a misspelt one is.
 fn is_a<K: DeserializeOwned + Serialize>(object: &Value) {
     let read: K = serde_json::from_value(object.clone()).unwrap();
     assert_eq!(&serde_json::to_value(read).unwrap(), object);
 }
 
 #[test]
-fn every_object_is_of_its_kind_to_the_last_field() {
+fn every_field_of_every_object_exists_in_its_kind() {
     for spec in
         [rich(), plain(1), json!({"size": 1, "version": "3.5.35", "storageSpec": {"medium": "Memory"}})]
     {
         let world = running(&spec);
         for (kind, name) in world.objects.keys() {
-            let object = made(&world, *kind, name);
+            let object = created(&world, *kind, name);
             match kind {
                 Kind::Pod => is_a::<Pod>(&object),
                 Kind::Volume => is_a::<PersistentVolumeClaim>(&object),
@@ -97,7 +97,7 @@ fn every_object_is_of_its_kind_to_the_last_field() {
 
 #[test]
 fn a_member_is_a_pod_with_guard_etcd_and_probe() {
-    insta::assert_yaml_snapshot!("pod", made(&running(&rich()), Kind::Pod, "demo-1"));
+    insta::assert_yaml_snapshot!("pod", created(&running(&rich()), Kind::Pod, "demo-1"));
 }
 
 #[test]
@@ -106,18 +106,18 @@ fn a_member_without_tls_and_disk_is_a_smaller_pod() {
         "size": 1, "version": "3.5.35", "tls": { "provider": "disabled" }, "storageSpec": { "medium": "Memory" },
     });
     let world = running(&spec);
-    insta::assert_yaml_snapshot!("pod_plain_in_memory", made(&world, Kind::Pod, "demo-0"));
+    insta::assert_yaml_snapshot!("pod_plain_in_memory", created(&world, Kind::Pod, "demo-0"));
     assert!(world.all::<Value>(Kind::Volume).is_empty() && world.all::<Value>(Kind::Secret).is_empty());
 }
 
 #[test]
 fn volumes_services_and_budget() {
     let world = running(&rich());
-    insta::assert_yaml_snapshot!("volume", made(&world, Kind::Volume, "demo-1"));
-    insta::assert_yaml_snapshot!("peer_service", made(&world, Kind::Service, "demo"));
-    insta::assert_yaml_snapshot!("client_service", made(&world, Kind::Service, "demo-client"));
-    insta::assert_yaml_snapshot!("budget", made(&world, Kind::Budget, "demo"));
-    insta::assert_yaml_snapshot!("client_secret", made(&world, Kind::Secret, "demo-client-tls"));
+    insta::assert_yaml_snapshot!("volume", created(&world, Kind::Volume, "demo-1"));
+    insta::assert_yaml_snapshot!("peer_service", created(&world, Kind::Service, "demo"));
+    insta::assert_yaml_snapshot!("client_service", created(&world, Kind::Service, "demo-client"));
+    insta::assert_yaml_snapshot!("budget", created(&world, Kind::Budget, "demo"));
+    insta::assert_yaml_snapshot!("client_secret", created(&world, Kind::Secret, "demo-client-tls"));
 }
 
 #[test]
@@ -134,16 +134,16 @@ fn h42_certificates_are_valid_for_every_name_by_which_members_are_reached() {
 }
 
 #[test]
-fn h42_h44_names_of_members_resolve_before_anybody_is_ready_and_while_anybody_stops() {
-    let service = made(&running(&rich()), Kind::Service, "demo");
+fn h42_h44_names_of_members_resolve_before_they_are_ready_and_while_they_stop() {
+    let service = created(&running(&rich()), Kind::Service, "demo");
     assert_eq!(service["spec"]["publishNotReadyAddresses"], json!(true));
     assert_eq!(service["spec"]["clusterIP"], json!("None"));
 }
 
 #[test]
-fn h39_the_budget_is_a_number_of_voters_for_the_larger_of_what_is_and_what_shall_be() {
+fn h39_the_budget_is_a_number_of_voters_for_the_larger_of_the_present_and_the_desired_size() {
     let mut world = World::running(5);
-    let min_available = |world: &World| made(world, Kind::Budget, "demo")["spec"]["minAvailable"].clone();
+    let min_available = |world: &World| created(world, Kind::Budget, "demo")["spec"]["minAvailable"].clone();
     assert_eq!(min_available(&world), json!(4));
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(3));
     world.pass();
@@ -156,7 +156,7 @@ fn h39_the_budget_is_a_number_of_voters_for_the_larger_of_what_is_and_what_shall
 fn h20_volumes_carry_no_owner_reference_and_everything_else_does() {
     let world = running(&rich());
     for (kind, name) in world.objects.keys().filter(|(kind, _)| *kind != Kind::Cluster) {
-        let owners = &made(&world, *kind, name)["metadata"]["ownerReferences"];
+        let owners = &created(&world, *kind, name)["metadata"]["ownerReferences"];
         assert_eq!(owners.is_null(), *kind == Kind::Volume, "{name}");
         if *kind != Kind::Volume {
             assert_eq!((&owners[0]["uid"], &owners[0]["controller"]), (&json!("u-1"), &json!(true)));
@@ -165,11 +165,11 @@ fn h20_volumes_carry_no_owner_reference_and_everything_else_does() {
 }
 
 #[test]
-fn h22_a_pod_that_is_made_again_gets_the_volume_of_its_member() {
+fn h22_a_recreated_pod_gets_the_volume_of_its_member() {
     let mut world = World::running(3);
     world.remove(Kind::Pod, "demo-1");
     world.settle();
-    let pod = made(&world, Kind::Pod, "demo-1");
+    let pod = created(&world, Kind::Pod, "demo-1");
     assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], json!("demo-1"));
     let args = pod["spec"]["containers"][0]["args"].as_array().unwrap();
     assert!(args.contains(&json!("--initial-cluster-state=existing")));
@@ -185,7 +185,7 @@ fn a_member_that_joins_is_started_with_the_list_on_an_empty_volume() {
     let mut world = World::running(1);
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(2));
     world.settle();
-    let pod = made(&world, Kind::Pod, "demo-1");
+    let pod = created(&world, Kind::Pod, "demo-1");
     let args = pod["spec"]["containers"][0]["args"].as_array().unwrap();
     assert!(args.contains(&json!("--initial-cluster-state=existing")));
     let peers = "--initial-cluster=demo-0=http://demo-0.demo.default.svc:2380,demo-1=http://demo-1.demo.default.svc:2380";
@@ -194,9 +194,9 @@ fn a_member_that_joins_is_started_with_the_list_on_an_empty_volume() {
 }
 
 #[test]
-fn a_drifted_object_of_ours_is_brought_back_and_then_left_alone() {
+fn a_changed_object_of_the_cluster_is_corrected_once() {
     let mut world = World::running(3);
-    let desired: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
+    let desired: Vec<Value> = ["demo", "demo-client"].map(|name| created(&world, Kind::Service, name)).into();
     world.edit(Kind::Service, "demo", |service| service["spec"]["publishNotReadyAddresses"] = json!(false));
     world.edit(Kind::Service, "demo-client", |service| {
         service["spec"]["selector"] = json!({ "app": "other" });
@@ -205,23 +205,24 @@ fn a_drifted_object_of_ours_is_brought_back_and_then_left_alone() {
         budget["spec"] = json!({ "maxUnavailable": 2, "selector": {} });
     });
     world.settle();
-    let services: Vec<Value> = ["demo", "demo-client"].map(|name| made(&world, Kind::Service, name)).into();
+    let services: Vec<Value> =
+        ["demo", "demo-client"].map(|name| created(&world, Kind::Service, name)).into();
     assert_eq!(services[0], desired[0]);
-    // A merge patch adds to a map; the label of ours is back, which is what selects.
+    // A merge patch adds to a map. The label of the operator is back, and it selects the Pods.
     assert_eq!(services[1]["spec"]["selector"]["operator.etcd.io/cluster"], json!("demo"));
-    let budget = made(&world, Kind::Budget, "demo");
+    let budget = created(&world, Kind::Budget, "demo");
     assert_eq!((&budget["spec"]["minAvailable"], budget["spec"].get("maxUnavailable")), (&json!(2), None));
     assert!(!world.pass(), "nothing is left to do");
 }
 
 #[test]
-fn a_volume_grows_with_the_spec_and_is_stamped_with_its_identity() {
+fn a_volume_grows_with_the_spec_and_gets_the_identity_annotations() {
     let mut world = World::running(1);
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["spec"]["storageSpec"] = json!({ "volumeSizeRequest": "3Gi" });
     });
     world.settle();
-    let volume = made(&world, Kind::Volume, "demo-0");
+    let volume = created(&world, Kind::Volume, "demo-0");
     assert_eq!(volume["spec"]["resources"]["requests"]["storage"], json!("3Gi"));
     let id = world.members[0].id.to_string();
     assert_eq!(
@@ -236,10 +237,10 @@ fn a_volume_grows_with_the_spec_and_is_stamped_with_its_identity() {
 }
 
 #[test]
-fn deletion_takes_pods_then_the_finalizer_and_keeps_volumes() {
+fn deletion_deletes_pods_then_removes_the_finalizer_and_keeps_volumes() {
     let mut world = World::running(3);
     assert_eq!(
-        made(&world, Kind::Cluster, "demo")["metadata"]["finalizers"],
+        created(&world, Kind::Cluster, "demo")["metadata"]["finalizers"],
         json!(["operator.etcd.io/cluster-cleanup"])
     );
     world.edit(Kind::Cluster, "demo", |cluster| {
@@ -247,18 +248,21 @@ fn deletion_takes_pods_then_the_finalizer_and_keeps_volumes() {
         cluster["metadata"]["finalizers"] = json!(["operator.etcd.io/cluster-cleanup", "example.org/other"]);
     });
     world.settle();
-    assert_eq!(made(&world, Kind::Cluster, "demo")["metadata"]["finalizers"], json!(["example.org/other"]));
+    assert_eq!(
+        created(&world, Kind::Cluster, "demo")["metadata"]["finalizers"],
+        json!(["example.org/other"])
+    );
     assert!(world.all::<Value>(Kind::Pod).is_empty());
     assert_eq!(world.all::<Value>(Kind::Volume).len(), 3);
 }
 
 #[test]
-fn a_cluster_with_a_bad_spec_can_still_be_deleted() {
+fn a_cluster_with_an_invalid_spec_can_still_be_deleted() {
     let mut world = World::new(&json!({ "size": 3, "version": "latest" }));
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
         cluster["metadata"]["finalizers"] = json!(["operator.etcd.io/cluster-cleanup"]);
     });
     world.settle();
-    assert_eq!(made(&world, Kind::Cluster, "demo")["metadata"]["finalizers"], json!([]));
+    assert_eq!(created(&world, Kind::Cluster, "demo")["metadata"]["finalizers"], json!([]));
 }

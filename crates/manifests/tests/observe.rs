@@ -1,4 +1,4 @@
-//! What is read out of Pods, volumes and names.
+//! What is read from Pods, volumes and names.
 
 mod world;
 
@@ -11,7 +11,7 @@ use world::World;
 fn seen(status: &Value) -> snapshot::Pod {
     let mut world = World::running(1);
     world.edit(Kind::Pod, "demo-0", |pod| pod["status"] = status.clone());
-    world.look().unwrap().sight.snapshot.pods[&MemberName::new("demo-0")].clone()
+    world.observe().unwrap().observation.snapshot.pods[&MemberName::new("demo-0")].clone()
 }
 
 fn container(name: &str, state: &Value, last: &Value, restarts: i32) -> Value {
@@ -39,16 +39,16 @@ fn scheduling_gates_of_others_are_reported() {
     let mut seen = |gates: &[&str]| {
         let gates: Vec<Value> = gates.iter().map(|gate| json!({ "name": gate })).collect();
         world.edit(Kind::Pod, "demo-0", |pod| pod["spec"]["schedulingGates"] = json!(gates));
-        let pod = world.look().unwrap().sight.snapshot.pods[&MemberName::new("demo-0")].clone();
+        let pod = world.observe().unwrap().observation.snapshot.pods[&MemberName::new("demo-0")].clone();
         (pod.gated, pod.trouble)
     };
     assert_eq!(seen(&["operator.etcd.io/bootstrap"]), (true, None));
-    let told = "SchedulingGated: the Pod has the scheduling gates example.org/quota";
-    assert_eq!(seen(&["example.org/quota"]), (false, Some(told.to_owned())));
+    let trouble = "SchedulingGated: the Pod has the scheduling gates example.org/quota";
+    assert_eq!(seen(&["example.org/quota"]), (false, Some(trouble.to_owned())));
 }
 
 #[test]
-fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
+fn the_reason_that_a_pod_does_not_run_is_reported_in_a_text_that_does_not_change() {
     let fatal = r#"{"level":"info","msg":"starting"}
 {"level":"fatal","msg":"discovery failed","error":"member 8e9 has already been bootstrapped"}"#;
     let backoff =
@@ -96,7 +96,7 @@ fn what_keeps_a_pod_from_running_is_told_in_words_that_last() {
 }
 
 #[test]
-fn etcd_has_run_in_a_pod_as_soon_as_it_was_started_once() {
+fn etcd_has_run_in_a_pod_once_its_container_was_started() {
     let state = |state: Value, last: Value, restarts: i32| {
         let status =
             json!({ "phase": "Pending", "containerStatuses": [container("etcd", &state, &last, restarts)] });
@@ -111,7 +111,7 @@ fn etcd_has_run_in_a_pod_as_soon_as_it_was_started_once() {
 }
 
 #[test]
-fn a_member_that_its_peers_know_and_its_volume_does_not_is_recognised() {
+fn a_member_that_was_bootstrapped_and_has_no_data_is_recognised() {
     let text = "member 8e9e05c52164694d has already been bootstrapped";
     let crashing = seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", text)));
     assert!(crashing.already_bootstrapped && crashing.restarts == 3 && crashing.boots_new);
@@ -121,7 +121,7 @@ fn a_member_that_its_peers_know_and_its_volume_does_not_is_recognised() {
 }
 
 #[test]
-fn the_guards_verdict_is_read_also_while_it_is_tried_again() {
+fn the_verdict_of_the_guard_is_read_also_while_it_is_restarted() {
     let report = r#"{"verdict":"DataMissing","message":"no etcd data on the volume","facts":{"data":false}}"#;
     let fit = r#"{"verdict":"Fit","message":"demo-0 continues on its data","facts":{"data":true}}"#;
     let refused = Some((GuardVerdict::DataMissing, "no etcd data on the volume".to_owned()));
@@ -139,7 +139,7 @@ fn the_guards_verdict_is_read_also_while_it_is_tried_again() {
 }
 
 #[test]
-fn only_what_this_incarnation_controls_is_ours_and_the_rest_is_foreign_by_name() {
+fn objects_that_this_cluster_does_not_control_are_foreign_and_named() {
     let mut world = World::running(1);
     world.edit(Kind::Pod, "demo-0", |pod| pod["metadata"]["ownerReferences"][0]["uid"] = json!("u-0"));
     world.edit(Kind::Service, "demo-client", |service| {
@@ -152,7 +152,7 @@ fn only_what_this_incarnation_controls_is_ours_and_the_rest_is_foreign_by_name()
         conflict(Kind::Volume, "demo-7"),
         conflict(Kind::Service, "else"),
     ];
-    let seen = world.look().unwrap().sight.snapshot;
+    let seen = world.observe().unwrap().observation.snapshot;
     assert!(seen.pods.is_empty() && !seen.client_service && seen.peer_service);
     let foreign: Vec<&str> = seen.foreign.values().map(String::as_str).collect();
     // The conflicts about the peer Service and the volume of demo-0 are over: both are ours. No object is named "else".
@@ -163,7 +163,7 @@ fn only_what_this_incarnation_controls_is_ours_and_the_rest_is_foreign_by_name()
 }
 
 #[test]
-fn volumes_are_ours_by_label_and_name_of_whatever_incarnation() {
+fn volumes_belong_to_the_cluster_by_label_and_name_also_those_of_an_earlier_uid() {
     let mut world = World::running(1);
     let mut old = world.objects[&(Kind::Volume, "demo-0".to_owned())].clone();
     for (name, change) in [("demo-7", json!("u-0")), ("demo-x", json!("u-1")), ("demo-8", json!(null))] {
@@ -175,7 +175,7 @@ fn volumes_are_ours_by_label_and_name_of_whatever_incarnation() {
         }
         world.put(Kind::Volume, old.clone());
     }
-    let seen = world.look().unwrap().sight.snapshot;
+    let seen = world.observe().unwrap().observation.snapshot;
     let uids: Vec<(&str, Option<&str>)> = seen
         .volumes
         .iter()
@@ -186,12 +186,12 @@ fn volumes_are_ours_by_label_and_name_of_whatever_incarnation() {
 }
 
 #[test]
-fn an_adoption_that_names_no_cluster_id_is_refused_in_words() {
+fn an_adoption_that_names_no_cluster_id_is_refused_with_the_reason() {
     let mut world = World::running(1);
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["annotations"] = json!({ "operator.etcd.io/adopt": "the old one" });
     });
-    let refused = world.look().unwrap().sight.refused.unwrap();
+    let refused = world.observe().unwrap().observation.refused.unwrap();
     assert!(
         refused.to_string().contains("operator.etcd.io/adopt") && refused.to_string().contains("hexadecimal")
     );
@@ -201,20 +201,20 @@ fn an_adoption_that_names_no_cluster_id_is_refused_in_words() {
 fn a_certificate_that_lacks_a_key_is_missing() {
     let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));
     world.settle();
-    assert!(world.look().unwrap().sight.snapshot.certificates);
+    assert!(world.observe().unwrap().observation.snapshot.certificates);
     world.edit(Kind::Secret, "demo-peer-tls", |secret| secret["data"]["tls.key"] = json!(""));
-    assert!(!world.look().unwrap().sight.snapshot.certificates);
+    assert!(!world.observe().unwrap().observation.snapshot.certificates);
 }
 
 #[test]
-fn the_zone_is_read_off_the_pod_where_kubernetes_copies_it() {
+fn the_zone_is_read_from_the_label_that_kubernetes_copies_to_the_pod() {
     let mut world = World::running(1);
     world.edit(Kind::Pod, "demo-0", |pod| {
         pod["metadata"]["labels"]["topology.kubernetes.io/zone"] = json!("a");
     });
     let pod: Pod = world.get(Kind::Pod, "demo-0");
     assert!(pod.metadata.labels.is_some());
-    let seen = world.look().unwrap().sight.snapshot;
+    let seen = world.observe().unwrap().observation.snapshot;
     let pod = &seen.pods[&MemberName::new("demo-0")];
     assert_eq!(
         (pod.zone.as_deref(), pod.node.as_deref(), pod.ip.as_deref()),

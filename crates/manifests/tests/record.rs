@@ -1,4 +1,4 @@
-//! The record is read back as it was written, through status as Kubernetes keeps it.
+//! The record is read back from status as it was written.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What goes over the wire.
+//! The HTTP requests of writes.
 
 mod world;
 
@@ -17,7 +17,7 @@ fn sent(write: &Write) -> (String, String, String, Value) {
 }
 
 #[test]
-fn each_act_is_the_request_that_kubernetes_expects() {
+fn each_act_is_sent_as_the_request_that_kubernetes_expects() {
     let write = |kind, act| Write { kind, namespace: "apps".to_owned(), name: "demo-0".to_owned(), act };
     let (method, uri, kind, body) = sent(&write(Kind::Pod, Act::Create(json!({ "kind": "Pod" }))));
     assert_eq!((&*method, uri.trim_end_matches('?')), ("POST", "/api/v1/namespaces/apps/pods"));
@@ -41,11 +41,11 @@ fn each_act_is_the_request_that_kubernetes_expects() {
         ("DELETE", "/api/v1/namespaces/apps/persistentvolumeclaims/demo-0")
     );
     assert_eq!(body["preconditions"], json!({ "uid": "u", "resourceVersion": "7" }));
-    assert!(body.get("gracePeriodSeconds").is_none(), "nothing is ever deleted by force");
+    assert!(body.get("gracePeriodSeconds").is_none(), "nothing is force-deleted");
 }
 
 #[test]
-fn status_is_written_as_its_change_and_only_onto_what_was_read() {
+fn status_is_patched_with_its_changes_and_only_in_the_version_that_was_read() {
     let world = World::running(1);
     let cluster = world.cluster();
     let mut status = world.status();
@@ -65,7 +65,7 @@ fn status_is_written_as_its_change_and_only_onto_what_was_read() {
 }
 
 #[test]
-fn h01_founders_are_made_held_back_and_released_without_touching_anybody_elses_gate() {
+fn h01_bootstrap_pods_are_created_gated_and_ungated_without_touching_the_gates_of_others() {
     let gates = |world: &World| {
         let pod = &world.objects[&(Kind::Pod, "demo-0".to_owned())];
         pod["spec"]["schedulingGates"].clone()
@@ -86,11 +86,11 @@ fn h01_founders_are_made_held_back_and_released_without_touching_anybody_elses_g
     let mut world = World::running(1);
     world.remove(Kind::Pod, "demo-0");
     world.pass();
-    assert_eq!(gates(&world), Value::Null, "who resumes is not held back");
+    assert_eq!(gates(&world), Value::Null, "the Pod of a member that has data is not gated");
 }
 
 #[test]
-fn before_anything_is_done_the_status_that_it_rests_on_is_confirmed() {
+fn the_status_that_a_plan_depends_on_is_confirmed_before_its_effects() {
     let world = World::running(1);
     let (cluster, status) = (world.cluster(), world.status());
     assert_eq!(write_record(&cluster, &status, &[]), None, "at rest nothing is sent");

@@ -1,4 +1,4 @@
-//! What people read in the situations that matter.
+//! Status and events in the situations that users meet.
 
 mod world;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use world::{World, plain};
 
 fn reasons(world: &World) -> Vec<&str> {
-    world.told.iter().map(|event| event.what.reason().as_str()).collect()
+    world.events.iter().map(|event| event.what.reason().as_str()).collect()
 }
 
 #[test]
@@ -18,16 +18,16 @@ fn bootstrap_ends_in_a_cluster_that_is_available_and_matches_its_spec() {
     let status = world.status();
     assert_eq!((status.phase, status.ready_replicas, status.member_count), (Some(Phase::Running), 3, 3));
     insta::assert_yaml_snapshot!("running", status);
-    let told: Vec<String> = world
-        .told
+    let lines: Vec<String> = world
+        .events
         .iter()
         .map(|event| format!("{} {}", if event.warning { "Warning" } else { "Normal" }, event.what))
         .collect();
-    insta::assert_yaml_snapshot!("bootstrap_events", told);
+    insta::assert_yaml_snapshot!("bootstrap_events", lines);
 }
 
 #[test]
-fn nothing_changes_when_nothing_changes() {
+fn an_unchanged_observation_gives_the_same_status_and_no_events() {
     let mut worlds = vec![World::running(3), World::running(4)];
     let mut fresh = World::new(&plain(3));
     worlds.extend((0..4).map(|_| {
@@ -38,25 +38,25 @@ fn nothing_changes_when_nothing_changes() {
         copy.now = fresh.now;
         copy
     }));
-    let mut sick = World::running(3);
-    sick.silent.insert("demo-1".to_owned());
-    worlds.push(sick);
+    let mut unhealthy = World::running(3);
+    unhealthy.silent.insert("demo-1".to_owned());
+    worlds.push(unhealthy);
     let mut lost = World::running(3);
     lost.silent.extend(["demo-1".to_owned(), "demo-2".to_owned()]);
     worlds.push(lost);
     for world in worlds {
-        let once = world.look().unwrap();
-        let again = world.tell_again(&once);
+        let once = world.observe().unwrap();
+        let again = world.status_again(&once);
         assert_eq!(serde_json::to_value(&again).unwrap(), serde_json::to_value(&once.status).unwrap());
         assert_eq!(events(&once.status, &again), []);
     }
 }
 
 #[test]
-fn a_sick_member_is_named_with_the_cause_and_the_time() {
+fn an_unhealthy_member_is_reported_with_the_cause_and_the_time() {
     let mut world = World::running(3);
     world.silent.insert("demo-1".to_owned());
-    let fell_sick = world.now;
+    let since = world.now;
     world.pass();
     world.pass();
     let status = world.status();
@@ -64,7 +64,7 @@ fn a_sick_member_is_named_with_the_cause_and_the_time() {
     let member = &status.members[1];
     assert_eq!(member.reason.as_deref(), Some("it does not answer within 2s"));
     assert!(!member.healthy && status.members[0].healthy && status.members[0].is_leader);
-    assert_eq!(member.since.as_ref().unwrap().0.as_millisecond(), fell_sick.0);
+    assert_eq!(member.since.as_ref().unwrap().0.as_millisecond(), since.0);
     let (holds, reason, message) = world.condition("Degraded");
     assert_eq!(
         (&*holds, &*reason, &*message),
@@ -72,7 +72,7 @@ fn a_sick_member_is_named_with_the_cause_and_the_time() {
     );
     assert_eq!(world.condition("Available").0, "True");
     let warnings: Vec<&str> =
-        world.told.iter().filter(|event| event.warning).map(|event| event.what.message()).collect();
+        world.events.iter().filter(|event| event.warning).map(|event| event.what.message()).collect();
     assert_eq!(warnings, ["demo-1: it does not answer within 2s"]);
     world.silent.clear();
     world.settle();
@@ -81,7 +81,7 @@ fn a_sick_member_is_named_with_the_cause_and_the_time() {
 }
 
 #[test]
-fn a_lost_quorum_is_told_with_what_a_human_can_do() {
+fn a_lost_quorum_is_reported_with_what_to_do() {
     let mut world = World::running(3);
     world.silent.extend(["demo-1".to_owned(), "demo-2".to_owned()]);
     world.pass();
@@ -98,10 +98,10 @@ fn a_lost_quorum_is_told_with_what_a_human_can_do() {
 }
 
 #[test]
-fn a_lost_pod_is_told_as_restarted_on_its_volume() {
+fn a_lost_pod_is_reported_as_restarted_on_its_volume() {
     let mut world = World::running(3);
     world.remove(Kind::Pod, "demo-2");
-    let pass = world.look().unwrap();
+    let pass = world.observe().unwrap();
     assert_eq!(
         pass.status.members[2].reason.as_deref(),
         Some("its Pod is gone, and is restarted on its volume")
@@ -112,7 +112,7 @@ fn a_lost_pod_is_told_as_restarted_on_its_volume() {
 }
 
 #[test]
-fn zero_and_wake_keep_the_members_and_say_so() {
+fn hibernation_and_restart_keep_the_members_and_are_reported() {
     let mut world = World::running(3);
     let before = world.status();
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(0));
@@ -134,11 +134,11 @@ fn zero_and_wake_keep_the_members_and_say_so() {
         status.members.iter().map(|member| member.id.clone()).collect()
     };
     assert_eq!(ids(&awake), ids(&before));
-    assert!(world.told.iter().all(|event| !event.warning), "{:#?}", world.told);
+    assert!(world.events.iter().all(|event| !event.warning), "{:#?}", world.events);
 }
 
 #[test]
-fn growth_and_shrinking_are_scaling_and_end_as_wanted() {
+fn growth_and_shrinking_are_reported_as_scaling_and_end_at_the_desired_size() {
     let mut world = World::running(3);
     for size in [5, 1, 4] {
         world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(size));
@@ -154,7 +154,7 @@ fn growth_and_shrinking_are_scaling_and_end_as_wanted() {
 }
 
 #[test]
-fn members_that_share_a_node_are_named() {
+fn members_that_share_a_node_are_reported() {
     let mut world = World::running(3);
     for pod in ["demo-0", "demo-2"] {
         world.edit(Kind::Pod, pod, |pod| pod["spec"]["nodeName"] = json!("n1"));
@@ -163,7 +163,7 @@ fn members_that_share_a_node_are_named() {
 }
 
 #[test]
-fn data_of_an_earlier_cluster_block_until_a_human_decides_and_are_served_after() {
+fn volumes_of_an_earlier_cluster_block_until_they_are_adopted() {
     let mut world = World::running(3);
     let volumes: Vec<((Kind, String), Value)> = world
         .objects
@@ -185,7 +185,7 @@ fn data_of_an_earlier_cluster_block_until_a_human_decides_and_are_served_after()
         reasons(&world).iter().filter(|reason| **reason == "ExistingData").count(),
         1,
         "{:?}",
-        world.told
+        world.events
     );
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["annotations"] = json!({ "operator.etcd.io/adopt": "c1" });
@@ -197,7 +197,7 @@ fn data_of_an_earlier_cluster_block_until_a_human_decides_and_are_served_after()
 }
 
 #[test]
-fn an_edit_of_what_shapes_pods_is_rolled_out_and_told() {
+fn an_edit_that_changes_pods_is_rolled_out_and_reported() {
     let mut world = World::running(3);
     world
         .edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["etcdOptions"] = json!(["--log-level=debug"]));
@@ -214,7 +214,7 @@ fn an_edit_of_what_shapes_pods_is_rolled_out_and_told() {
 }
 
 #[test]
-fn a_bad_edit_of_a_running_cluster_is_told_and_the_cluster_is_still_looked_after() {
+fn an_invalid_edit_of_a_running_cluster_is_reported_and_lost_pods_are_still_restarted() {
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["etcdOptions"] = json!(["--max-learnerz=2"]));
     world.remove(Kind::Pod, "demo-1");
@@ -222,14 +222,14 @@ fn a_bad_edit_of_a_running_cluster_is_told_and_the_cluster_is_still_looked_after
     let (holds, reason, message) = world.condition("UpToDate");
     assert_eq!((&*holds, &*reason), ("False", "SpecInvalid"));
     assert!(message.contains("did you mean --max-learners?"), "{message}");
-    assert_eq!(world.status().ready_replicas, 3, "the lost Pod was made again");
+    assert_eq!(world.status().ready_replicas, 3, "the lost Pod was created again");
     assert!(reasons(&world).contains(&"SpecInvalid"));
 }
 
 #[test]
-fn a_bad_spec_of_a_new_cluster_blocks_it_until_it_is_edited() {
+fn an_invalid_spec_of_a_new_cluster_blocks_it_until_it_is_edited() {
     let mut world = World::new(&json!({ "size": 3, "version": "latest" }));
-    let invalid = world.look().err().unwrap();
+    let invalid = world.observe().err().unwrap();
     let status = invalid_status(&world.cluster(), &invalid, world.now);
     assert_eq!(status.phase, Some(Phase::Blocked));
     assert!(status.conditions.iter().all(|condition| condition.reason == "SpecInvalid"));
@@ -243,21 +243,21 @@ fn a_bad_spec_of_a_new_cluster_blocks_it_until_it_is_edited() {
 }
 
 #[test]
-fn a_foreign_object_blocks_a_new_cluster_and_only_as_long_as_it_exists() {
+fn a_foreign_object_blocks_a_new_cluster_while_it_exists_and_is_named() {
     let mut world = World::new(&plain(1));
     world.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned() });
     world.pass();
     assert_eq!(world.status().phase, Some(Phase::Blocked));
     let (_, reason, message) = world.condition("Progressing");
     assert!(reason == "ForeignObjects" && message.contains("Service default/demo"), "{message}");
-    assert!(world.told.iter().any(|event| event.warning && event.what.reason() == Reason::ForeignObjects));
+    assert!(world.events.iter().any(|event| event.warning && event.what.reason() == Reason::ForeignObjects));
     world.conflicts.clear();
     world.settle();
     assert_eq!(world.status().phase, Some(Phase::Running));
 }
 
 #[test]
-fn a_stuck_first_pod_is_told_as_degraded_with_the_cause() {
+fn a_stuck_first_pod_is_reported_as_degraded_with_the_cause() {
     let mut world = World::new(&plain(1));
     while !world.objects.get(&(Kind::Pod, "demo-0".to_owned())).is_some_and(|pod| pod["status"].is_object()) {
         world.pass();
@@ -279,7 +279,7 @@ fn a_stuck_first_pod_is_told_as_degraded_with_the_cause() {
 }
 
 #[test]
-fn deletion_is_told_and_nobody_is_called_sick_for_it() {
+fn deletion_is_reported_and_no_member_is_reported_as_unhealthy() {
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
@@ -289,11 +289,11 @@ fn deletion_is_told_and_nobody_is_called_sick_for_it() {
     assert_eq!(world.status().phase, Some(Phase::Deleting));
     assert_eq!(world.condition("Progressing").1, "Deleting");
     assert_eq!(world.condition("Degraded").1, "Deleting");
-    assert!(world.told.iter().all(|event| !event.warning), "{:#?}", world.told);
+    assert!(world.events.iter().all(|event| !event.warning), "{:#?}", world.events);
 }
 
 #[test]
-fn a_paused_cluster_says_so_and_still_names_the_sick() {
+fn a_paused_cluster_is_reported_and_so_are_its_unhealthy_members() {
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["paused"] = json!(true));
     world.remove(Kind::Pod, "demo-2");
@@ -304,7 +304,7 @@ fn a_paused_cluster_says_so_and_still_names_the_sick() {
 }
 
 #[test]
-fn a_cluster_of_two_ids_is_split_and_nothing_else_is_claimed() {
+fn a_cluster_with_two_ids_is_reported_as_split_brain_only() {
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["clusterID"] = json!("dead"));
     world.pass();
@@ -316,7 +316,7 @@ fn a_cluster_of_two_ids_is_split_and_nothing_else_is_claimed() {
 }
 
 #[test]
-fn a_wake_that_does_not_come_about_is_told_after_a_while() {
+fn a_restart_after_hibernation_that_fails_is_reported_after_a_while() {
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["size"] = json!(0));
     world.settle();

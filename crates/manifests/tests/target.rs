@@ -1,4 +1,4 @@
-//! What a spec resolves to.
+//! The target that a spec resolves to.
 
 mod world;
 
@@ -94,7 +94,7 @@ fn typed_settings_become_flags() {
 }
 
 #[test]
-fn what_can_not_be_honoured_is_refused_with_the_field_and_what_to_do() {
+fn an_invalid_spec_is_refused_with_the_field_and_what_to_do() {
     let table = [
         (json!({ "version": "latest" }), "spec.version", "3.6.16"),
         (json!({ "etcdOptions": ["--name=x"] }), "spec.etcdOptions", "--name is set by the operator"),
@@ -126,7 +126,7 @@ fn what_can_not_be_honoured_is_refused_with_the_field_and_what_to_do() {
 }
 
 #[test]
-fn whatever_shapes_a_pod_changes_the_revision_and_nothing_else_does() {
+fn fields_that_change_pods_change_the_revision_and_others_do_not() {
     let revision = |change: &Value| resolved(&with(change)).unwrap().pod.revision;
     let base = revision(&json!({}));
     for same in [

@@ -1,5 +1,5 @@
-//! Histories by lot: a few edits, and whatever may happen to a request on its way. All of them end alike. A seed that
-//! fails says so; `QUORATE_SEED` tells that one alone.
+//! Random histories: a few edits, and random failures of requests to the API server and calls to etcd. Every history must
+//! reach the goal. A failure names its seed; `QUORATE_SEED` runs that seed alone.
 
 mod world;
 
@@ -12,13 +12,13 @@ use tonic::Code;
 use world::members::Answer;
 use world::{Gate, World, plain, scale, until};
 
-/// How many histories, and in how many tests they are told: two cores share them.
+/// The number of histories in each of the two tests, which run in parallel.
 const SEEDS: u64 = 10;
 
-/// Numbers by lot, the same for the same seed (SplitMix64).
-struct Lot(u64);
+/// Pseudo-random numbers, the same for the same seed (SplitMix64).
+struct Random(u64);
 
-impl Lot {
+impl Random {
     fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -54,36 +54,37 @@ const CALLS: [Answer; 8] = [
     Answer::RefusedAfter(Code::Unavailable, "etcdserver: leader changed"),
 ];
 
+/// Runs the history of this seed.
 async fn history(seed: u64) -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
-    let mut lot = Lot(seed);
-    let (mut calls, requests) = (Lot(seed ^ 0xca11), Arc::new(Mutex::new(Some(Lot(seed ^ 0xa91)))));
+    let mut random = Random(seed);
+    let (mut calls, requests) = (Random(seed ^ 0xca11), Arc::new(Mutex::new(Some(Random(seed ^ 0xa91)))));
     world.members.gate(move |_| if calls.below(8) == 0 { calls.one(&CALLS) } else { Answer::Done });
     let drawn = requests.clone();
     let client = world.client_through(move |sent| {
         let mut drawn = drawn.lock().expect("nobody panics");
-        let Some(lot) = drawn.as_mut().filter(|_| sent.writes()) else { return Gate::Open };
-        if lot.below(5) == 0 { lot.one(&REQUESTS) } else { Gate::Open }
+        let Some(random) = drawn.as_mut().filter(|_| sent.writes()) else { return Gate::Open };
+        if random.below(5) == 0 { random.one(&REQUESTS) } else { Gate::Open }
     });
     let mut operator = world.operator_over(client.clone(), |_| {});
-    world.create_cluster(plain(lot.one(&[1, 2, 3]))).await?;
+    world.create_cluster(plain(random.one(&[1, 2, 3]))).await?;
     for _ in 0..4 {
-        tokio::time::sleep(Duration::from_millis(lot.below(30_000))).await;
-        match lot.below(6) {
+        tokio::time::sleep(Duration::from_millis(random.below(30_000))).await;
+        match random.below(6) {
             0 => drop(std::mem::replace(&mut operator, world.operator_over(client.clone(), |_| {}))),
             1 => world.sent.cut_watches(),
-            2 => drop(world.members.strike(&Fault::KillPod(format!("demo-{}", lot.below(4))))),
-            _ => scale(&world, lot.one(&[0, 1, 2, 3, 4])).await?,
+            2 => drop(world.members.strike(&Fault::KillPod(format!("demo-{}", random.below(4))))),
+            _ => scale(&world, random.one(&[0, 1, 2, 3, 4])).await?,
         }
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
     *requests.lock().expect("nobody panics") = None;
     world.members.heal();
     until("the goal is reached", async || Ok(world.members.goal())).await?;
-    // What was sent late arrives.
+    // Requests that were delayed arrive now.
     tokio::time::sleep(Duration::from_secs(70)).await;
-    until("the goal is reached still", async || Ok(world.members.goal())).await?;
+    until("the goal is still reached", async || Ok(world.members.goal())).await?;
     world.is_at_rest().await
 }
 
@@ -96,11 +97,11 @@ async fn histories(of: impl Iterator<Item = u64>) -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_even_history_ends_well() -> Result<()> {
+async fn every_history_with_an_even_seed_reaches_the_goal() -> Result<()> {
     histories((0..SEEDS).map(|seed| 2 * seed)).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_odd_history_ends_well() -> Result<()> {
+async fn every_history_with_an_odd_seed_reaches_the_goal() -> Result<()> {
     histories((0..SEEDS).map(|seed| 2 * seed + 1)).await
 }

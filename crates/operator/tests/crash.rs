@@ -1,5 +1,5 @@
-//! The operator dies at every numbered step that a bootstrap without etcd and a deletion pass through, and is started
-//! again. Whatever the step: the same end, and no object created or deleted more often than without a crash.
+//! The operator crashes at every numbered step of a bootstrap without etcd and of a deletion, and is started again. After
+//! every crash the end is the same, and no object is created or deleted more often than without a crash.
 
 mod world;
 
@@ -19,7 +19,7 @@ const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 /// The steps of the story below.
 const STEPS: [Step; 8] = [Step::B1, Step::B2, Step::B3, Step::B4, Step::BR, Step::D1, Step::D2, Step::D3];
 
-/// Create, and delete once the Pods are there.
+/// Creates a cluster, and deletes it once its Pods exist.
 async fn story(world: &World) -> Result<()> {
     world.create_cluster(three_members()).await?;
     until_pods(world, &PODS).await?;
@@ -34,8 +34,9 @@ async fn story(world: &World) -> Result<()> {
     .await
 }
 
-/// The story with an operator that dies at this point, if at any. What was created and deleted, how often.
-async fn told(crash: Option<CrashPoint>) -> Result<BTreeMap<String, u64>> {
+/// Runs the story with an operator that crashes at this point, if one is given. Returns how often each object was created
+/// and deleted.
+async fn run_story(crash: Option<CrashPoint>) -> Result<BTreeMap<String, u64>> {
     let world = World::new().await?;
     let died = CancellationToken::new();
     let hook: Arc<dyn Hook> = match crash {
@@ -51,18 +52,18 @@ async fn told(crash: Option<CrashPoint>) -> Result<BTreeMap<String, u64>> {
     };
     tokio::select! {
         ended = story(&world) => ended?,
-        () = restarts => unreachable!("it only ends with the story"),
+        () = restarts => unreachable!("this future never ends"),
     }
-    ensure!(crash.is_none() || died.is_cancelled(), "{crash:?} was never reached");
+    ensure!(crash.is_none() || died.is_cancelled(), "{crash:?} was not reached");
     Ok(world.writes())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crash_at_any_step_changes_neither_the_end_nor_what_is_created_and_deleted() -> Result<()> {
-    let clean = told(None).await?;
+async fn a_crash_at_any_step_does_not_change_which_objects_are_created_and_deleted() -> Result<()> {
+    let clean = run_story(None).await?;
     assert!(clean.values().any(|count| *count > 0), "nothing was counted");
     for point in CrashPoint::all().filter(|point| STEPS.contains(&point.step)) {
-        let writes = told(Some(point)).await.map_err(|error| error.context(format!("crash {point}")))?;
+        let writes = run_story(Some(point)).await.map_err(|error| error.context(format!("crash {point}")))?;
         for (object, count) in writes.iter().filter(|(object, _)| !object.contains("vent")) {
             let allowed = clean.get(object).copied().unwrap_or(0);
             ensure!(*count <= allowed, "crash {point}: {object} {count} times, {allowed} without a crash");

@@ -1,6 +1,6 @@
-//! The operator dies at every numbered step that the life of a cluster passes through, and is started again; and of every
-//! kind of request the reply is lost once. Whatever it was: the same end, one cluster id, no change of membership and no
-//! create or delete more often than without, and then silence.
+//! The operator crashes at every numbered step of a cluster's life and is started again, and the reply to every kind of
+//! request is lost once. After each failure the end is the same: one cluster id, no additional change of membership, no
+//! additional create or delete, and no writes once the cluster is at rest.
 
 mod world;
 
@@ -9,59 +9,59 @@ use std::collections::BTreeSet;
 use anyhow::{Context as _, Result, ensure};
 use quorate_model::{Effect, KubeEffect, Step};
 use quorate_operator::crash::Side;
-use world::story::{EFFECTS, Mishap, Scene, name_of, tell};
+use world::story::{EFFECTS, Failure, Scene, name_of, run_story};
 
-// Each the shortest way to what is told with every mishap: its last scene.
-const FOUNDED: [Scene; 1] = [Scene::Create];
-const GROWN: [Scene; 2] = [Scene::Create, Scene::Scale(5)];
-const SHRUNK: [Scene; 3] = [Scene::Create, Scene::Scale(5), Scene::ScaleWhileTheNextToLeaveLeads(3)];
-const ASLEEP: [Scene; 2] = [Scene::Create, Scene::Scale(0)];
-const AWAKE: [Scene; 3] = [Scene::Create, Scene::Scale(0), Scene::Scale(3)];
-const MADE_AGAIN: [Scene; 2] = [Scene::Create, Scene::LosePod("demo-1", 3)];
-const GONE: [Scene; 2] = [Scene::Create, Scene::Delete];
+// In each story the failures happen in the last scene. The scenes before it are the shortest way there.
+const BOOTSTRAP: [Scene; 1] = [Scene::Create];
+const GROW: [Scene; 2] = [Scene::Create, Scene::Scale(5)];
+const SHRINK: [Scene; 3] = [Scene::Create, Scene::Scale(5), Scene::ScaleWhileTheMemberToRemoveLeads(3)];
+const HIBERNATE: [Scene; 2] = [Scene::Create, Scene::Scale(0)];
+const WAKE: [Scene; 3] = [Scene::Create, Scene::Scale(0), Scene::Scale(3)];
+const RESTART: [Scene; 2] = [Scene::Create, Scene::LosePod("demo-1", 3)];
+const DELETE: [Scene; 2] = [Scene::Create, Scene::Delete];
 const UPGRADE: [Scene; 3] = [Scene::CreateOne("3.6.15"), Scene::Scale(2), Scene::Upgrade("3.6.16")];
 const MEMORY: [Scene; 2] = [Scene::CreateInMemory, Scene::LosePod("demo-1", 3)];
-const LATE: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::GrowBySomebodyWhoDoesNotStart];
-const ABANDONED: [Scene; 1] = [Scene::CreateAndThinkBetterOfIt];
-const ADOPTED: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Adopt];
-const STRAY: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::MeetAStrayPod];
+const SLOW_LEARNER: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::GrowWithASlowLearner];
+const ABANDON: [Scene; 1] = [Scene::AbandonBootstrap];
+const ADOPT: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Adopt];
+const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
 
-/// Effects that no world with modelled members can have.
+/// Effects that do not happen in a world with modelled members, with the tests that cover them.
 const ELSEWHERE: [(&str, &str); 2] = [
-    ("IssueCertificates", "modelled members speak plain text: crash.rs"),
-    ("ExpandVolume", "volumes here have no class that lets them grow: testing/scenarios"),
+    ("IssueCertificates", "modelled members have no TLS: crash.rs"),
+    ("ExpandVolume", "no StorageClass here allows expansion: testing/scenarios"),
 ];
 
-/// Whether the operator dies at this step of the story: a learner's deadline is long, and its other steps are those of
-/// growing and shrinking.
-fn is_told(story: &[Scene], step: Step) -> bool {
-    *story != LATE || step == Step::G5
+/// Whether the operator crashes at this step of the story. The deadline of a learner is long, and the other steps of that
+/// story are those of growing and shrinking.
+fn crashes_at(story: &[Scene], step: Step) -> bool {
+    *story != SLOW_LEARNER || step == Step::G5
 }
 
-/// Tells the story with each of the mishaps that its last scene can have.
-async fn with_every_mishap(story: &[Scene]) -> Result<()> {
+/// Runs the story with each failure that its last scene can have.
+async fn with_every_failure(story: &[Scene]) -> Result<()> {
     let scene = story.len() - 1;
-    let clean = tell(story, None).await.context("without a mishap")?;
+    let clean = run_story(story, None).await.context("without a failure")?;
     let crashes = clean
         .steps
         .iter()
-        .filter(|(at, step)| *at == scene && is_told(story, *step))
-        .flat_map(|(at, step)| [Side::Before, Side::After].map(|side| Mishap::Crash(*at, side, *step)));
-    let losses = clean.effects.iter().filter(|(at, _)| *at == scene && *story != LATE);
-    let losses = losses.map(|(at, effect)| Mishap::ReplyLost(*at, effect));
-    for mishap in crashes.chain(losses) {
-        let told = tell(story, Some(mishap)).await.with_context(|| format!("{mishap:?}"))?;
-        ensure!(told.struck, "{mishap:?} never came about");
+        .filter(|(at, step)| *at == scene && crashes_at(story, *step))
+        .flat_map(|(at, step)| [Side::Before, Side::After].map(|side| Failure::Crash(*at, side, *step)));
+    let losses = clean.effects.iter().filter(|(at, _)| *at == scene && *story != SLOW_LEARNER);
+    let losses = losses.map(|(at, effect)| Failure::ReplyLost(*at, effect));
+    for failure in crashes.chain(losses) {
+        let run = run_story(story, Some(failure)).await.with_context(|| format!("{failure:?}"))?;
+        ensure!(run.failed, "{failure:?} did not happen");
         ensure!(
-            told.changes == clean.changes,
-            "{mishap:?}: {:?} instead of {:?}",
-            told.changes,
+            run.changes == clean.changes,
+            "{failure:?}: {:?} instead of {:?}",
+            run.changes,
             clean.changes
         );
-        let (writes, allowed) = (&told.writes[scene], &clean.writes[scene]);
+        let (writes, allowed) = (&run.writes[scene], &clean.writes[scene]);
         for (object, count) in writes {
             let allowed = allowed.get(object).copied().unwrap_or(0);
-            ensure!(*count <= allowed, "{mishap:?}: {object} {count} times, {allowed} without it");
+            ensure!(*count <= allowed, "{failure:?}: {object} {count} times, {allowed} without it");
         }
     }
     Ok(())
@@ -71,46 +71,46 @@ macro_rules! stories {
     ($($name:ident: $story:expr;)*) => {
         $(#[tokio::test(start_paused = true)]
         async fn $name() -> Result<()> {
-            with_every_mishap(&$story).await
+            with_every_failure(&$story).await
         })*
 
-        /// The stories whose last scene is told with every mishap.
-        const TOLD: &[&[Scene]] = &[$(&$story),*];
+        /// The stories above.
+        const STORIES: &[&[Scene]] = &[$(&$story),*];
     };
 }
 
 stories! {
-    no_mishap_while_it_is_founded_changes_the_end: FOUNDED;
-    no_mishap_while_it_grows_changes_the_end: GROWN;
-    no_mishap_while_it_shrinks_changes_the_end: SHRUNK;
-    no_mishap_while_it_goes_to_sleep_changes_the_end: ASLEEP;
-    no_mishap_while_it_wakes_changes_the_end: AWAKE;
-    no_mishap_while_a_pod_is_made_again_changes_the_end: MADE_AGAIN;
-    no_mishap_while_it_is_deleted_changes_the_end: GONE;
-    no_mishap_during_an_upgrade_changes_the_end: UPGRADE;
-    no_mishap_while_a_member_in_memory_is_replaced_changes_the_end: MEMORY;
-    no_mishap_while_a_learner_is_given_up_changes_the_end: LATE;
-    no_mishap_while_a_founding_is_given_up_changes_the_end: ABANDONED;
-    no_mishap_while_old_data_are_adopted_changes_the_end: ADOPTED;
-    no_mishap_while_a_stray_pod_is_cleared_away_changes_the_end: STRAY;
+    no_failure_during_bootstrap_changes_the_end: BOOTSTRAP;
+    no_failure_during_growth_changes_the_end: GROW;
+    no_failure_during_scale_in_changes_the_end: SHRINK;
+    no_failure_during_hibernation_changes_the_end: HIBERNATE;
+    no_failure_during_the_restart_after_hibernation_changes_the_end: WAKE;
+    no_failure_while_a_lost_pod_is_restarted_changes_the_end: RESTART;
+    no_failure_during_deletion_changes_the_end: DELETE;
+    no_failure_during_an_upgrade_changes_the_end: UPGRADE;
+    no_failure_while_a_member_in_memory_is_replaced_changes_the_end: MEMORY;
+    no_failure_while_a_slow_learner_is_rolled_back_changes_the_end: SLOW_LEARNER;
+    no_failure_while_a_bootstrap_is_abandoned_changes_the_end: ABANDON;
+    no_failure_during_adoption_changes_the_end: ADOPT;
+    no_failure_while_a_stray_pod_is_deleted_changes_the_end: STRAY_POD;
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_step_is_crashed_at_and_of_every_effect_a_reply_is_lost() -> Result<()> {
+async fn the_stories_pass_every_step_and_send_every_effect() -> Result<()> {
     let (mut steps, mut effects) = (BTreeSet::new(), BTreeSet::new());
-    for story in TOLD {
-        let told = tell(story, None).await.with_context(|| format!("{story:?}"))?;
+    for story in STORIES {
+        let run = run_story(story, None).await.with_context(|| format!("{story:?}"))?;
         let is_last = |at: usize| at + 1 == story.len();
         steps.extend(
-            told.steps
+            run.steps
                 .into_iter()
-                .filter(|(at, step)| is_last(*at) && is_told(story, *step))
+                .filter(|(at, step)| is_last(*at) && crashes_at(story, *step))
                 .map(|(_, step)| step),
         );
         effects.extend(
-            told.effects
+            run.effects
                 .into_iter()
-                .filter(|(at, _)| is_last(*at) && **story != LATE)
+                .filter(|(at, _)| is_last(*at) && **story != SLOW_LEARNER)
                 .map(|(_, effect)| effect),
         );
     }
@@ -119,7 +119,7 @@ async fn every_step_is_crashed_at_and_of_every_effect_a_reply_is_lost() -> Resul
     let elsewhere = |effect: &str| ELSEWHERE.iter().any(|(name, _)| *name == effect);
     let missed: Vec<&str> =
         EFFECTS.into_iter().filter(|effect| effects.contains(effect) == elsewhere(effect)).collect();
-    ensure!(missed.is_empty(), "no reply was lost to these, or it was against what is said: {missed:?}");
+    ensure!(missed.is_empty(), "effects that are not sent, or that ELSEWHERE should not list: {missed:?}");
     ensure!(effects.contains("status"), "no reply to a write of status was lost");
     ensure!(EFFECTS.contains(&name_of(&Effect::kube(Step::B1, KubeEffect::AddFinalizer))));
     Ok(())

@@ -1,5 +1,5 @@
-//! What the pure simulation can not have: requests as they are really sent, replies as they are really classed, deadlines,
-//! and leases that run out in the middle of a pass.
+//! What the pure simulation does not contain: real requests, the classification of real replies, deadlines, and leases that
+//! expire in the middle of a pass.
 
 mod world;
 
@@ -16,16 +16,16 @@ use tonic::Code;
 use world::members::Answer;
 use world::{Gate, Sent, World, plain, scale, settled, until};
 
-/// What writing a lease may cost, and how long it holds for its holder.
+/// The deadline of a write, and the time after which a leader that cannot renew its lease stops.
 const WRITE_DEADLINE: Duration = Duration::from_secs(4);
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a call to etcd may last.
+/// The deadline of a call to etcd.
 const CALL_DEADLINE: Duration = Duration::from_secs(2);
-/// What follows at once.
+/// The tolerance for an act that follows at once.
 const SOON: Duration = Duration::from_millis(500);
 
 #[tokio::test(start_paused = true)]
-async fn every_patch_and_delete_says_which_object_it_was_seen_as_and_in_which_version() -> Result<()> {
+async fn every_patch_and_delete_carries_the_uid_and_resource_version_that_were_observed() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let _operator =
@@ -48,10 +48,10 @@ async fn every_patch_and_delete_says_which_object_it_was_seen_as_and_in_which_ve
             Method::PATCH => &sent.body["metadata"],
             Method::DELETE => &sent.body["preconditions"],
             Method::GET | Method::POST => continue,
-            _ => anyhow::bail!("nobody sends this: {sent:?}"),
+            _ => anyhow::bail!("unexpected method: {sent:?}"),
         };
-        let says = |field: &str| within[field].as_str().is_some_and(|text| !text.is_empty());
-        ensure!(says("uid") && says("resourceVersion"), "whatever it is: {sent:?}");
+        let has = |field: &str| within[field].as_str().is_some_and(|text| !text.is_empty());
+        ensure!(has("uid") && has("resourceVersion"), "without precondition: {sent:?}");
         let kinds = if sent.method == Method::PATCH { &mut patched } else { &mut deleted };
         kinds.insert(sent.kind());
     }
@@ -65,7 +65,7 @@ async fn every_patch_and_delete_says_which_object_it_was_seen_as_and_in_which_ve
     Ok(())
 }
 
-/// One member, then two, then one; what was made and changed on the way.
+/// Scales a cluster from one member to two and back.
 async fn up_and_down(world: &World) -> Result<()> {
     world.create_cluster(plain(1)).await?;
     settled(world, 1).await?;
@@ -76,13 +76,14 @@ async fn up_and_down(world: &World) -> Result<()> {
     world.is_at_rest().await
 }
 
-fn words(sent: &Sent) -> String {
+/// The method, kind and name of a request.
+fn summary(sent: &Sent) -> String {
     let name = sent.body["metadata"]["name"].as_str().unwrap_or_default();
     format!("{} {} {name}", sent.method, sent.kind())
 }
 
 #[tokio::test(start_paused = true)]
-async fn h46_whatever_the_api_answers_once_to_each_write_the_end_is_the_same_and_nothing_is_made_twice()
+async fn h46_one_failure_of_each_write_changes_neither_the_end_nor_how_often_objects_are_created()
 -> Result<()> {
     let late = Duration::from_secs(6);
     let answers = [
@@ -109,7 +110,7 @@ async fn h46_whatever_the_api_answers_once_to_each_write_the_end_is_the_same_and
         let _kubelet = world.kubelet();
         let met = Arc::new(Mutex::new(BTreeSet::new()));
         let client = world.client_through(move |sent| {
-            let first = sent.writes() && met.lock().expect("nobody panics").insert(words(sent));
+            let first = sent.writes() && met.lock().expect("nobody panics").insert(summary(sent));
             if first { answer } else { Gate::Open }
         });
         let _operator = world.operator_over(client, |_| {});
@@ -122,7 +123,7 @@ async fn h46_whatever_the_api_answers_once_to_each_write_the_end_is_the_same_and
 }
 
 #[tokio::test(start_paused = true)]
-async fn whatever_etcd_answers_once_to_each_call_the_end_and_the_way_there_are_the_same() -> Result<()> {
+async fn one_failure_of_each_call_to_etcd_does_not_change_the_membership_changes() -> Result<()> {
     let answers = [
         Answer::Done,
         Answer::Refused(Code::Unavailable, "etcdserver: unhealthy cluster"),
@@ -148,7 +149,7 @@ async fn whatever_etcd_answers_once_to_each_call_the_end_and_the_way_there_are_t
         let world = World::new().await?;
         let _kubelet = world.kubelet();
         let mut met = BTreeSet::new();
-        world.members.gate(move |asked| if met.insert(asked.call) { answer } else { Answer::Done });
+        world.members.gate(move |call| if met.insert(call.method) { answer } else { Answer::Done });
         let _operator = world.operator();
         up_and_down(&world).await.with_context(|| format!("{answer:?}"))?;
         let changes = world.members.changes();
@@ -159,14 +160,14 @@ async fn whatever_etcd_answers_once_to_each_call_the_end_and_the_way_there_are_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_not_answered_costs_its_deadline_and_no_more() -> Result<()> {
+async fn a_request_without_a_reply_delays_the_pass_by_its_deadline_only() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let (times, mut hangs) = (asked.clone(), true);
-    world.members.gate(move |asked| {
-        times.lock().expect("nobody panics").push((asked.call, Instant::now()));
-        let never = asked.call == "MemberAdd" && std::mem::take(&mut hangs);
+    let calls = Arc::new(Mutex::new(Vec::new()));
+    let (times, mut hangs) = (calls.clone(), true);
+    world.members.gate(move |call| {
+        times.lock().expect("nobody panics").push((call.method, Instant::now()));
+        let never = call.method == "MemberAdd" && std::mem::take(&mut hangs);
         if never { Answer::Never } else { Answer::Done }
     });
     let first = Arc::new(Mutex::new(None));
@@ -183,28 +184,28 @@ async fn a_request_that_is_not_answered_costs_its_deadline_and_no_more() -> Resu
     world.create_cluster(plain(1)).await?;
     settled(&world, 1).await?;
     let sent = world.sent.writes();
-    let hung = sent.iter().position(|sent| sent.kind() == "pods").context("a Pod was made")?;
+    let hung = sent.iter().position(|sent| sent.kind() == "pods").context("no Pod was created")?;
     let waited = sent[hung + 1].at - sent[hung].at;
     ensure!(waited >= WRITE_DEADLINE && waited < WRITE_DEADLINE + SOON, "{waited:?}");
-    ensure!(sent[hung + 1].kind() == "etcdclusters/status", "it is told: {:?}", sent[hung + 1]);
+    ensure!(sent[hung + 1].kind() == "etcdclusters/status", "status reports it: {:?}", sent[hung + 1]);
 
     scale(&world, 2).await?;
     settled(&world, 2).await?;
-    let asked = asked.lock().expect("nobody panics").clone();
-    let hung = asked.iter().position(|(call, _)| *call == "MemberAdd").context("a member was added")?;
-    let waited = asked[hung + 1].1 - asked[hung].1;
+    let calls = calls.lock().expect("nobody panics").clone();
+    let hung = calls.iter().position(|(method, _)| *method == "MemberAdd").context("no member was added")?;
+    let waited = calls[hung + 1].1 - calls[hung].1;
     ensure!(waited >= CALL_DEADLINE && waited < CALL_DEADLINE + SOON, "{waited:?}");
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn h17_a_lease_that_runs_out_in_the_middle_of_a_pass_ends_the_writing_before_anybody_else_can_lead()
+async fn h17_a_lease_that_expires_in_the_middle_of_a_pass_ends_all_writes_before_another_operator_can_lead()
 -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let cut = Arc::new(Mutex::new(None::<Instant>));
     let when = cut.clone();
-    // Every write takes its time, so that a pass lasts.
+    // Every write is slow, so that the lease expires in the middle of a pass.
     let client = world.client_through(move |sent| {
         let cut = when.lock().expect("nobody panics").is_some();
         match sent.kind().as_str() {
@@ -215,27 +216,27 @@ async fn h17_a_lease_that_runs_out_in_the_middle_of_a_pass_ends_the_writing_befo
     });
     let operator = world.operator_over(client, |options| options.leader_elect = true);
     world.create_cluster(plain(3)).await?;
-    until("it is at work", async || {
+    until("it writes", async || {
         Ok(if world.sent.writes().len() >= 2 { Ok(()) } else { Err("nothing is written".to_owned()) })
     })
     .await?;
     let now = Instant::now();
     *cut.lock().expect("nobody panics") = Some(now);
     tokio::time::sleep(Duration::from_mins(2)).await;
-    ensure!(operator.has_ended(), "it goes on without a lease");
-    // From when the renewal began: with the read, of which a renewal is the second half.
+    ensure!(operator.has_ended(), "it runs without a lease");
+    // A renewal is a read and then a write. The deadline counts from the read.
     let leases = world.sent.all().into_iter().filter(|sent| sent.kind() == "leases" && sent.at <= now);
-    let renewed = leases.map(|sent| sent.at).max().context("it led")?;
+    let renewed = leases.map(|sent| sent.at).max().context("it never held the lease")?;
     let written = world.sent.writes();
-    ensure!(written.iter().any(|sent| sent.at > now), "it was not in the middle of anything");
+    ensure!(written.iter().any(|sent| sent.at > now), "it was not in the middle of a pass");
     let late: Vec<&Sent> = written.iter().filter(|sent| sent.at >= renewed + RENEW_DEADLINE).collect();
     ensure!(late.is_empty(), "{late:?}");
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn h17_what_an_operator_sent_before_it_hung_arrives_long_after_its_heir_is_done_and_does_no_harm()
--> Result<()> {
+async fn h17_requests_of_a_hung_operator_that_arrive_after_the_next_leader_is_done_do_no_harm() -> Result<()>
+{
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let _first_sends_late = {
@@ -257,12 +258,12 @@ async fn h17_what_an_operator_sent_before_it_hung_arrives_long_after_its_heir_is
 }
 
 #[tokio::test(start_paused = true)]
-async fn h01_what_an_operator_sent_to_found_a_cluster_runs_nowhere_when_it_arrives_while_that_sleeps()
--> Result<()> {
+async fn h01_bootstrap_pods_that_a_late_request_creates_while_the_cluster_hibernates_never_run() -> Result<()>
+{
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let late = Duration::from_mins(10);
-    let _first_founds_late = {
+    let _first_bootstraps_late = {
         let client = world.client_through(move |sent| match (sent.method.as_str(), sent.kind().as_str()) {
             ("POST", "pods") | ("PATCH", "leases") => Gate::Late(late),
             _ => Gate::Open,
@@ -272,7 +273,7 @@ async fn h01_what_an_operator_sent_to_found_a_cluster_runs_nowhere_when_it_arriv
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.create_cluster(plain(3)).await?;
     let _second = {
-        // Slower than a kubelet that has something to start.
+        // Slower than the kubelet starts a Pod.
         let client = world.client_through(|sent| match (sent.method.as_str(), sent.kind().as_str()) {
             ("DELETE", "pods") => Gate::Late(SOON),
             _ => Gate::Open,
@@ -284,7 +285,7 @@ async fn h01_what_an_operator_sent_to_found_a_cluster_runs_nowhere_when_it_arriv
     settled(&world, 0).await?;
     let members = ["demo-0", "demo-1", "demo-2"];
     for member in members {
-        // What begins as new finds nothing that would keep it from it.
+        // No data is left that would stop a member from starting as new.
         ensure!(world.members.strike(&Fault::Wipe(member.to_owned())), "{member} had no data");
     }
     tokio::time::sleep(late).await;
@@ -294,15 +295,14 @@ async fn h01_what_an_operator_sent_to_found_a_cluster_runs_nowhere_when_it_arriv
         let made = writes.iter().filter(|(what, _)| what.contains("pods") && what.ends_with(member));
         let counts: Vec<u64> = made.map(|(_, count)| *count).collect();
         let [created, deleted] = counts[..] else { bail!("{writes:?}") };
-        ensure!(created > 1 && created == deleted, "made and deleted once more: {writes:?}");
+        ensure!(created > 1 && created == deleted, "created and deleted once more: {writes:?}");
     }
     ensure!(world.members.nodes().etcd.dirs().next().is_none(), "etcd ran");
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn r14_a_member_that_takes_connections_and_never_answers_delays_neither_its_peers_nor_others()
--> Result<()> {
+async fn r14_a_member_that_never_replies_delays_neither_its_peers_nor_other_clusters() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let _operator = world.operator();

@@ -1,4 +1,4 @@
-//! Of several operators one acts, and the next takes over.
+//! Leader election: one of several operators acts, and another takes over when it ends.
 
 mod world;
 
@@ -24,17 +24,18 @@ async fn holder(world: &World) -> Result<String> {
 }
 
 async fn until_held(world: &World, by_another_than: &str) -> Result<String> {
-    let mut found = String::new();
+    let mut current = String::new();
     until("the lease is held", async || {
-        found = holder(world).await?;
-        Ok(if found.is_empty() || found == by_another_than { Err(found.clone()) } else { Ok(()) })
+        current = holder(world).await?;
+        let waits = current.is_empty() || current == by_another_than;
+        Ok(if waits { Err(current.clone()) } else { Ok(()) })
     })
     .await?;
-    Ok(found)
+    Ok(current)
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_lease_of_a_leader_that_died_is_taken_over_once_it_has_run_out_and_not_before() -> Result<()> {
+async fn the_lease_of_a_crashed_leader_is_taken_over_once_it_has_expired_and_not_before() -> Result<()> {
     let world = World::new().await?;
     let first = world.operator_over(world.client.clone(), elected);
     let leader = until_held(&world, "").await?;
@@ -53,23 +54,23 @@ async fn the_lease_of_a_leader_that_died_is_taken_over_once_it_has_run_out_and_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_asked_to_end_lets_go_at_once() -> Result<()> {
+async fn a_leader_that_is_stopped_releases_its_lease_at_once() -> Result<()> {
     let world = World::new().await?;
     let first = world.operator_over(world.client.clone(), elected);
     let leader = until_held(&world, "").await?;
     let _second = world.operator_over(world.client.clone(), elected);
     tokio::time::sleep(Duration::from_secs(5)).await;
-    let asked = Instant::now();
+    let stopped = Instant::now();
     first.stop().await?;
     until_held(&world, &leader).await?;
-    assert!(asked.elapsed() <= Duration::from_secs(5), "{:?}", asked.elapsed());
+    assert!(stopped.elapsed() <= Duration::from_secs(5), "{:?}", stopped.elapsed());
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
-async fn h17_a_leader_that_can_not_renew_stops_writing_before_its_lease_runs_out_and_ends() -> Result<()> {
+async fn h17_a_leader_that_cannot_renew_stops_writing_before_its_lease_expires_and_ends() -> Result<()> {
     let world = World::new().await?;
-    let (operator, written) = one_that_can_not_renew(&world).await?;
+    let (operator, written) = leader_that_cannot_renew(&world).await?;
     assert_eq!(written, 0, "nothing but the cluster itself was written");
     assert!(world.api::<EtcdCluster>().get("demo").await?.status.is_none());
     until("it has ended", async || Ok(if operator.has_ended() { Ok(()) } else { Err("it runs".to_owned()) }))
@@ -77,21 +78,21 @@ async fn h17_a_leader_that_can_not_renew_stops_writing_before_its_lease_runs_out
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_r13_a_leader_that_can_not_renew_writes_when_another_may_lead() -> Result<()> {
+async fn without_r13_a_leader_that_cannot_renew_writes_when_another_may_lead() -> Result<()> {
     let _broken = Broken::rule("R13");
     let world = World::new().await?;
-    let (_operator, written) = one_that_can_not_renew(&world).await?;
-    assert!(written > 0, "nothing notices that R13 is broken");
+    let (_operator, written) = leader_that_cannot_renew(&world).await?;
+    assert!(written > 0, "this test does not detect that R13 is broken");
     Ok(())
 }
 
-/// A leader that does not reach its lease any more, and everything else: what is written once its time to act is over.
-async fn one_that_can_not_renew(world: &World) -> Result<(Operator, u64)> {
+/// A leader that reaches everything but its lease. Returns the operator and the number of writes after its deadline.
+async fn leader_that_cannot_renew(world: &World) -> Result<(Operator, u64)> {
     let cut = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let seen = cut.clone();
+    let is_cut = cut.clone();
     let client = world.client_through(move |request| {
         let renews = request.path.contains("/leases");
-        if renews && seen.load(std::sync::atomic::Ordering::SeqCst) { Gate::Never } else { Gate::Open }
+        if renews && is_cut.load(std::sync::atomic::Ordering::SeqCst) { Gate::Never } else { Gate::Open }
     });
     let operator = world.operator_over(client, elected);
     until_held(world, "").await?;

@@ -1,5 +1,5 @@
-//! The life of a cluster, from its founding over every change of size, and what a sick one does to the others. On a
-//! paused clock, over connections in memory, to modelled members.
+//! The life of a cluster from bootstrap through every change of size, and the effect of an unhealthy cluster on others. The
+//! clock is paused, connections are in memory, and the members are modelled.
 
 mod world;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use world::{Gate, World, plain, scale, settled, until};
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() -> Result<()> {
+async fn a_cluster_grows_shrinks_hibernates_and_restarts_and_is_at_rest_after_each() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let operator = world.operator();
@@ -20,7 +20,7 @@ async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() 
     world.create_cluster(plain(3)).await?;
     settled(&world, 3).await?;
     assert_eq!(world.status().await?.cluster_id, world.members.cluster_ids().first().cloned());
-    assert!(world.members.changes().is_empty(), "a founding adds nobody");
+    assert!(world.members.changes().is_empty(), "a bootstrap adds no member");
 
     scale(&world, 5).await?;
     settled(&world, 5).await?;
@@ -47,10 +47,10 @@ async fn a_cluster_grows_shrinks_sleeps_and_wakes_and_comes_to_rest_each_time() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing() -> Result<()> {
+async fn refused_upkeep_is_reported_and_does_not_stop_growth() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
-    // A storage class that can not expand, and nobody may annotate volumes either.
+    // The API server refuses to expand and to annotate volumes.
     let client = world.client_through(|request| {
         let patches = request.method == http::Method::PATCH;
         let refused = patches && request.path.contains("/persistentvolumeclaims/");
@@ -68,17 +68,17 @@ async fn upkeep_that_is_refused_is_told_and_does_not_keep_a_cluster_from_growing
         Ok(if names.len() == 3 { Ok(()) } else { Err(format!("{names:?}, {conditions:#?}")) })
     })
     .await?;
-    until("it is told", async || {
+    until("status reports it", async || {
         let conditions = world.status().await?.conditions;
-        let told =
+        let reported =
             conditions.iter().any(|one| one.message.contains("cannot change PersistentVolumeClaim default/"));
-        Ok(if told { Ok(()) } else { Err(format!("{conditions:#?}")) })
+        Ok(if reported { Ok(()) } else { Err(format!("{conditions:#?}")) })
     })
     .await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_member_is_told_within_15_seconds_although_no_pod_changed() -> Result<()> {
+async fn a_hung_member_is_reported_within_15_seconds_although_no_pod_changed() -> Result<()> {
     let world = World::new().await?;
     let kubelet = world.kubelet();
     let _operator = world.operator();
@@ -88,10 +88,10 @@ async fn a_hung_member_is_told_within_15_seconds_although_no_pod_changed() -> Re
     drop(kubelet);
     world.members.hang("demo-1");
     let began = Instant::now();
-    until("it is told", async || {
+    until("status reports it", async || {
         let status = world.status().await?;
-        let told = status.members.iter().any(|member| member.name == "demo-1" && !member.healthy);
-        Ok(if told { Ok(()) } else { Err(format!("{status:#?}")) })
+        let reported = status.members.iter().any(|member| member.name == "demo-1" && !member.healthy);
+        Ok(if reported { Ok(()) } else { Err(format!("{status:#?}")) })
     })
     .await?;
     assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
@@ -101,7 +101,7 @@ async fn a_hung_member_is_told_within_15_seconds_although_no_pod_changed() -> Re
 
 #[tokio::test(start_paused = true)]
 async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()> {
-    let (undisturbed, beside) = ten_beside_one_that_hangs().await?;
+    let (undisturbed, beside) = ten_beside_a_hung_cluster().await?;
     assert!(beside < undisturbed * 2 + Duration::from_secs(1), "{beside:?} instead of {undisturbed:?}");
     Ok(())
 }
@@ -109,16 +109,16 @@ async fn r14_a_cluster_whose_members_hang_does_not_delay_another() -> Result<()>
 #[tokio::test(start_paused = true)]
 async fn without_r14_a_cluster_whose_members_hang_delays_the_others() -> Result<()> {
     let _broken = Broken::rule("R14");
-    let (undisturbed, beside) = ten_beside_one_that_hangs().await?;
+    let (undisturbed, beside) = ten_beside_a_hung_cluster().await?;
     assert!(
         beside > undisturbed * 2 + Duration::from_secs(1),
-        "nothing notices that R14 is broken: {beside:?}"
+        "this test does not detect that R14 is broken: {beside:?}"
     );
     Ok(())
 }
 
-/// How long ten new clusters take to get their Pods, before the members of another hang and while they do.
-async fn ten_beside_one_that_hangs() -> Result<(Duration, Duration)> {
+/// How long ten new clusters take to get their Pods, before and while the members of another cluster hang.
+async fn ten_beside_a_hung_cluster() -> Result<(Duration, Duration)> {
     let world = World::new().await?;
     let kubelet = world.kubelet();
     let _operator = world.operator();
@@ -129,12 +129,12 @@ async fn ten_beside_one_that_hangs() -> Result<(Duration, Duration)> {
     for member in world.members.names() {
         world.members.hang(&member);
     }
-    until("it is told", async || {
-        let told = world.condition("Available", "False").await?;
-        Ok(told.map(drop).ok_or_else(|| "it seems available".to_owned()))
+    until("status reports it", async || {
+        let unavailable = world.condition("Available", "False").await?;
+        Ok(unavailable.map(drop).ok_or_else(|| "it is reported as available".to_owned()))
     })
     .await?;
-    // Each pass over the hung one now waits two seconds for nothing; whoever waited for it would be later by that.
+    // Each pass of the hung cluster now waits two seconds for a reply. A cluster that waits for it is late by that.
     Ok((undisturbed, ten_more(&world, "after").await?))
 }
 
@@ -144,7 +144,7 @@ async fn ten_more(world: &World, name: &str) -> Result<Duration> {
     for n in 0..10 {
         world.create_cluster_named(&format!("{name}{n}"), plain(1)).await?;
     }
-    until("their Pods are there", async || {
+    until("their Pods exist", async || {
         let pods = world.names::<Pod>().await?;
         let there = pods.iter().filter(|pod| pod.starts_with(name)).count();
         Ok(if there == 10 { Ok(()) } else { Err(format!("{there} of 10")) })

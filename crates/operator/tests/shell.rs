@@ -1,4 +1,4 @@
-//! The operator around the planner: what it creates, that it creates it once, and what it tells when it can not.
+//! The operator around the planner: which objects it creates, that it creates each once, and what it reports when it cannot.
 
 mod world;
 
@@ -26,7 +26,7 @@ async fn a_new_cluster_gets_names_certificates_volumes_and_pods_each_created_onc
     assert_eq!(
         world.names::<Service>().await?,
         ["demo"],
-        "no client Service before the cluster id is latched"
+        "no client Service before the cluster id is recorded"
     );
     let status = world.status().await?;
     assert!(status.cluster_token.is_some() && status.cluster_id.is_none(), "{status:#?}");
@@ -50,7 +50,7 @@ async fn without_tls_there_are_no_certificates() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_foreign_service_of_our_name_is_told_and_left_alone_until_its_owner_takes_it_away() -> Result<()> {
+async fn a_service_of_the_same_name_that_the_cluster_does_not_own_is_reported_and_left_alone() -> Result<()> {
     let world = World::new().await?;
     let theirs = json!({
         "apiVersion": "v1", "kind": "Service",
@@ -62,8 +62,8 @@ async fn a_foreign_service_of_our_name_is_told_and_left_alone_until_its_owner_ta
     world.create_cluster(three_members()).await?;
 
     until("the status names it", async || {
-        let told = world.condition("Progressing", "False").await?;
-        Ok(match told {
+        let condition = world.condition("Progressing", "False").await?;
+        Ok(match condition {
             Some((reason, message))
                 if reason == "ForeignObjects" && message.contains("Service default/demo") =>
             {
@@ -75,36 +75,39 @@ async fn a_foreign_service_of_our_name_is_told_and_left_alone_until_its_owner_ta
     .await?;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(world.api::<Service>().get("demo").await?.metadata.uid, theirs.metadata.uid);
-    assert!(world.names::<Pod>().await?.is_empty(), "no Pod before the Service that gives it its name");
+    assert!(
+        world.names::<Pod>().await?.is_empty(),
+        "no Pod is created before the Service that its DNS name needs"
+    );
 
     world.delete::<Service>("demo").await?;
     until_pods(&world, &PODS).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_spec_that_can_not_be_honoured_is_told_and_the_edit_that_cures_it_is_taken() -> Result<()> {
+async fn an_invalid_spec_is_reported_and_the_edit_that_corrects_it_is_carried_out() -> Result<()> {
     let world = World::new().await?;
     let _operator = world.operator();
     let mut spec = three_members();
     spec["etcdOptions"] = json!(["--no-such-flag=1"]);
     world.create_cluster(spec).await?;
-    until("the status tells", async || {
+    until("status reports it", async || {
         Ok(match world.condition("Progressing", "False").await? {
             Some((reason, message)) if reason == "SpecInvalid" && message.contains("no-such-flag") => Ok(()),
             other => Err(format!("{other:?}")),
         })
     })
     .await?;
-    until("an event tells", async || event(&world, "SpecInvalid").await).await?;
+    until("an event reports it", async || event(&world, "SpecInvalid").await).await?;
     assert!(world.names::<PersistentVolumeClaim>().await?.is_empty());
 
-    let cure = Patch::Merge(json!({"spec": {"etcdOptions": null}}));
-    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &cure).await?;
+    let fix = Patch::Merge(json!({"spec": {"etcdOptions": null}}));
+    world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &fix).await?;
     until_pods(&world, &PODS).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn h46_what_the_api_forbids_stands_in_status_and_an_event_and_is_tried_again() -> Result<()> {
+async fn h46_a_forbidden_write_is_reported_in_status_and_an_event_and_is_retried() -> Result<()> {
     let world = World::new().await?;
     let allowed = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let key = allowed.clone();
@@ -115,34 +118,34 @@ async fn h46_what_the_api_forbids_stands_in_status_and_an_event_and_is_tried_aga
     });
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(three_members()).await?;
-    until("the status tells", async || {
+    until("status reports it", async || {
         let conditions = world.status().await?.conditions;
-        let told = conditions
+        let reported = conditions
             .iter()
             .any(|one| one.reason == "WriteRefused" && one.message.contains("create Pod default/demo-0"));
-        Ok(if told { Ok(()) } else { Err(format!("{conditions:#?}")) })
+        Ok(if reported { Ok(()) } else { Err(format!("{conditions:#?}")) })
     })
     .await?;
-    until("an event tells", async || event(&world, "WriteRefused").await).await?;
+    until("an event reports it", async || event(&world, "WriteRefused").await).await?;
     let version = world.kube.store().version();
     tokio::time::sleep(Duration::from_secs(100)).await;
-    assert_eq!(world.kube.store().version(), version, "the same trouble is not written again and again");
+    assert_eq!(world.kube.store().version(), version, "an unchanged report is not written again");
 
     allowed.store(true, std::sync::atomic::Ordering::SeqCst);
     until_pods(&world, &PODS).await?;
-    until("the trouble is over", async || {
+    until("status no longer reports it", async || {
         let conditions = world.status().await?.conditions;
-        let told = conditions.iter().any(|one| one.reason == "WriteRefused");
-        Ok(if told { Err(format!("{conditions:#?}")) } else { Ok(()) })
+        let reported = conditions.iter().any(|one| one.reason == "WriteRefused");
+        Ok(if reported { Err(format!("{conditions:#?}")) } else { Ok(()) })
     })
     .await
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_tells_nothing_more_neither_stops_the_work_nor_doubles_it() -> Result<()> {
+async fn a_silent_watch_stops_no_work_and_duplicates_none() -> Result<()> {
     let world = World::new().await?;
     world.create_cluster(three_members()).await?;
-    // The lists are answered, the watches hang: the cache stays as it was at the start.
+    // Lists are answered and watches hang, so the cache never changes.
     let client = world.client_through(|request| {
         let watches = request.query.contains("watch=true");
         if watches { Gate::Never } else { Gate::Open }
@@ -157,7 +160,7 @@ async fn a_watch_that_tells_nothing_more_neither_stops_the_work_nor_doubles_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn h45_lost_replies_to_creates_neither_lose_nor_double_an_object() -> Result<()> {
+async fn h45_lost_replies_to_creates_neither_lose_nor_duplicate_an_object() -> Result<()> {
     let world = World::new().await?;
     let count = std::sync::atomic::AtomicU32::new(0);
     let client = world.client_through(move |request| {
@@ -177,7 +180,7 @@ async fn h45_lost_replies_to_creates_neither_lose_nor_double_an_object() -> Resu
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cluster_deleted_before_it_served_anybody_leaves_nothing_behind() -> Result<()> {
+async fn a_cluster_that_is_deleted_before_it_is_available_leaves_no_objects_behind() -> Result<()> {
     let world = World::new().await?;
     let _operator = world.operator();
     world.create_cluster(three_members()).await?;
@@ -196,9 +199,10 @@ async fn a_cluster_deleted_before_it_served_anybody_leaves_nothing_behind() -> R
     .await
 }
 
+/// Whether an event of the EtcdCluster has this reason; if not, the reasons there are.
 async fn event(world: &World, reason: &str) -> Result<Result<(), String>> {
     let events = world.api::<Event>().list(&ListParams::default()).await?;
     let about = |event: &Event| event.involved_object.kind.as_deref() == Some("EtcdCluster");
     let reasons: Vec<String> = events.into_iter().filter(about).filter_map(|event| event.reason).collect();
-    Ok(if reasons.iter().any(|told| told == reason) { Ok(()) } else { Err(format!("{reasons:?}")) })
+    Ok(if reasons.iter().any(|one| one == reason) { Ok(()) } else { Err(format!("{reasons:?}")) })
 }

@@ -1,4 +1,4 @@
-//! Watches break, come too late, and start again on what they missed.
+//! Watches that break, expire, or show outdated objects.
 
 mod world;
 
@@ -11,11 +11,12 @@ use http::Method;
 use quorate_sim::world::faults::Fault;
 use world::{Gate, Sent, World, plain, scale, settled};
 
+/// Whether this is a watch request.
 fn watches(sent: &Sent) -> bool {
     sent.query.contains("watch=true")
 }
 
-/// Nothing was made or taken away more often than it takes: each object once.
+/// Checks that no object was created or deleted twice.
 fn each_once(world: &World) -> Result<()> {
     let twice: Vec<_> = world.writes().into_iter().filter(|(_, count)| *count > 1).collect();
     ensure!(twice.is_empty(), "{twice:?}");
@@ -23,7 +24,7 @@ fn each_once(world: &World) -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn watches_that_break_every_second_neither_stop_the_work_nor_double_it() -> Result<()> {
+async fn watches_that_break_every_second_stop_no_work_and_duplicate_none() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let _operator = world.operator();
@@ -44,13 +45,13 @@ async fn watches_that_break_every_second_neither_stop_the_work_nor_double_it() -
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_whose_past_is_gone_lists_again() -> Result<()> {
+async fn a_watch_whose_resource_version_expired_lists_again() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let gone = Arc::new(AtomicBool::new(false));
     let is_gone = gone.clone();
     let client = world.client_through(move |sent| {
-        // A list makes it good again.
+        // After a list the watch is accepted again.
         if !watches(sent) && sent.method == Method::GET {
             is_gone.store(false, Ordering::SeqCst);
         }
@@ -70,7 +71,7 @@ async fn a_watch_whose_past_is_gone_lists_again() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happened_while_every_watch_was_down_is_seen_when_they_are_back() -> Result<()> {
+async fn changes_during_an_outage_of_all_reads_are_observed_afterwards() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let down = Arc::new(AtomicBool::new(false));
@@ -87,15 +88,14 @@ async fn what_happened_while_every_watch_was_down_is_seen_when_they_are_back() -
     ensure!(world.members.strike(&Fault::KillPod("demo-1".to_owned())));
     scale(&world, 1).await?;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    ensure!(world.members.names().len() == 3, "nobody told it yet");
+    ensure!(world.members.names().len() == 3, "it cannot have observed the edit yet");
     down.store(false, Ordering::SeqCst);
     settled(&world, 1).await?;
     world.is_at_rest().await
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operator_that_lists_older_objects_than_it_had_seen_destroys_nothing_and_catches_up() -> Result<()>
-{
+async fn an_operator_that_lists_outdated_objects_changes_no_member_and_catches_up() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let (old, keep) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(true)));
@@ -113,7 +113,7 @@ async fn an_operator_that_lists_older_objects_than_it_had_seen_destroys_nothing_
     world.create_cluster(plain(3)).await?;
     settled(&world, 3).await?;
     drop(first);
-    // Lists of when there were three.
+    // Keep the lists of the time with three members.
     world.sent.forget_replies();
     let second = world.operator_over(client.clone(), |_| {});
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -1,5 +1,5 @@
-//! A Kubernetes and an etcd of values: requests are carried out on a store of JSON, Pods run as soon as they are made.
-//! Enough to see that what is written is read back as it was meant.
+//! A minimal Kubernetes and etcd: requests change a map of JSON objects, and Pods run as soon as they are created. It shows
+//! that objects are read back with the meaning with which they were written.
 #![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,21 +31,21 @@ pub struct World {
     pub silent: BTreeSet<String>,
     pub conflicts: Vec<NameConflict>,
     pub now: Instant,
-    /// Every event since the beginning.
-    pub told: Vec<EventText>,
+    /// Every event so far.
+    pub events: Vec<EventText>,
     version: u64,
     leader: Option<MemberId>,
 }
 
-/// What one look and one plan gave.
+/// The results of one observation and one plan.
 pub struct Pass {
-    pub sight: Observation,
+    pub observation: Observation,
     pub plan: Plan,
     pub status: EtcdClusterStatus,
 }
 
 impl World {
-    /// A cluster that was just applied.
+    /// A new EtcdCluster.
     pub fn new(spec: &Value) -> Self {
         let mut world = Self {
             objects: BTreeMap::new(),
@@ -53,7 +53,7 @@ impl World {
             silent: BTreeSet::new(),
             conflicts: Vec::new(),
             now: BEGIN,
-            told: Vec::new(),
+            events: Vec::new(),
             version: 0,
             leader: None,
         };
@@ -61,7 +61,7 @@ impl World {
         world
     }
 
-    /// A cluster that runs, with this many members and no TLS.
+    /// A running cluster with this many members and without TLS.
     pub fn running(size: usize) -> Self {
         let mut world = Self::new(&plain(size));
         world.settle();
@@ -95,7 +95,7 @@ impl World {
         self.objects.remove(&(kind, name.to_owned())).unwrap();
     }
 
-    /// An object comes or changes: it gets a uid if it has none, and a new version.
+    /// Creates or replaces an object: it gets a uid if it has none, and a new resourceVersion.
     pub fn put(&mut self, kind: Kind, mut object: Value) {
         self.version += 1;
         let name = object["metadata"]["name"].as_str().unwrap().to_owned();
@@ -106,8 +106,8 @@ impl World {
         self.objects.insert((kind, name), object);
     }
 
-    /// What is seen now, without acting on it.
-    pub fn look(&self) -> Result<Pass, Invalid> {
+    /// Observes and plans, and carries nothing out.
+    pub fn observe(&self) -> Result<Pass, Invalid> {
         let cluster = self.cluster();
         let (pods, volumes) = (self.all(Kind::Pod), self.all(Kind::Volume));
         let (services, budgets, secrets) =
@@ -121,44 +121,44 @@ impl World {
             secrets: secrets.iter().collect(),
             conflicts: self.conflicts.clone(),
         };
-        let mut sight = snapshot(&seen, &Defaults::default())?;
-        sight.snapshot.etcd = self.etcd(&sight.snapshot);
-        let plan = plan(&sight.snapshot, self.now);
+        let mut observation = snapshot(&seen, &Defaults::default())?;
+        observation.snapshot.etcd = self.etcd(&observation.snapshot);
+        let plan = plan(&observation.snapshot, self.now);
         let status = status(&Situation {
             cluster: &cluster,
-            snapshot: &sight.snapshot,
-            refused: sight.refused.as_ref(),
+            snapshot: &observation.snapshot,
+            refused: observation.refused.as_ref(),
             plan: &plan,
             now: self.now,
         });
-        Ok(Pass { sight, plan, status })
+        Ok(Pass { observation, plan, status })
     }
 
-    /// The status that the same sight and plan give on top of their own status.
-    pub fn tell_again(&self, pass: &Pass) -> EtcdClusterStatus {
+    /// The status for the same observation and plan, once their own status is written.
+    pub fn status_again(&self, pass: &Pass) -> EtcdClusterStatus {
         let mut cluster = self.cluster();
         cluster.status = Some(pass.status.clone());
         status(&Situation {
             cluster: &cluster,
-            snapshot: &pass.sight.snapshot,
-            refused: pass.sight.refused.as_ref(),
+            snapshot: &pass.observation.snapshot,
+            refused: pass.observation.refused.as_ref(),
             plan: &pass.plan,
             now: self.now,
         })
     }
 
-    /// Looks, writes status, carries everything out. `false` if there was nothing to do.
+    /// Observes, writes status, and carries out the plan. `false` if there was nothing to do.
     pub fn pass(&mut self) -> bool {
-        let Pass { sight, plan, status } = self.look().unwrap();
+        let Pass { observation, plan, status } = self.observe().unwrap();
         let before = self.cluster();
-        self.told.extend(events(&before.status.clone().unwrap_or_default(), &status));
+        self.events.extend(events(&before.status.clone().unwrap_or_default(), &status));
         let written = quorate_manifests::request::write_status(&before, &status);
         let idle = written.is_none() && plan.effects.is_empty();
         if let Some(write) = written {
             self.carry_out(&write);
         }
         for effect in &plan.effects {
-            self.effect(effect, &sight.snapshot, &plan);
+            self.effect(effect, &observation.snapshot, &plan);
         }
         self.run_pods();
         self.now = self.now + Span::seconds(1);
@@ -166,16 +166,16 @@ impl World {
     }
 
     pub fn settle(&mut self) {
-        assert!((0..200).any(|_| !self.pass()), "does not come to rest: {:#?}", self.look().unwrap().plan);
+        assert!((0..200).any(|_| !self.pass()), "does not come to rest: {:#?}", self.observe().unwrap().plan);
     }
 
     pub fn condition(&self, type_: &str) -> (String, String, String) {
-        let status = self.look().unwrap().status;
+        let status = self.observe().unwrap().status;
         let found = status.conditions.into_iter().find(|condition| condition.type_ == type_).unwrap();
         (found.status, found.reason, found.message)
     }
 
-    fn effect(&mut self, effect: &Effect, seen_then: &Snapshot, plan: &Plan) {
+    fn effect(&mut self, effect: &Effect, observed: &Snapshot, plan: &Plan) {
         let cluster = self.cluster();
         let (pods, services) = (self.all(Kind::Pod), self.all(Kind::Service));
         let (budgets, secrets) = (self.all(Kind::Budget), self.all(Kind::Secret));
@@ -191,18 +191,18 @@ impl World {
         let context = Context {
             cluster: &cluster,
             seen: &seen,
-            snapshot: seen_then,
+            snapshot: observed,
             record: &plan.record,
             defaults: &Defaults::default(),
         };
-        let at = &seen_then.cluster;
+        let at = &observed.cluster;
         let write = match effect {
             Effect::Kube { write, .. } => write,
             Effect::Etcd { call, .. } => return self.membership(call),
         };
         let writes = match request(write, &context) {
             Request::Write(write) => vec![write],
-            Request::Certificates => missing(&seen.secrets, at, &seen_then.uid)
+            Request::Certificates => missing(&seen.secrets, at, &observed.uid)
                 .into_iter()
                 .map(|certificate| secret(&cluster, at, certificate, "CA", Pair { cert: "CERT", key: "KEY" }))
                 .collect(),
@@ -260,7 +260,7 @@ impl World {
         self.members.push(Listed { id, name: String::new(), peer_url, is_learner, started: true });
     }
 
-    /// Every Pod that is not held back and has no status is placed and runs; those that start as new found the cluster.
+    /// Runs every Pod that is not gated and has no status. Pods that start as new bootstrap the cluster.
     fn run_pods(&mut self) {
         let tls = self.cluster().spec.tls.provider == TlsProvider::Auto;
         for pod in self.all::<Pod>(Kind::Pod).into_iter().filter(|pod| pod.status.is_none()) {
@@ -300,7 +300,7 @@ impl World {
         let leader = leads.filter(|_| quorum).map(|(_, member)| member.id);
         let mut answers: BTreeMap<MemberName, Answer> = BTreeMap::new();
         for (name, member) in &alive {
-            let said = StatusReply {
+            let reply = StatusReply {
                 cluster_id: ClusterId(0xc1),
                 member_id: member.id,
                 leader,
@@ -310,7 +310,7 @@ impl World {
                 version: Version::new(3, 6, 16),
                 errors: Vec::new(),
             };
-            answers.insert((*name).clone(), Answer { at, reply: Ok(said) });
+            answers.insert((*name).clone(), Answer { at, reply: Ok(reply) });
         }
         for name in seen.pods.keys().filter(|name| self.silent.contains(name.as_str())) {
             answers

@@ -1,4 +1,4 @@
-//! What lies between the operator and the API server: every request passes here, is written down, and meets its fate.
+//! The path between the operator and the API server: every request is logged here, and the test decides its outcome.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,30 +17,30 @@ use tokio_util::sync::CancellationToken;
 
 use super::members::Members;
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
     /// It arrives, and so does the reply.
     Open,
-    /// It does not arrive, and there is no answer.
+    /// It does not arrive, and no reply comes.
     Never,
     /// It arrives at a server that refuses it with this code and reason.
     Refused(u16, &'static str),
-    /// It is done, and the server says this all the same.
+    /// It is carried out, and the server replies with this code and reason.
     RefusedAfter(u16, &'static str),
     /// The connection breaks before it arrives.
     NotSent,
-    /// The connection breaks after it was done.
+    /// The connection breaks after it was carried out.
     ReplyLost,
     /// It arrives twice; the second reply counts.
     Twice,
     /// It arrives after this, and so does the reply.
     Slow(Duration),
-    /// It arrives after this, and nobody waits for the reply any more.
+    /// It arrives after this, when the client no longer waits for the reply.
     Late(Duration),
     /// It arrives, and the reply is kept for later.
     Keep,
-    /// The reply that was kept first for this path comes once more.
+    /// The first reply that was kept for this path is sent again.
     Replay,
 }
 
@@ -63,7 +63,7 @@ struct Kept {
     sent: Vec<Sent>,
     /// Replies, by path.
     replies: BTreeMap<String, Bytes>,
-    /// Ends every watch there is.
+    /// Ends every open watch.
     cut: CancellationToken,
 }
 
@@ -91,16 +91,16 @@ pub fn through(
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             };
             log.lock().sent.push(sent.clone());
-            let verdict = gate(&sent);
+            let outcome = gate(&sent);
             let again = || Request::from_parts(parts.clone(), Body::from(body.to_vec()));
             let arrive = async || {
                 if let Some(write) = sent.as_write() {
-                    members.judge(write);
+                    members.observe_write(write);
                 }
                 let reply = inner.send(again()).await?;
                 Ok::<Reply, kube::Error>(reply.map(|body| log.until_cut(body)))
             };
-            match verdict {
+            match outcome {
                 Gate::Open => arrive().await,
                 Gate::Never => std::future::pending().await,
                 Gate::Refused(code, reason) => Ok(refusal(code, reason)),
@@ -136,7 +136,7 @@ pub fn through(
                     tokio::spawn(async move {
                         tokio::time::sleep(by).await;
                         if let Some(write) = write {
-                            members.judge(write);
+                            members.observe_write(write);
                         }
                         let _ = inner.send(request).await;
                     });
@@ -165,17 +165,17 @@ fn broken() -> kube::Error {
 }
 
 impl Log {
-    /// Everything so far.
+    /// Every request so far.
     pub fn all(&self) -> Vec<Sent> {
         self.lock().sent.clone()
     }
 
-    /// Every watch that is open breaks off.
+    /// Breaks every open watch.
     pub fn cut_watches(&self) {
         std::mem::take(&mut self.lock().cut).cancel();
     }
 
-    /// Replies are kept anew.
+    /// Forgets the replies that were kept.
     pub fn forget_replies(&self) {
         self.lock().replies.clear();
     }
@@ -186,7 +186,7 @@ impl Log {
         UnsyncBoxBody::new(StreamBody::new(frames))
     }
 
-    /// What was to change something, leases and events aside.
+    /// Every write so far, without leases and events.
     pub fn writes(&self) -> Vec<Sent> {
         self.all().into_iter().filter(Sent::writes).collect()
     }
@@ -197,7 +197,7 @@ impl Log {
 }
 
 impl Sent {
-    /// Whether it was to change an object that matters: not a lease, not an event.
+    /// Whether it is a write, of anything but a lease or an event.
     pub fn writes(&self) -> bool {
         self.method != Method::GET && !self.path.contains("/events") && !self.path.contains("/leases")
     }
@@ -213,7 +213,7 @@ impl Sent {
         }
     }
 
-    /// As the operator made it, if it is one of its writes to a cluster's objects.
+    /// The write that the operator sent, if this is one to an object of a cluster.
     fn as_write(&self) -> Option<Write> {
         let kind = match self.kind().split('/').next()? {
             "etcdclusters" => Kind::Cluster,

@@ -1,5 +1,5 @@
-//! Nodes that run one program: etcd, modelled (`quorate_sim`). Every Pod gets an address of its own; what is dialled there
-//! is answered in this process, over memory, by a gRPC server that speaks for the member.
+//! Nodes that run the model of etcd (`quorate_sim`). Every Pod gets its own address. A connection to it goes over memory to a
+//! gRPC server in this process, which answers from the model.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -23,10 +23,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::serve::Member;
 
-/// How long kubelets and etcd take for what they do.
+/// The reaction time of kubelets and etcd.
 const LATENCY: Duration = Duration::from_millis(20);
 
-/// How often they look although nothing happened: a process that ended is started again.
+/// The interval at which they act without a change: a process that ended is restarted.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The nodes and what runs on them.
@@ -37,73 +37,73 @@ struct Inner {
     nodes: Mutex<Nodes>,
     clock: Clock,
     moved: Notify,
-    outside: Mutex<Outside>,
+    network: Mutex<Network>,
 }
 
-/// What is not etcd's own.
-struct Outside {
-    /// Members that take connections and never answer.
+/// Connections, calls and their outcomes: what the model of etcd does not contain.
+struct Network {
+    /// Members that accept connections and never reply.
     hung: BTreeSet<String>,
-    /// Open connections, by the Pod they lead to.
-    lines: Vec<(String, CancellationToken)>,
-    /// What becomes of a call.
-    gate: Box<dyn FnMut(&Asked) -> Answer + Send>,
-    /// Every call that was to change something, as it was sent.
-    asked: Vec<Asked>,
-    /// Every change of membership or leadership that was made.
+    /// Open connections, with the name of their Pod.
+    connections: Vec<(String, CancellationToken)>,
+    /// Decides the outcome of a call.
+    gate: Box<dyn FnMut(&Call) -> Answer + Send>,
+    /// Every call that changes membership or leadership, as it was sent.
+    calls: Vec<Call>,
+    /// Every change of membership or leadership that was carried out.
     changes: Vec<String>,
 }
 
-/// A call.
+/// A call to a member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// At this member.
-    pub at: String,
+pub struct Call {
+    /// The name of the member.
+    pub member: String,
     /// `MemberAdd`, ...
-    pub call: &'static str,
+    pub method: &'static str,
 }
 
-/// What becomes of a call.
+/// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// It arrives, and so does the reply.
     Done,
-    /// It arrives, and there is no answer.
+    /// It does not arrive, and no reply comes.
     Never,
-    /// It is refused in these words, and not done.
+    /// It is not carried out, and refused with this code and message.
     Refused(tonic::Code, &'static str),
-    /// It is done, and these words are the reply.
+    /// It is carried out, and the reply is this code and message.
     RefusedAfter(tonic::Code, &'static str),
     /// The connection breaks before it arrives.
     NotSent,
-    /// The connection breaks after it was done.
+    /// The connection breaks after it was carried out.
     ReplyLost,
     /// It arrives twice; the second reply counts.
     Twice,
     /// It arrives after this, and so does the reply.
     Slow(Duration),
-    /// It is done after this, whether or not anybody waits.
+    /// It is carried out after this, when the client no longer waits for the reply.
     Late(Duration),
 }
 
 impl Members {
     pub fn new(store: Store, clock: Clock) -> Self {
         let nodes = Mutex::new(Nodes::around(store, clock.now()));
-        let outside = Outside {
+        let network = Network {
             hung: BTreeSet::new(),
-            lines: Vec::new(),
+            connections: Vec::new(),
             gate: Box::new(|_| Answer::Done),
-            asked: Vec::new(),
+            calls: Vec::new(),
             changes: Vec::new(),
         };
-        Self(Arc::new(Inner { nodes, clock, moved: Notify::new(), outside: Mutex::new(outside) }))
+        Self(Arc::new(Inner { nodes, clock, moved: Notify::new(), network: Mutex::new(network) }))
     }
 
-    /// Runs whatever Pods there are, until dropped.
+    /// Runs all Pods, until dropped.
     pub async fn run(&self, store: Store) {
         let mut changed = store.subscribe();
         loop {
-            self.go();
+            self.advance();
             tokio::select! {
                 _ = changed.changed() => {}
                 () = self.0.moved.notified() => {}
@@ -113,23 +113,23 @@ impl Members {
         }
     }
 
-    /// The way to the members.
+    /// The transport that connects to the members.
     pub fn transport(&self) -> Transport {
         let members = self.clone();
         Transport::instead(move |address| members.clone().dial(address))
     }
 
-    /// From now on this member takes connections and never answers.
+    /// From now on this member accepts connections and never replies.
     pub fn hang(&self, member: &str) {
-        self.outside().hung.insert(member.to_owned());
+        self.network().hung.insert(member.to_owned());
     }
 
-    /// From now on this decides what becomes of calls.
-    pub fn gate(&self, gate: impl FnMut(&Asked) -> Answer + Send + 'static) {
-        self.outside().gate = Box::new(gate);
+    /// From now on this decides the outcome of every call.
+    pub fn gate(&self, gate: impl FnMut(&Call) -> Answer + Send + 'static) {
+        self.network().gate = Box::new(gate);
     }
 
-    /// Something goes wrong, if there is anything it could happen to.
+    /// Injects a fault. `false` if its object does not exist.
     pub fn strike(&self, fault: &Fault) -> bool {
         let mut nodes = self.nodes();
         nodes.now = self.0.clock.now();
@@ -139,25 +139,25 @@ impl Members {
         struck
     }
 
-    /// Nothing goes wrong any more.
+    /// Ends all faults, and delivers all calls.
     pub fn heal(&self) {
         let now = self.0.clock.now();
         self.nodes().end_lasting_faults(now);
-        let mut outside = self.outside();
-        outside.hung.clear();
-        outside.gate = Box::new(|_| Answer::Done);
-        drop(outside);
+        let mut network = self.network();
+        network.hung.clear();
+        network.gate = Box::new(|_| Answer::Done);
+        drop(network);
         self.0.moved.notify_one();
     }
 
-    /// What goes on being wrong ends; calls still meet what the gate says.
+    /// Ends the faults that last. The outcome of calls stays as set.
     pub fn end_lasting_faults(&self) {
         let now = self.0.clock.now();
         self.nodes().end_lasting_faults(now);
         self.0.moved.notify_one();
     }
 
-    /// Where everything must end; else what is missing.
+    /// The goal of the simulation; if it is not reached, what is missing.
     pub fn goal(&self) -> Result<(), String> {
         self.nodes().goal()
     }
@@ -172,10 +172,10 @@ impl Members {
         }
     }
 
-    /// The member with the highest number leads from now on.
-    pub fn lead_by_the_last(&self) {
+    /// Makes the member with the highest ordinal the leader.
+    pub fn move_leadership_to_the_last(&self) {
         let mut nodes = self.nodes();
-        let found = nodes.etcd.groups().find_map(|group| {
+        let leader_and_last = nodes.etcd.groups().find_map(|group| {
             let leader = group.leader()?;
             let (last, _) = group.conf().members.iter().max_by_key(|(_, peer)| peer.name.clone())?;
             let at = |(at, process): (&str, &quorate_sim::etcd::Process)| {
@@ -183,27 +183,27 @@ impl Members {
             };
             Some((nodes.etcd.processes().find_map(at)?, *last))
         });
-        let Some((at, last)) = found else { return };
+        let Some((at, last)) = leader_and_last else { return };
         let moved = nodes.etcd.move_leader(&at, last);
         assert!(moved.is_ok(), "{moved:?}");
     }
 
-    /// The model, as it is now.
+    /// The model.
     pub fn nodes(&self) -> MutexGuard<'_, Nodes> {
         self.0.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Every change of membership or leadership that was made.
+    /// Every change of membership or leadership that was carried out.
     pub fn changes(&self) -> Vec<String> {
-        self.outside().changes.clone()
+        self.network().changes.clone()
     }
 
-    /// Every call that was to change something.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.outside().asked.clone()
+    /// Every call that changes membership or leadership, as it was sent.
+    pub fn calls(&self) -> Vec<Call> {
+        self.network().calls.clone()
     }
 
-    /// The members that etcd has, whether or not they run.
+    /// The members in etcd's list, running or not.
     pub fn names(&self) -> Vec<String> {
         let nodes = self.nodes();
         let peers = nodes.etcd.groups().flat_map(|group| group.conf().members.values());
@@ -212,7 +212,7 @@ impl Members {
         names
     }
 
-    /// The ids of the clusters that ever had data.
+    /// The ids of all clusters that were ever bootstrapped.
     pub fn cluster_ids(&self) -> Vec<String> {
         self.nodes().etcd.groups().map(|group| group.id().to_string()).collect()
     }
@@ -226,8 +226,8 @@ impl Members {
         })
     }
 
-    /// A write arrives at the API server.
-    pub fn judge(&self, write: Write) {
+    /// Passes a write that arrives at the API server to the checks of the simulation.
+    pub fn observe_write(&self, write: Write) {
         let mut nodes = self.nodes();
         nodes.now = self.0.clock.now();
         if write.namespace == nodes.at.namespace && write.name.starts_with(&nodes.at.name) {
@@ -235,20 +235,20 @@ impl Members {
         }
     }
 
-    fn outside(&self) -> MutexGuard<'_, Outside> {
-        self.0.outside.lock().unwrap_or_else(PoisonError::into_inner)
+    fn network(&self) -> MutexGuard<'_, Network> {
+        self.0.network.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn go(&self) {
+    fn advance(&self) {
         let mut nodes = self.nodes();
         nodes.go_without_operator(self.0.clock.now());
-        // With a process its connections end.
+        // The connections of a process end with it.
         let runs = |at: &str| nodes.etcd.process(at).is_some_and(|one| !matches!(one.state, State::Ended(_)));
-        self.outside().lines.retain(|(at, line)| {
+        self.network().connections.retain(|(at, connection)| {
             if !runs(at) {
-                line.cancel();
+                connection.cancel();
             }
-            !line.is_cancelled()
+            !connection.is_cancelled()
         });
     }
 
@@ -262,7 +262,7 @@ impl Members {
             })
         };
         match to {
-            // Nobody has the address, or nobody reaches it.
+            // No process has the address, or the network is partitioned.
             None | Some((_, _, true, _)) => std::future::pending().await,
             Some((_, _, false, State::Starting | State::Ended(_))) => {
                 Err(io::ErrorKind::ConnectionRefused.into())
@@ -274,16 +274,16 @@ impl Members {
     fn connect(&self, at: String, name: String) -> DuplexStream {
         let (ours, mut near) = duplex(1 << 16);
         let (mut far, theirs) = duplex(1 << 16);
-        let line = CancellationToken::new();
-        self.outside().lines.push((at.clone(), line.clone()));
+        let connection = CancellationToken::new();
+        self.network().connections.push((at.clone(), connection.clone()));
         let hangs = self.hangs(&name);
-        let member = Member { at, name, members: self.clone(), line: line.clone() };
+        let member = Member { at, name, members: self.clone(), connection: connection.clone() };
         tokio::spawn(async move {
-            // A process that is stopped: the kernel takes the connection, and nobody reads.
+            // A hung process: the kernel accepts the connection, and the process does not read.
             if hangs {
-                line.cancelled().await;
+                connection.cancelled().await;
             }
-            let _ = line.run_until_cancelled(tokio::io::copy_bidirectional(&mut near, &mut far)).await;
+            let _ = connection.run_until_cancelled(tokio::io::copy_bidirectional(&mut near, &mut far)).await;
         });
         let router = tonic::transport::Server::builder()
             .add_service(ClusterServer::new(member.clone()))
@@ -296,22 +296,22 @@ impl Members {
     }
 
     pub(super) fn hangs(&self, member: &str) -> bool {
-        self.outside().hung.contains(member)
+        self.network().hung.contains(member)
     }
 
-    /// What becomes of a call that is to change something, or to tell.
-    pub(super) fn fate(&self, asked: Asked) -> Answer {
-        let mut outside = self.outside();
-        let fate = (outside.gate)(&asked);
-        if !["Status", "MemberList"].contains(&asked.call) {
-            outside.asked.push(asked);
+    /// Logs a call, and returns the outcome that the test decides.
+    pub(super) fn outcome_of(&self, call: Call) -> Answer {
+        let mut network = self.network();
+        let outcome = (network.gate)(&call);
+        if !["Status", "MemberList"].contains(&call.method) {
+            network.calls.push(call);
         }
-        fate
+        outcome
     }
 
-    /// Something was changed.
+    /// Logs a change of membership or leadership.
     pub(super) fn changed(&self, what: String) {
-        self.outside().changes.push(what);
+        self.network().changes.push(what);
         self.0.moved.notify_one();
     }
 

@@ -1,4 +1,4 @@
-//! The real operator over an in-memory Kubernetes, both in this process: a crash is a dropped future.
+//! The real operator and an in-memory Kubernetes in one process. A crash of the operator is a dropped future.
 #![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
 
 pub mod gate;
@@ -28,20 +28,20 @@ use tokio_util::sync::CancellationToken;
 pub use gate::{Gate, Log, Sent};
 use members::Members;
 
-/// Longer than anything takes here, save what waits for a deadline of the planner's. The clock jumps there.
+/// Longer than anything takes here, except what waits for a deadline of the planner. The clock is paused and jumps.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// How often a test looks.
+/// How often a test checks what it waits for.
 const POLL: Duration = Duration::from_millis(250);
 
-/// An arbitrary morning.
+/// An arbitrary time.
 const EPOCH: Instant = Instant(1_800_000_000_000);
 
 pub struct World {
     pub kube: LocalKube,
     pub client: kube::Client,
     pub members: Members,
-    /// What operators sent.
+    /// The requests that operators sent.
     pub sent: Log,
     pub clock: Clock,
     controllers: JoinHandle<()>,
@@ -59,7 +59,7 @@ impl World {
         let times = clock.clone();
         let now = move || k8s_openapi::jiff::Timestamp::from_millisecond(times.now().0).unwrap_or_default();
         let kube = LocalKube::new(Arc::new(now));
-        // The same in every run.
+        // Uids are the same in every run.
         kube.store().set_uids(Uids::Counted);
         let client = kube::Client::new(kube.service(), "default");
         let members = Members::new(kube.store().clone(), clock.clone());
@@ -98,7 +98,7 @@ impl World {
         Operator { stop, run }
     }
 
-    /// A client whose requests pass through this first, and are written down.
+    /// A client whose requests are logged, and whose outcome `gate` decides.
     pub fn client_through(&self, gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static) -> kube::Client {
         gate::through(self.client.clone(), self.sent.clone(), self.members.clone(), gate)
     }
@@ -146,14 +146,14 @@ impl World {
         Ok(self.api::<EtcdCluster>().get("demo").await?.status.unwrap_or_default())
     }
 
-    /// The message of a condition, if its status is as said.
+    /// The reason and message of a condition, if it has this status.
     pub async fn condition(&self, type_: &str, status: &str) -> Result<Option<(String, String)>> {
         let conditions = self.status().await?.conditions;
         let found = conditions.into_iter().find(|one| one.type_ == type_ && one.status == status);
         Ok(found.map(|one| (one.reason, one.message)))
     }
 
-    /// Runs the Pods there are.
+    /// Runs all Pods, until dropped.
     pub fn kubelet(&self) -> Running {
         let (members, store) = (self.members.clone(), self.kube.store().clone());
         Running(tokio::spawn(async move { members.run(store).await }))
@@ -165,7 +165,7 @@ impl World {
     }
 }
 
-/// Stops everything at one point, and says so.
+/// Stops the operator at one point, and cancels `died`.
 pub struct DieAt {
     pub point: CrashPoint,
     pub died: CancellationToken,
@@ -176,7 +176,7 @@ impl Hook for DieAt {
         if (side, step) == (self.point.side, self.point.step) {
             self.died.cancel();
         }
-        // After the end of the process nothing goes on, whatever else was under way.
+        // A process that ended runs no other task either.
         if self.died.is_cancelled() {
             return futures::future::pending().boxed();
         }
@@ -185,7 +185,7 @@ impl Hook for DieAt {
 }
 
 impl Operator {
-    /// As SIGTERM does.
+    /// Stops the operator as SIGTERM does.
     pub async fn stop(mut self) -> Result<()> {
         self.stop.cancel();
         (&mut self.run).await??;
@@ -218,11 +218,11 @@ impl Drop for World {
     }
 }
 
-/// Waits until it holds; what it says last is the failure.
-pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<Result<(), String>>) -> Result<()> {
+/// Waits until the check succeeds. After the deadline its last error is the failure.
+pub async fn until(what: &str, mut check: impl AsyncFnMut() -> Result<Result<(), String>>) -> Result<()> {
     let deadline = tokio::time::Instant::now() + DEADLINE;
     loop {
-        let not_yet = match holds().await? {
+        let not_yet = match check().await? {
             Ok(()) => return Ok(()),
             Err(not_yet) => not_yet,
         };
@@ -234,7 +234,7 @@ pub async fn until(what: &str, mut holds: impl AsyncFnMut() -> Result<Result<(),
 }
 
 pub async fn until_pods(world: &World, desired: &[&str]) -> Result<()> {
-    until("the Pods are there", async || {
+    until("the Pods exist", async || {
         let pods = world.names::<k8s_openapi::api::core::v1::Pod>().await?;
         Ok(if pods == desired {
             Ok(())
@@ -251,7 +251,7 @@ pub async fn scale(world: &World, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// As many voters as asked for, and nothing left to do.
+/// Waits until the cluster has this many voters and is at rest.
 pub async fn settled(world: &World, size: u32) -> Result<()> {
     until(&format!("{size} voters"), async || {
         let status = world.status().await?;
@@ -269,7 +269,7 @@ pub async fn settled(world: &World, size: u32) -> Result<()> {
     .await
 }
 
-/// Without TLS, as modelled members speak.
+/// A spec without TLS, which modelled members do not have.
 pub fn plain(size: usize) -> Value {
     json!({"size": size, "version": "3.6.16", "tls": {"provider": "disabled"}})
 }

@@ -1,5 +1,4 @@
-//! A modelled member as it speaks gRPC: etcd's messages, etcd's words for what it refuses, and what may happen to a call on
-//! its way.
+//! The gRPC server of a modelled member: etcd's messages, etcd's refusals, and the outcome of a call that the test decides.
 
 use std::time::Duration;
 
@@ -12,33 +11,33 @@ use quorate_sim::world::World as Nodes;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, async_trait};
 
-use super::members::{Answer, Asked, Members, host};
+use super::members::{Answer, Call, Members, host};
 
 /// etcd's `ReqTimeout`, 5 s, and twice the election time-out.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(7);
 
-/// One member, at the far end of one connection.
+/// One member, as the server of one connection.
 #[derive(Clone)]
 pub struct Member {
     pub at: String,
     pub name: String,
     pub members: Members,
-    pub line: CancellationToken,
+    pub connection: CancellationToken,
 }
 
 type Reply<T> = Result<Response<T>, Status>;
 
 impl Member {
-    /// A call meets its fate, and perhaps the member.
-    async fn asked<T: Send + 'static>(
+    /// Carries out a call with the outcome that the test decides.
+    async fn handle<T: Send + 'static>(
         &self,
-        call: &'static str,
+        method: &'static str,
         act: impl Fn(&mut Nodes, &Self) -> Result<T, Failed> + Clone + Send + Sync + 'static,
     ) -> Reply<T> {
         if self.members.hangs(&self.name) {
             return std::future::pending().await;
         }
-        match self.members.fate(Asked { at: self.name.clone(), call }) {
+        match self.members.outcome_of(Call { member: self.name.clone(), method }) {
             Answer::Done => self.arrives(&act).await,
             Answer::Never => std::future::pending().await,
             Answer::Refused(code, words) => Err(Status::new(code, words)),
@@ -83,13 +82,13 @@ impl Member {
                 tokio::time::sleep(REQUEST_TIMEOUT).await;
                 Err(Status::unavailable("etcdserver: request timed out"))
             }
-            // It takes connections before it serves, and one that is cut off is silent.
+            // A member accepts connections before it serves, and one behind a partition is silent.
             Err(Failed::Unreachable) => std::future::pending().await,
         }
     }
 
     async fn hang_up<T>(&self) -> Reply<T> {
-        self.line.cancel();
+        self.connection.cancel();
         std::future::pending().await
     }
 
@@ -105,7 +104,7 @@ impl Member {
         ResponseHeader { cluster_id, member_id, revision: 0, raft_term: 2 }
     }
 
-    /// The list as this member has it now.
+    /// The list of members, as this member knows it.
     fn list(&self, nodes: &Nodes) -> Vec<wire::Member> {
         nodes.etcd.member_list(&self.at).map(|(_, conf)| members(&conf)).unwrap_or_default()
     }
@@ -165,7 +164,7 @@ fn refused(refusal: Refusal) -> Status {
 #[async_trait]
 impl Cluster for Member {
     async fn member_list(&self, _: Request<wire::MemberListRequest>) -> Reply<wire::MemberListResponse> {
-        self.asked("MemberList", |nodes, own| {
+        self.handle("MemberList", |nodes, own| {
             let (_, conf): (ClusterId, Conf) = nodes.etcd.member_list(&own.at)?;
             Ok(wire::MemberListResponse { header: Some(own.header(nodes)), members: members(&conf) })
         })
@@ -176,9 +175,9 @@ impl Cluster for Member {
         let request = request.into_inner();
         let url = PeerUrl::new(request.peer_urls.first().cloned().unwrap_or_default());
         if !request.is_learner {
-            return Err(Status::unimplemented("nobody is to add voters"));
+            return Err(Status::unimplemented("voters are not added"));
         }
-        self.asked("MemberAdd", move |nodes, own| {
+        self.handle("MemberAdd", move |nodes, own| {
             let now = nodes.now;
             let id = nodes.etcd.add_learner(&own.at, &url, now)?;
             own.changed(nodes, format!("add {}", host(url.as_str())));
@@ -194,7 +193,7 @@ impl Cluster for Member {
         request: Request<wire::MemberRemoveRequest>,
     ) -> Reply<wire::MemberRemoveResponse> {
         let id = MemberId(request.into_inner().id);
-        self.asked("MemberRemove", move |nodes, own| {
+        self.handle("MemberRemove", move |nodes, own| {
             let (now, gone) = (nodes.now, name_of(nodes, id));
             nodes.etcd.remove(&own.at, id, now)?;
             let header = own.header(nodes);
@@ -209,7 +208,7 @@ impl Cluster for Member {
         request: Request<wire::MemberPromoteRequest>,
     ) -> Reply<wire::MemberPromoteResponse> {
         let id = MemberId(request.into_inner().id);
-        self.asked("MemberPromote", move |nodes, own| {
+        self.handle("MemberPromote", move |nodes, own| {
             nodes.etcd.promote(&own.at, id)?;
             let promoted = name_of(nodes, id);
             own.changed(nodes, format!("promote {promoted}"));
@@ -222,17 +221,17 @@ impl Cluster for Member {
 #[async_trait]
 impl Maintenance for Member {
     async fn status(&self, _: Request<wire::StatusRequest>) -> Reply<wire::StatusResponse> {
-        self.asked("Status", |nodes, own| {
-            let said = nodes.etcd.status(&own.at)?;
-            let header = ResponseHeader { revision: said.revision.0, ..own.header(nodes) };
+        self.handle("Status", |nodes, own| {
+            let status = nodes.etcd.status(&own.at)?;
+            let header = ResponseHeader { revision: status.revision.0, ..own.header(nodes) };
             Ok(wire::StatusResponse {
                 header: Some(header),
-                version: said.version.to_string(),
-                leader: said.leader.map_or(0, |leader| leader.0),
-                raft_index: said.applied,
-                raft_applied_index: said.applied,
-                is_learner: said.is_learner,
-                errors: said.errors,
+                version: status.version.to_string(),
+                leader: status.leader.map_or(0, |leader| leader.0),
+                raft_index: status.applied,
+                raft_applied_index: status.applied,
+                is_learner: status.is_learner,
+                errors: status.errors,
                 ..wire::StatusResponse::default()
             })
         })
@@ -244,7 +243,7 @@ impl Maintenance for Member {
         request: Request<wire::MoveLeaderRequest>,
     ) -> Reply<wire::MoveLeaderResponse> {
         let to = MemberId(request.into_inner().target_id);
-        self.asked("MoveLeader", move |nodes, own| {
+        self.handle("MoveLeader", move |nodes, own| {
             nodes.etcd.move_leader(&own.at, to)?;
             let next = name_of(nodes, to);
             own.changed(nodes, format!("lead {next}"));
@@ -254,6 +253,6 @@ impl Maintenance for Member {
     }
 
     async fn alarm(&self, _: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
-        Err(Status::unimplemented("nobody asks"))
+        Err(Status::unimplemented("not used"))
     }
 }

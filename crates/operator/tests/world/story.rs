@@ -1,4 +1,4 @@
-//! Stories of a cluster, scene by scene, each told with one mishap: the operator dies at a step, or a reply is lost.
+//! Stories of a cluster in scenes. Each runs with one failure: the operator crashes at a step, or a reply is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,69 +22,69 @@ use super::gate::{Gate, Sent};
 use super::members::Answer;
 use super::{World, plain, scale, settled, until};
 
-/// What happens, and what it comes to.
+/// An action of a user or a fault, and the state that the test waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scene {
-    /// Three members, whose volumes go with the cluster.
+    /// Creates three members, whose volumes are deleted with the cluster.
     Create,
-    /// One member in this version, whose volume stays.
+    /// Creates one member in this version, whose volume is retained.
     CreateOne(&'static str),
-    /// Three members that keep their data in memory.
+    /// Creates three members with their data in memory.
     CreateInMemory,
-    /// Another number of members.
+    /// Scales to this size.
     Scale(u32),
-    /// This many, and the one that leaves first becomes the leader just before it is removed.
-    ScaleWhileTheNextToLeaveLeads(u32),
-    /// A Pod is gone.
+    /// Scales to this size. The first member to remove becomes the leader just before it is removed.
+    ScaleWhileTheMemberToRemoveLeads(u32),
+    /// Deletes a Pod of a cluster of this size.
     LosePod(&'static str, u32),
-    /// Another version.
+    /// Changes the version.
     Upgrade(&'static str),
-    /// Three members, of which the second does not start before its deadline.
-    GrowBySomebodyWhoDoesNotStart,
-    /// Three members whose Pods do not start, and then one is enough.
-    CreateAndThinkBetterOfIt,
-    /// The Pod of a member that never was.
-    MeetAStrayPod,
-    /// The cluster goes.
+    /// Scales to three members. The second does not start before its deadline.
+    GrowWithASlowLearner,
+    /// Creates three members whose Pods do not start, and scales to one.
+    AbandonBootstrap,
+    /// A Pod appears whose member never existed.
+    DeleteAStrayPod,
+    /// Deletes the cluster.
     Delete,
-    /// The cluster comes back, and takes its old data.
+    /// Creates the cluster again, and adopts its old volumes.
     Adopt,
 }
 
-/// What goes wrong, once.
+/// A failure that happens once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mishap {
-    /// The operator dies on this side of the first such step of this scene.
+pub enum Failure {
+    /// The operator crashes on this side of the first such step of this scene.
     Crash(usize, Side, Step),
     /// The reply to the first such request of this scene is lost.
     ReplyLost(usize, &'static str),
 }
 
-/// What came of it.
-pub struct Told {
+/// The result of a story.
+pub struct StoryRun {
     /// How often objects were created and deleted, at the end of each scene.
     pub writes: Vec<BTreeMap<String, u64>>,
     /// Changes of membership and leadership.
     pub changes: Vec<String>,
-    /// Steps that were passed.
+    /// Steps that were passed, with the number of their scene.
     pub steps: BTreeSet<(usize, Step)>,
-    /// Effects that were sent.
+    /// Effects that were sent, with the number of their scene.
     pub effects: BTreeSet<(usize, &'static str)>,
-    /// Whether the mishap came about.
-    pub struck: bool,
+    /// Whether the failure happened.
+    pub failed: bool,
 }
 
-/// Watches over the scenes, and lets the mishap come about.
+/// Knows the current scene, and injects the failure.
 #[derive(Default)]
 struct Director {
     scene: AtomicUsize,
-    mishap: Option<Mishap>,
-    struck: CancellationToken,
+    failure: Option<Failure>,
+    failed: CancellationToken,
     steps: Mutex<BTreeSet<(usize, Step)>>,
     effects: Mutex<BTreeSet<(usize, &'static str)>>,
 }
 
-/// The kinds of effects, as requests tell them apart; and the write of status, which is none.
+/// The kinds of effects.
 pub const EFFECTS: [&str; 18] = [
     "AddFinalizer",
     "RemoveFinalizer",
@@ -106,7 +106,7 @@ pub const EFFECTS: [&str; 18] = [
     "ApplyBudget",
 ];
 
-/// The name of an effect in [`EFFECTS`]; whoever adds one has to decide here.
+/// The name of an effect in [`EFFECTS`].
 pub fn name_of(effect: &Effect) -> &'static str {
     match effect {
         Effect::Kube { write, .. } => match write {
@@ -134,7 +134,7 @@ pub fn name_of(effect: &Effect) -> &'static str {
     }
 }
 
-/// Which effect a request to the Kubernetes API is.
+/// The effect that a request to the Kubernetes API carries out, or `status`.
 fn of_request(sent: &Sent) -> Option<&'static str> {
     let named =
         |desired: &str| sent.body["metadata"]["name"].as_str().is_some_and(|name| name.ends_with(desired));
@@ -161,7 +161,7 @@ fn of_request(sent: &Sent) -> Option<&'static str> {
     })
 }
 
-/// Which effect a call to etcd is.
+/// The effect that a call to etcd carries out.
 fn of_call(call: &str) -> Option<&'static str> {
     Some(match call {
         "MemberAdd" => "AddLearner",
@@ -173,19 +173,19 @@ fn of_call(call: &str) -> Option<&'static str> {
 }
 
 impl Director {
-    /// Notes an effect; whether its reply is to be lost.
+    /// Logs an effect. `true` if its reply is to be lost.
     fn sends(&self, effect: &'static str) -> bool {
         let scene = self.scene.load(Ordering::SeqCst);
         self.effects.lock().unwrap_or_else(PoisonError::into_inner).insert((scene, effect));
-        let lost = self.mishap == Some(Mishap::ReplyLost(scene, effect)) && !self.struck.is_cancelled();
+        let lost = self.failure == Some(Failure::ReplyLost(scene, effect)) && !self.failed.is_cancelled();
         if lost {
-            self.struck.cancel();
+            self.failed.cancel();
         }
         lost
     }
 }
 
-/// The operator's end of the director.
+/// Crashes the operator at the step of the failure.
 struct Stage(Arc<Director>);
 
 impl Hook for Stage {
@@ -193,30 +193,31 @@ impl Hook for Stage {
         let Self(director) = self;
         let scene = director.scene.load(Ordering::SeqCst);
         director.steps.lock().unwrap_or_else(PoisonError::into_inner).insert((scene, step));
-        if director.mishap == Some(Mishap::Crash(scene, side, step)) {
-            director.struck.cancel();
+        if director.failure == Some(Failure::Crash(scene, side, step)) {
+            director.failed.cancel();
         }
-        let dead = matches!(director.mishap, Some(Mishap::Crash(..))) && director.struck.is_cancelled();
-        // After the end of the process nothing goes on, whatever else was under way.
+        let dead = matches!(director.failure, Some(Failure::Crash(..))) && director.failed.is_cancelled();
+        // A process that ended runs no other task either.
         if dead { futures::future::pending().boxed() } else { futures::future::ready(()).boxed() }
     }
 }
 
-/// Tells a story with this mishap, if with any, and judges its end.
-pub async fn tell(story: &[Scene], mishap: Option<Mishap>) -> Result<Told> {
+/// Runs a story, with this failure if one is given, and checks its end.
+pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<StoryRun> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
-    let director = Arc::new(Director { mishap, ..Director::default() });
+    let director = Arc::new(Director { failure, ..Director::default() });
     let (calls, members, mut leads) = (director.clone(), world.members.clone(), false);
     let story_of = story.to_vec();
-    world.members.gate(move |asked| {
+    world.members.gate(move |call| {
         let scene = story_of[calls.scene.load(Ordering::SeqCst)];
-        let turns = matches!(scene, Scene::ScaleWhileTheNextToLeaveLeads(_)) && asked.call == "MemberRemove";
+        let turns =
+            matches!(scene, Scene::ScaleWhileTheMemberToRemoveLeads(_)) && call.method == "MemberRemove";
         if turns && !std::mem::replace(&mut leads, true) {
-            members.lead_by_the_last();
+            members.move_leadership_to_the_last();
             return Answer::Refused(tonic::Code::Unavailable, "etcdserver: unhealthy cluster");
         }
-        let lost = of_call(asked.call).is_some_and(|effect| calls.sends(effect));
+        let lost = of_call(call.method).is_some_and(|effect| calls.sends(effect));
         if lost { Answer::ReplyLost } else { Answer::Done }
     });
     let requests = director.clone();
@@ -227,15 +228,15 @@ pub async fn tell(story: &[Scene], mishap: Option<Mishap>) -> Result<Told> {
     let first =
         world.operator_over(client.clone(), |options| options.hook = Arc::new(Stage(director.clone())));
     let restarts = async {
-        director.struck.cancelled().await;
-        if !matches!(mishap, Some(Mishap::Crash(..))) {
+        director.failed.cancelled().await;
+        if !matches!(failure, Some(Failure::Crash(..))) {
             std::future::pending::<()>().await;
         }
         drop(first);
         let _second = world.operator_over(client.clone(), |_| {});
         std::future::pending::<()>().await;
     };
-    let told = async {
+    let scenes = async {
         let mut writes = Vec::new();
         for (number, scene) in story.iter().enumerate() {
             director.scene.store(number, Ordering::SeqCst);
@@ -246,13 +247,13 @@ pub async fn tell(story: &[Scene], mishap: Option<Mishap>) -> Result<Told> {
         Ok::<_, anyhow::Error>(writes)
     };
     let writes = tokio::select! {
-        told = told => told?,
-        () = restarts => unreachable!("it only ends with the story"),
+        writes = scenes => writes?,
+        () = restarts => unreachable!("this future never ends"),
     };
     let steps = director.steps.lock().unwrap_or_else(PoisonError::into_inner).clone();
     let effects = director.effects.lock().unwrap_or_else(PoisonError::into_inner).clone();
-    let (changes, struck) = (world.members.changes(), director.struck.is_cancelled());
-    Ok(Told { writes, changes, steps, effects, struck })
+    let (changes, failed) = (world.members.changes(), director.failed.is_cancelled());
+    Ok(StoryRun { writes, changes, steps, effects, failed })
 }
 
 impl Scene {
@@ -276,17 +277,17 @@ impl Scene {
                 world.create_cluster(spec).await?;
                 settled(world, 3).await
             }
-            Self::Scale(size) | Self::ScaleWhileTheNextToLeaveLeads(size) => scaled(world, size).await,
+            Self::Scale(size) | Self::ScaleWhileTheMemberToRemoveLeads(size) => scaled(world, size).await,
             Self::LosePod(member, size) => {
                 let before = world.api::<Pod>().get(member).await?.metadata.uid;
                 ensure!(world.members.strike(&Fault::KillPod(member.to_owned())), "{member} has no Pod");
-                until("somebody is missed", async || {
+                until("the Pod is gone", async || {
                     let there = world.api::<Pod>().get_opt(member).await?;
                     let same = there.is_some_and(|pod| pod.metadata.uid == before);
-                    Ok(if same { Err(format!("{member} is still there")) } else { Ok(()) })
+                    Ok(if same { Err(format!("{member} still exists")) } else { Ok(()) })
                 })
                 .await?;
-                until("all is well again", async || {
+                until("the goal is reached", async || {
                     let missing = world.members.goal();
                     Ok(missing)
                 })
@@ -297,14 +298,14 @@ impl Scene {
                 edit(world, json!({"version": version})).await?;
                 until("the goal is reached", async || Ok(world.members.goal_in(version))).await
             }
-            Self::GrowBySomebodyWhoDoesNotStart => {
+            Self::GrowWithASlowLearner => {
                 world.members.nodes().faults.slow.insert("demo-1".to_owned());
                 scale(world, 3).await?;
                 tokio::time::sleep(Duration::from_millis(LEARNER_DEADLINE.0) + Duration::from_mins(1)).await;
                 world.members.end_lasting_faults();
                 settled(world, 3).await
             }
-            Self::CreateAndThinkBetterOfIt => {
+            Self::AbandonBootstrap => {
                 for member in ["demo-0", "demo-1", "demo-2"] {
                     world.members.nodes().faults.slow.insert(member.to_owned());
                 }
@@ -315,7 +316,7 @@ impl Scene {
                 world.members.end_lasting_faults();
                 settled(world, 1).await
             }
-            Self::MeetAStrayPod => {
+            Self::DeleteAStrayPod => {
                 let mut stray = world.api::<Pod>().get("demo-0").await?;
                 stray.metadata.name = Some("demo-9".to_owned());
                 stray.metadata.uid = None;
@@ -339,7 +340,7 @@ impl Scene {
                 .await
             }
             Self::Adopt => {
-                let id = world.members.cluster_ids().pop().context("there was a cluster")?;
+                let id = world.members.cluster_ids().pop().context("no cluster was bootstrapped")?;
                 let object = json!({
                     "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
                     "metadata": {"name": "demo", "annotations": {keys::ADOPT: id}}, "spec": plain(1),
@@ -358,7 +359,7 @@ async fn scaled(world: &World, size: u32) -> Result<()> {
 }
 
 async fn settled_pods(world: &World, count: usize) -> Result<()> {
-    until("there are as many Pods", async || {
+    until("the number of Pods is right", async || {
         let pods = world.names::<Pod>().await?;
         Ok(if pods.len() == count { Ok(()) } else { Err(format!("{pods:?}")) })
     })
@@ -373,10 +374,10 @@ pub async fn edit(world: &World, spec: Value) -> Result<()> {
 }
 
 impl World {
-    /// The end of every story: the goal of the simulation is reached, nothing forbidden was ever seen, there was one
-    /// cluster id, and a minute passes in which nothing is written.
+    /// Checks the end of every story: the goal of the simulation is reached, no invariant was violated, there is one
+    /// cluster id, and nothing is written for a minute.
     pub async fn is_at_rest(&self) -> Result<()> {
-        // What follows from the last change: readiness, stamps, the budget, and a look at what an answer was unconfirmed about.
+        // The last change is followed by readiness, identity annotations, the budget, and a check of unconfirmed writes.
         tokio::time::sleep(Duration::from_secs(30)).await;
         let goal = self.members.goal();
         ensure!(goal.is_ok(), "the goal is not reached: {goal:?}");
@@ -388,7 +389,7 @@ impl World {
             let status = cluster.status.unwrap_or_default();
             ensure!(
                 status.cluster_id.as_ref() == ids.first(),
-                "{:?} in status, {ids:?} in truth",
+                "{:?} in status, {ids:?} in etcd",
                 status.cluster_id
             );
         }
@@ -396,13 +397,13 @@ impl World {
         tokio::time::sleep(Duration::from_mins(1)).await;
         let late: Vec<_> = self.sent.writes().split_off(sent);
         ensure!(late.is_empty(), "written although nothing was left to do: {late:#?}");
-        ensure!(self.versions() == before, "something else moved");
+        ensure!(self.versions() == before, "an object was changed by another writer");
         let volumes = self.names::<PersistentVolumeClaim>().await?;
         ensure!(volumes.len() < 10, "{volumes:?}");
         Ok(())
     }
 
-    /// Every object but leases, which move while anybody leads.
+    /// The uid and resourceVersion of every object but leases, which their holder renews.
     fn versions(&self) -> Vec<(String, String)> {
         let all = self.kube.store().everything().into_iter().filter(|(kind, _)| kind.plural != "leases");
         all.map(|(_, object)| {

@@ -16,7 +16,7 @@ const AUTHORITY: Duration = Duration::days(3650);
 /// How long a leaf is valid.
 const LEAF: Duration = Duration::days(365);
 
-/// Clocks differ: a certificate is valid from a little before its creation.
+/// A certificate is valid from this long before its creation, because clocks differ.
 const BEFORE: Duration = Duration::minutes(10);
 
 /// Why a certificate could not be generated.
@@ -105,10 +105,10 @@ mod tests {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let ca = authority("quorate-ca 1", NOW).unwrap();
         let desired = kind.leaf(&ClusterRef::new("default", "demo")).unwrap();
-        let made = leaf(&ca, &desired, NOW).unwrap();
+        let pair = leaf(&ca, &desired, NOW).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.cert.as_bytes()).unwrap()).unwrap();
-        let leaf = CertificateDer::from_pem_slice(made.cert.as_bytes()).unwrap();
+        let leaf = CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap();
         Issued { roots: Arc::new(roots), leaf }
     }
 
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn h42_a_server_is_known_by_its_members_and_services_and_by_nothing_else() {
+    fn h42_a_server_certificate_is_valid_for_its_members_and_services_and_for_no_other_name() {
         let server = issued(Certificate::Server);
         for name in
             ["demo-7.demo.default.svc", "demo-client.default", "demo-client", "localhost", "127.0.0.1"]
@@ -138,11 +138,11 @@ mod tests {
             assert!(server.serves(name, at(0)), "{name}");
         }
         assert!(!server.serves("demo-7.other.default.svc", at(0)));
-        assert!(server.is_client(), "etcd dials itself with it");
+        assert!(server.is_client(), "etcd uses it as a client of itself");
     }
 
     #[test]
-    fn a_certificate_is_valid_from_a_little_before_it_was_made_and_for_a_year() {
+    fn a_certificate_is_valid_from_shortly_before_it_was_issued_and_for_a_year() {
         let peer = issued(Certificate::Peer);
         let name = "demo-0.demo.default.svc";
         assert!(peer.serves(name, at(-300)) && peer.serves(name, at(364 * 86_400)));
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_certificate_is_no_servers_and_another_authority_does_not_vouch_for_it() {
+    fn a_client_certificate_is_not_valid_for_a_server_or_under_another_authority() {
         let client = issued(Certificate::Client);
         assert!(client.is_client() && !client.serves("localhost", at(0)));
         let other = Issued { leaf: client.leaf, roots: issued(Certificate::Client).roots };
