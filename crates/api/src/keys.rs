@@ -1,6 +1,6 @@
 //! Names in metadata: labels, annotations, the finalizer.
 
-/// The API group, and the prefix of every key that is ours.
+/// The API group, and the prefix of every key of this operator.
 pub const GROUP: &str = "operator.etcd.io";
 
 /// The API version.

@@ -32,7 +32,7 @@ pub enum Certificate {
     Client,
 }
 
-/// What a leaf certificate is to be made of.
+/// The content of a leaf certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Leaf {
     /// Its common name.
@@ -54,7 +54,7 @@ pub struct Pair<'a> {
     pub key: &'a str,
 }
 
-/// What is in a Secret of ours, as PEM.
+/// The content of a Secret of the cluster, as PEM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept<'a> {
     /// The authorities that are believed.
@@ -80,7 +80,7 @@ impl Certificate {
         format!("{}-{suffix}", at.name)
     }
 
-    /// What the leaf is to be made of; `None` for the authority.
+    /// The content of the leaf; `None` for the authority.
     pub fn leaf(self, at: &ClusterRef) -> Option<Leaf> {
         let leaf = |common_name: &str, names, server, client| {
             Some(Leaf { common_name: common_name.to_owned(), names, server, client })
@@ -108,7 +108,7 @@ pub fn missing(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid) -> Vec<Ce
         .collect()
 }
 
-/// What is in the Secret of a certificate, if it is there, is ours, and is whole.
+/// The content of the Secret of a certificate, if the Secret exists, belongs to the cluster, and is complete.
 pub fn kept<'a>(
     certificate: Certificate,
     secrets: &[&'a Secret],

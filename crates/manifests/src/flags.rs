@@ -1,4 +1,4 @@
-//! etcd's flags: those a member's identity is made of, those that have defaults here, and those the user sets.
+//! etcd's flags: those of a member's identity, those with defaults of the operator, and those that the user sets.
 
 mod known;
 
@@ -27,7 +27,7 @@ const LARGEST_QUOTA: u64 = 8 << 30;
 /// Below this a quota makes no sense.
 const SMALLEST_QUOTA: u64 = 16 << 20;
 
-/// The user's flags and our defaults, in a fixed order. A flag given in `etcdOptions` replaces ours; given twice, the
+/// The user's flags and the operator's defaults, in a fixed order. A flag in `etcdOptions` replaces the default; given twice, the
 /// last one counts, as etcd has it.
 pub fn settings(
     options: &[String],

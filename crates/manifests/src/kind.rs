@@ -1,4 +1,4 @@
-//! The kinds of objects that a cluster is made of, and where the API serves them.
+//! The kinds of objects of a cluster, and their API paths.
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -48,7 +48,7 @@ impl Kind {
         }
     }
 
-    /// An object in words: `Service default/demo`.
+    /// An object as text: `Service default/demo`.
     pub fn called(self, namespace: &str, name: &str) -> String {
         format!("{} {namespace}/{name}", self.as_str())
     }

@@ -1,7 +1,7 @@
 //! From Kubernetes objects to the Snapshot. The caller fills in etcd's part.
 //!
-//! Pods, Services, budgets and Secrets are ours if this incarnation of the cluster controls them. Volumes carry no owner
-//! reference: they are ours by label and name, of any incarnation, and their annotations name it.
+//! Pods, Services, budgets and Secrets belong to the cluster if this EtcdCluster controls them. Volumes carry no owner
+//! reference. They belong to the cluster by label and name, also those of an earlier incarnation, which their annotations name.
 
 mod pods;
 
@@ -37,7 +37,7 @@ pub struct ClusterObjects<'a> {
     pub budgets: Vec<&'a PodDisruptionBudget>,
     /// Secrets, with their data.
     pub secrets: Vec<&'a Secret>,
-    /// Objects that the executor could not create because the name was taken. Those that turn out to be ours are left out.
+    /// Objects that the executor could not create because the name was taken. Those that belong to the cluster are left out.
     pub conflicts: Vec<NameConflict>,
 }
 

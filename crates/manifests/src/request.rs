@@ -22,9 +22,9 @@ use crate::{budget, diff, service, volume};
 pub struct Context<'a> {
     /// The EtcdCluster after status was written.
     pub cluster: &'a EtcdCluster,
-    /// The objects that the plan was made on.
+    /// The objects that the plan is based on.
     pub seen: &'a ClusterObjects<'a>,
-    /// The snapshot that the plan was made on.
+    /// The snapshot that the plan is based on.
     pub snapshot: &'a Snapshot,
     /// The record of the plan, which status has now.
     pub record: &'a Record,
@@ -35,7 +35,7 @@ pub struct Context<'a> {
 /// What carries out an effect on Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Keys are to be made, then the Secrets of [`crate::certificate::missing`].
+    /// Generate keys, then create the Secrets of [`crate::certificate::missing`].
     Certificates,
     /// A write to the Kubernetes API.
     Write(Write),
@@ -175,12 +175,12 @@ fn patch_status(cluster: &EtcdCluster, mut patch: Value) -> Write {
 }
 
 impl Write {
-    /// The object in words: `Service default/demo`.
+    /// The object as text: `Service default/demo`.
     pub fn object(&self) -> String {
         self.kind.called(&self.namespace, &self.name)
     }
 
-    /// What the write does, in words: `create Pod default/demo-2`.
+    /// The write as text: `create Pod default/demo-2`.
     pub fn describe(&self) -> String {
         let verb = match &self.act {
             Act::Create(_) => "create",

@@ -65,7 +65,7 @@ pub enum Task {
     Call {
         /// The member that is asked.
         at: MemberName,
-        /// What it is asked for.
+        /// The call.
         call: EtcdCall,
     },
     /// Generate a certificate authority. Answered by [`Reply::Keys`].
@@ -91,7 +91,7 @@ pub struct KeyPair {
     pub key: String,
 }
 
-/// What became of a command.
+/// The reply to a command.
 #[derive(Clone, Debug)]
 pub enum Reply {
     /// The object that was read; `None` if it does not exist.
@@ -104,7 +104,7 @@ pub enum Reply {
     List(Result<List, String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
-    /// Whether etcd did it.
+    /// Whether etcd carried it out.
     Called(Result<(), CallError>),
     /// The certificate and its key, or why there are none.
     Keys(Result<KeyPair, String>),

@@ -4,9 +4,9 @@
 //!
 //! - [`Pass`]: the order of a pass: observe, validate, plan, write the record to status, carry out the effects
 //! - [`Command`], [`Task`], [`Reply`]: what it asks of its driver, and the answers
-//! - [`Memory`]: what is kept from pass to pass, with the [`WriteCache`] that overlays the watches with our own writes
+//! - [`Memory`]: what is kept from pass to pass, with the [`WriteCache`] that overlays the watches with the operator's own writes
 //! - [`WriteError`], [`CallError`]: the classes of replies of the Kubernetes API and of etcd
-//! - [`is_ours`]: which object with our name is ours
+//! - [`is_ours`]: which object with a name of the cluster belongs to it
 //! - [`member_to_ask`]: which member serves the member list
 
 mod command;

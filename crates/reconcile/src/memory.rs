@@ -1,4 +1,4 @@
-//! What is kept of one cluster from pass to pass. All of it can be lost: it saves time and repetition, nothing else.
+//! What the operator keeps about one cluster between passes. All of it can be lost: it only saves time and repetition.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// What exists now: the caches, overlaid with our own writes.
+    /// The current objects: the caches, overlaid with the operator's own writes.
     pub fn overlay(&mut self, at: &ClusterRef, caches: Caches) -> ClusterView {
         ClusterView {
             cluster: self.clusters.overlay(caches.clusters).remove(&at.name),
@@ -38,12 +38,12 @@ impl Memory {
         }
     }
 
-    /// The names that are taken by objects that are not ours.
+    /// The names that are taken by objects that this EtcdCluster does not own.
     pub fn conflicts(&self) -> impl Iterator<Item = &NameConflict> {
         self.conflicts.iter()
     }
 
-    /// What the last pass could not do, which status still reports.
+    /// The failure of the last pass, which status still reports.
     pub fn failure(&self) -> Option<&Explanation> {
         self.failure.as_ref()
     }
@@ -77,7 +77,7 @@ impl Memory {
         self.of(kind).missing(name, now);
     }
 
-    /// Objects that we wrote and that the watches should have confirmed long ago.
+    /// Objects that the operator wrote and that no watch has confirmed in time.
     pub(crate) fn unconfirmed(&self, now: Instant) -> Vec<(Kind, String)> {
         let all = self.all().into_iter();
         all.flat_map(|(kind, writes)| writes.unconfirmed(now).into_iter().map(move |name| (kind, name)))

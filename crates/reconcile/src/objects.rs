@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::write_cache::CachedObjects;
 
-/// An EtcdCluster as it was read. One that does not parse must not end the watch of all the others.
+/// An EtcdCluster as it was read. One that does not parse must not end the watch of the others.
 pub type ReadCluster = DeserializeGuard<EtcdCluster>;
 
 /// Which version of which object: two views with the same versions are the same.
@@ -120,7 +120,7 @@ impl Object {
 }
 
 impl ClusterView {
-    /// As the translation takes it, with the names that are taken.
+    /// The input of the translation, with the names that are taken.
     pub fn objects<'a>(
         &'a self,
         cluster: &'a EtcdCluster,

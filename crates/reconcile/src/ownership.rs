@@ -1,5 +1,5 @@
-//! Which object with one of our names is ours. The watches do not show objects without our label: such a name conflict
-//! is learnt of when a create meets it, and read in every pass until it is gone.
+//! Decides whether an object with a name of the cluster belongs to it. The watches do not show objects without the label of
+//! the cluster. Such a name conflict is detected when a create fails, and is read in every pass until it is gone.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource as _;
@@ -9,8 +9,8 @@ use quorate_model::{ClusterRef, ClusterUid};
 
 use crate::objects::Object;
 
-/// Whether an object is of this incarnation of the cluster, so that a create that met it counts as done: everything is
-/// controlled by the EtcdCluster, save volumes, which outlive it and name it in an annotation.
+/// Whether an object belongs to this incarnation of the cluster. A create that finds it counts as done. The EtcdCluster
+/// controls every object except volumes, which outlive it and name it in an annotation.
 pub fn is_ours(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
     let of_incarnation = |meta: &ObjectMeta| {
         let annotations = meta.annotations.as_ref();
@@ -19,7 +19,7 @@ pub fn is_ours(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
     is_visible(object, at, uid) && (object.kind() != Kind::Volume || of_incarnation(object.meta()))
 }
 
-/// Whether the planner observes an object and judges it by itself. Volumes of an earlier incarnation carry the label, too.
+/// Whether the planner observes an object itself. Volumes of an earlier incarnation also carry the label.
 pub fn is_visible(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
     match object {
         Object::Volume(volume) => {
@@ -68,7 +68,7 @@ mod tests {
     fn a_volume_is_ours_by_its_label_and_the_incarnation_it_was_made_for() {
         let volume = |label: &str, uid: &str| json!({ "labels": { keys::CLUSTER: label }, "annotations": { keys::CLUSTER_UID: uid } });
         assert_eq!(judged(Kind::Volume, &volume("demo", "now")), (true, true));
-        // The planner observes it and asks for adoption. No Pod is made on it.
+        // The planner observes it and waits for adoption. No Pod is created on it.
         assert_eq!(judged(Kind::Volume, &volume("demo", "before")), (true, false));
         assert_eq!(judged(Kind::Volume, &volume("other", "now")), (false, false));
     }

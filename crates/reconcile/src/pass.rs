@@ -66,7 +66,7 @@ pub enum PassEnd {
     Gone,
     /// The EtcdCluster does not parse. Nothing is done.
     Unreadable(String),
-    /// The spec is invalid, and no target was ever committed that could be reconciled instead. Status says so.
+    /// The spec is invalid, and no earlier target was committed. Status reports it.
     SpecInvalid(Invalid),
     /// Status could not be written. Nothing else was done after that.
     StatusNotWritten {
@@ -90,7 +90,7 @@ pub struct Stop {
     pub failure: Option<Explanation>,
 }
 
-/// What a reply has brought about, for reports and crash points.
+/// What happened with a reply, for reports and crash points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The plan is made.
@@ -127,7 +127,7 @@ impl Pass {
         command
     }
 
-    /// What [`Pass::next`] returns next, as far as that can be told before it is issued.
+    /// Describes the command that [`Pass::next`] returns next, without issuing it.
     pub fn upcoming(&self) -> Option<Upcoming> {
         match &self.0 {
             Stage::Observe(observing) => observing.upcoming(),

@@ -6,7 +6,7 @@ use quorate_model::{MemberName, Refusal};
 /// Why a request to the Kubernetes API did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WriteError {
-    /// Not sent: we do not lead, or not for long enough.
+    /// Not sent: the operator does not lead, or its lease expires too soon.
     #[error("not sent, because leadership is not certain")]
     NotLeading,
     /// An object of that name exists.
@@ -18,13 +18,13 @@ pub enum WriteError {
     /// The object does not exist.
     #[error("it is not there: {0}")]
     Missing(String),
-    /// The API server rejects it, however often it is sent.
+    /// The API server rejects it as invalid.
     #[error("the API server refuses it: {0}")]
     Invalid(String),
     /// The operator has no permission, or a quota forbids it.
     #[error("the operator may not do this: {0}")]
     Forbidden(String),
-    /// It may have been done.
+    /// It may have been carried out.
     #[error("no certain outcome: {0}")]
     Unknown(String),
 }
@@ -32,19 +32,19 @@ pub enum WriteError {
 /// Why a call to etcd did not succeed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
-    /// Not sent: we do not lead, or not for long enough.
+    /// Not sent: the operator does not lead, or its lease expires too soon.
     #[error("not sent, because leadership is not certain")]
     NotLeading,
     /// There is no connection to the member.
     #[error("there is no connection to {0} any more")]
     NoConnection(MemberName),
-    /// etcd certainly did not do it. With etcd's own words.
+    /// etcd did not carry it out. With etcd's message.
     #[error("refused: {1}")]
     Refused(Refusal, String),
-    /// It may have been done.
+    /// It may have been carried out.
     #[error("outcome unknown: {0}")]
     Unknown(String),
-    /// It was certainly never sent.
+    /// It was not sent.
     #[error("unreachable: {0}")]
     Unreachable(String),
 }
@@ -60,18 +60,18 @@ pub enum EffectError {
     Call(#[from] CallError),
 }
 
-/// When the next pass follows one that ended early; the sooner first.
+/// When the next pass follows one that ended early, in ascending order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Retry {
-    /// At once: there is something that the planner does not know yet.
+    /// At once: the planner does not know the current state yet.
     Now,
-    /// Soon: it passes by itself, or the cluster is not as it was observed.
+    /// Soon: the cause is temporary, or the observation was outdated.
     Soon,
-    /// After etcd's pause: it refused for the time being.
+    /// After a pause: etcd refused temporarily.
     Refused,
-    /// Ever later: it may last, and the cluster is served meanwhile.
+    /// With growing delay: a best-effort effect failed, or a name is taken.
     Unwell,
-    /// Ever later: it failed.
+    /// With growing delay: the write or call failed.
     Failed,
 }
 
@@ -84,7 +84,7 @@ impl WriteError {
             (409 | 412, _) => Self::Changed(message),
             (404, _) => Self::Missing(message),
             (401 | 403, _) => Self::Forbidden(message),
-            // The server asks to come back later, or did not finish.
+            // The server is overloaded, or did not finish.
             (408 | 429 | 500..=599, _) => Self::Unknown(message),
             _ => Self::Invalid(message),
         }
@@ -134,7 +134,7 @@ impl CallError {
     /// What follows from a refusal of etcd.
     fn retry_after(refusal: Refusal) -> Retry {
         match refusal {
-            // It passes: connections of 5 s, a learner that catches up, an election.
+            // Temporary: members connected for less than 5 s, a learner that catches up, an election.
             Refusal::UnhealthyCluster
             | Refusal::NotEnoughStartedMembers
             | Refusal::TooManyLearners
@@ -142,13 +142,13 @@ impl CallError {
             | Refusal::NoLeader
             | Refusal::NotLeader
             | Refusal::BadLeaderTransferee => Retry::Refused,
-            // The cluster is not as it was observed.
+            // The observation was outdated.
             Refusal::PeerUrlExists
             | Refusal::MemberExists
             | Refusal::MemberNotFound
             | Refusal::MemberNotLearner
             | Refusal::ClusterIdMismatch => Retry::Soon,
-            // It does not pass by itself.
+            // Permanent.
             Refusal::PermissionDenied
             | Refusal::Unauthenticated
             | Refusal::NotSupportedForLearner
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_distinguished_from_what_may_have_been_done() {
+    fn a_refusal_is_distinguished_from_an_unknown_outcome() {
         assert_eq!(class(409, "AlreadyExists"), WriteError::Exists);
         assert!(matches!(class(409, "Conflict"), WriteError::Changed(_)));
         assert!(matches!(class(412, "Conflict"), WriteError::Changed(_)));
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_passes_in_etcd_is_retried_soon_and_what_does_not_ever_later() {
+    fn temporary_refusals_of_etcd_are_retried_soon_and_permanent_ones_with_growing_delay() {
         let refused = |refusal| CallError::Refused(refusal, "why".to_owned()).retry();
         assert_eq!(refused(Refusal::UnhealthyCluster), Retry::Refused);
         assert_eq!(refused(Refusal::MemberNotFound), Retry::Soon);

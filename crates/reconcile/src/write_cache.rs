@@ -1,5 +1,5 @@
-//! Our own writes that the watch has not confirmed yet. A pass observes the watch's cache overlaid with them, so that the
-//! next pass may begin at once and never acts on a state from before its own last write.
+//! The operator's own writes that the watch has not confirmed yet. A pass observes the watch's cache overlaid with them. So
+//! the next pass can begin at once, and never acts on a state older than the operator's last write.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use quorate_model::{Instant, Span};
 
 use crate::objects::Versions;
 
-/// How long an own write counts although the watch has not confirmed it. Only a watch that is down is so late, or the
-/// reply was wrong. The object is then read, never forgotten: without it a pass would act on a state from before the write.
+/// How long an own write counts without confirmation by the watch. After that the watch is down, or the reply was wrong, and
+/// the object is read. It is not just forgotten: a pass would then act on a state older than the write.
 pub const UNCONFIRMED_AFTER: Span = Span::seconds(10);
 
-/// The objects of one kind that belong to one cluster, as a watch has them.
+/// The objects of one kind of one cluster, in the cache of a watch.
 #[derive(Debug)]
 pub struct CachedObjects<K> {
     /// By name.
@@ -23,7 +23,7 @@ pub struct CachedObjects<K> {
     pub seen: u64,
 }
 
-/// Our own writes to objects of one kind of one cluster.
+/// The operator's own writes to objects of one kind of one cluster.
 #[derive(Debug)]
 pub struct WriteCache<K>(BTreeMap<String, Entry<K>>);
 
@@ -80,13 +80,13 @@ impl<K: Resource> WriteCache<K> {
         }
     }
 
-    /// The names of objects that the watch should have confirmed long ago, and which must be read.
+    /// The names of objects that the watch has not confirmed in time, and which must be read.
     pub fn unconfirmed(&self, now: Instant) -> impl Iterator<Item = &str> {
         let late = self.0.iter().filter(move |(_, entry)| entry.is_late(now));
         late.map(|(name, _)| name.as_str())
     }
 
-    /// The watch's cache, overlaid with our own writes. Writes that the cache contains are forgotten.
+    /// The watch's cache, overlaid with the own writes. Writes that the cache contains are forgotten.
     pub fn overlay(&mut self, mut cached: CachedObjects<K>) -> BTreeMap<String, Arc<K>> {
         self.0.retain(|name, entry| entry.is_news(name, &cached));
         for (name, entry) in &self.0 {
@@ -117,7 +117,7 @@ impl<K: Resource> WriteCache<K> {
 impl<K: Resource> Entry<K> {
     fn is_news(&self, name: &str, cached: &CachedObjects<K>) -> bool {
         match &self.written {
-            // Later events of this cluster, the deletion of this very object among them, are all contained.
+            // The cache contains every event up to here, also a deletion of this object.
             Written::Exists(object) => cached.seen < version(object.as_ref()),
             Written::Gone { uid } => {
                 cached.objects.get(name).is_some_and(|cached| cached.meta().uid.as_ref() == Some(uid))
@@ -126,8 +126,8 @@ impl<K: Resource> Entry<K> {
     }
 
     fn is_late(&self, now: Instant) -> bool {
-        // A deletion, too: a proxy that does not know the path answers 404 for an object that exists. A clock that was set
-        // back counts as late.
+        // This includes deletions: a proxy that does not know the path replies 404 for an object that exists. A clock that
+        // was set back counts as late.
         now < self.since || now - self.since >= UNCONFIRMED_AFTER
     }
 }
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_write_is_observed_before_the_watch_reports_it_and_gives_way_when_it_does() {
+    fn an_own_write_is_observed_until_the_watch_confirms_it() {
         let mut world = World::default();
         world.cached.insert(pod("demo-0", "a", 5));
         world.writes(pod("demo-0", "a", 7));
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deleted_object_is_not_observed_again_but_a_new_one_of_the_same_name_is() {
+    fn a_deleted_object_is_not_observed_and_a_new_one_of_the_same_name_is() {
         let mut world = World::default();
         world.cached.insert(pod("demo-0", "a", 5));
         world.written.gone("demo-0", "a", world.now);
@@ -227,11 +227,11 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_was_deleted_right_after_we_created_it_is_not_observed() {
+    fn an_object_that_was_deleted_right_after_its_creation_is_not_observed() {
         let mut world = World::default();
         world.cached.insert(pod("demo-1", "x", 3));
         world.writes(pod("demo-0", "a", 7));
-        // Created and deleted between two passes; the event of the deletion has a version of its own.
+        // It was created and deleted between two passes. The event of the deletion has its own version.
         world.cached.insert(pod("demo-0", "a", 7));
         world.cached.remove(&pod("demo-0", "a", 8));
         assert_eq!(world.observes(), [("x".to_owned(), 3)]);
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn an_own_write_that_the_watch_never_reports_is_read_and_never_just_forgotten() {
+    fn an_own_write_that_the_watch_never_confirms_is_read_and_not_forgotten() {
         let mut world = World { now: Instant(1_000_000), ..World::default() };
         world.writes(pod("demo-0", "a", 7));
         assert_eq!(world.unconfirmed().len(), 0);

@@ -1,8 +1,8 @@
-//! The order of a pass, and what follows from each class of replies.
+//! The order of a pass, and what follows from each class of reply.
 
 mod driver;
 
-use driver::{Driver, HIS, OURS, cluster, owned_by, pod};
+use driver::{Driver, OTHER_UID, OWN_UID, cluster, owned_by, pod};
 use quorate_api::Reason;
 use quorate_manifests::{Act, Kind};
 use quorate_model::effect::{EtcdCall, KubeEffect};
@@ -66,7 +66,7 @@ fn the_record_is_written_before_any_effect() {
 }
 
 #[test]
-fn where_status_was_not_written_nothing_else_is_done() {
+fn no_effect_is_carried_out_if_status_was_not_written() {
     for error in [lost(), WriteError::NotLeading, WriteError::Forbidden("no".to_owned()), missing()] {
         let mut driver = Driver::planning(vec![volume(0)]);
         let record = driver.only();
@@ -77,7 +77,7 @@ fn where_status_was_not_written_nothing_else_is_done() {
 }
 
 #[test]
-fn a_status_that_was_changed_by_another_is_read_so_that_the_next_pass_begins_with_it() {
+fn a_status_that_another_writer_changed_is_read_for_the_next_pass() {
     let mut driver = Driver::planning(vec![volume(0)]);
     let record = driver.only();
     assert_eq!(driver.writes(&record, Err(changed())), None);
@@ -89,14 +89,14 @@ fn a_status_that_was_changed_by_another_is_read_so_that_the_next_pass_begins_wit
 }
 
 #[test]
-fn effects_of_a_group_are_issued_together_and_answered_in_any_order() {
+fn effects_of_a_group_are_issued_together_and_their_replies_come_in_any_order() {
     let mut driver = Driver::acting(vec![volume(0), volume(1), volume(2), delete_pod()]);
     let issued = driver.all();
     assert_eq!(issued.len(), 3, "the delete waits for the group before it");
     for command in issued.iter().rev() {
         assert_eq!(driver.next(), None);
         assert!(matches!(
-            driver.writes(command, Ok(Some(driver::volume(OURS)))),
+            driver.writes(command, Ok(Some(driver::volume(OWN_UID)))),
             Some(Event::Effect(_, Ok(())))
         ));
     }
@@ -109,7 +109,7 @@ fn the_first_failure_of_a_group_ends_the_pass_when_the_group_is_done() {
     let issued = driver.all();
     driver.writes(&issued[2], Err(WriteError::NotLeading));
     driver.writes(&issued[1], Err(WriteError::Forbidden("by a quota".to_owned())));
-    driver.writes(&issued[0], Ok(Some(driver::volume(OURS))));
+    driver.writes(&issued[0], Ok(Some(driver::volume(OWN_UID))));
     let report = driver.only();
     assert_eq!(report.purpose, Purpose::Report);
     let Task::Write(write) = &report.task else { panic!("{report:?}") };
@@ -118,9 +118,9 @@ fn the_first_failure_of_a_group_ends_the_pass_when_the_group_is_done() {
     );
     driver.writes(&report, Ok(Some(cluster(9))));
     assert!(matches!(driver.end(), PassEnd::Stopped(Stop { retry: Retry::Failed, failure: Some(_) })));
-    // Status reports it until a pass has done all that it planned.
+    // Status reports it until a pass has carried out its whole plan.
     assert!(driver.memory.failure().is_some());
-    driver.begin_again(Vec::new());
+    driver.next_pass(Vec::new());
     let record = driver.only();
     assert_eq!(record.purpose, Purpose::Record);
     driver.writes(&record, Ok(Some(cluster(10))));
@@ -128,7 +128,7 @@ fn the_first_failure_of_a_group_ends_the_pass_when_the_group_is_done() {
 }
 
 #[test]
-fn a_best_effort_effect_that_fails_is_reported_and_the_rest_is_done() {
+fn a_failed_best_effort_effect_is_reported_and_the_other_effects_are_carried_out() {
     let mut driver = Driver::acting(vec![budget(), promote()]);
     let budget = driver.only();
     driver.writes(&budget, Err(WriteError::Invalid("no".to_owned())));
@@ -155,7 +155,7 @@ fn h45_a_lost_reply_is_not_taken_for_done() {
 }
 
 #[test]
-fn h16_a_refusal_that_passes_is_retried_without_a_report() {
+fn h16_a_temporary_refusal_is_retried_without_a_report() {
     let mut driver = Driver::acting(vec![promote(), delete_pod()]);
     let call = driver.only();
     let refused = CallError::Refused(Refusal::UnhealthyCluster, "unhealthy cluster".to_owned());
@@ -164,7 +164,7 @@ fn h16_a_refusal_that_passes_is_retried_without_a_report() {
 }
 
 #[test]
-fn a_refusal_of_etcd_that_does_not_pass_is_reported() {
+fn a_permanent_refusal_of_etcd_is_reported() {
     let mut driver = Driver::acting(vec![promote()]);
     let call = driver.only();
     let refused = CallError::Refused(Refusal::PermissionDenied, "permission denied".to_owned());
@@ -175,33 +175,33 @@ fn a_refusal_of_etcd_that_does_not_pass_is_reported() {
 }
 
 #[test]
-fn a_name_that_is_taken_by_us_is_done() {
+fn a_create_whose_object_exists_and_is_owned_by_the_cluster_is_done() {
     let mut driver = Driver::acting(vec![peer_service()]);
     let create = driver.only();
     driver.writes(&create, Err(WriteError::Exists));
     let read = driver.only();
-    driver.reads(&read, Ok(Some(owned_by(Kind::Service, "demo", OURS))));
+    driver.reads(&read, Ok(Some(owned_by(Kind::Service, "demo", OWN_UID))));
     assert_eq!(driver.end(), &PassEnd::Done);
 }
 
 #[test]
-fn a_name_that_is_taken_by_another_is_read_in_every_pass_until_it_is_free() {
+fn an_object_with_the_name_of_one_that_is_needed_is_read_in_every_pass_until_it_is_gone() {
     let mut driver = Driver::acting(vec![peer_service()]);
     let meet = |driver: &mut Driver| {
         let create = driver.only();
         driver.writes(&create, Err(WriteError::Exists));
         let read = driver.only();
-        driver.reads(&read, Ok(Some(owned_by(Kind::Service, "demo", HIS))));
+        driver.reads(&read, Ok(Some(owned_by(Kind::Service, "demo", OTHER_UID))));
         driver.end().clone()
     };
     assert_eq!(meet(&mut driver), stopped(Retry::Now), "the planner is to observe it at once");
-    driver.conflicts = vec![Some(owned_by(Kind::Service, "demo", HIS))];
-    driver.begin_again(vec![peer_service()]);
+    driver.conflicts = vec![Some(owned_by(Kind::Service, "demo", OTHER_UID))];
+    driver.next_pass(vec![peer_service()]);
     assert_eq!(driver.foreign(), ["Service default/demo"]);
     driver.record();
-    assert_eq!(meet(&mut driver), stopped(Retry::Unwell), "now there is nothing more to learn");
+    assert_eq!(meet(&mut driver), stopped(Retry::Unwell), "the planner knows the conflict already");
     driver.conflicts = vec![None];
-    driver.begin_again(Vec::new());
+    driver.next_pass(Vec::new());
     assert_eq!((driver.foreign().len(), driver.memory.conflicts().count()), (0, 0));
 }
 
@@ -211,17 +211,17 @@ fn a_volume_of_an_earlier_incarnation_is_neither_done_nor_a_conflict() {
     let create = driver.only();
     driver.writes(&create, Err(WriteError::Exists));
     let read = driver.only();
-    driver.reads(&read, Ok(Some(driver::volume(HIS))));
+    driver.reads(&read, Ok(Some(driver::volume(OTHER_UID))));
     assert_eq!((driver.end(), driver.memory.conflicts().count()), (&stopped(Retry::Soon), 0));
 }
 
 #[test]
-fn a_secret_of_ours_that_is_incomplete_is_reported() {
+fn an_incomplete_secret_of_the_cluster_is_reported() {
     let mut driver = Driver::acting(vec![Effect::kube(Step::B2, KubeEffect::IssueCertificates)]);
-    let authority = driver.generates();
+    let authority = driver.generate_keys();
     driver.writes(&authority, Err(WriteError::Exists));
     let read = driver.only();
-    driver.reads(&read, Ok(Some(owned_by(Kind::Secret, "demo-ca", OURS))));
+    driver.reads(&read, Ok(Some(owned_by(Kind::Secret, "demo-ca", OWN_UID))));
     let failure = driver.memory.failure().unwrap();
     assert!(failure.message().contains("Secret default/demo-ca lacks one of"), "{}", failure.message());
 }
@@ -238,11 +238,11 @@ fn an_object_that_changed_is_read_and_the_pass_ends() {
 }
 
 #[test]
-fn a_delete_that_was_answered_with_404_is_done_only_if_the_object_is_gone() {
+fn a_delete_with_reply_404_is_done_only_if_the_object_does_not_exist() {
     let outcomes = [
         (Ok(None), true),
         (Ok(Some(pod("another", 9))), true),
-        // A proxy that does not know the path answers 404, too.
+        // A proxy that does not know the path also replies 404.
         (Ok(Some(pod("pod", 7))), false),
         (Err(lost()), false),
     ];
@@ -262,7 +262,7 @@ fn a_delete_that_was_answered_with_404_is_done_only_if_the_object_is_gone() {
 }
 
 #[test]
-fn a_deleted_object_that_waits_for_its_end_still_exists() {
+fn a_deleted_object_exists_until_its_grace_period_ends() {
     let mut driver = Driver::acting(vec![delete_pod()]);
     let delete = driver.only();
     let metadata = json!({
@@ -277,7 +277,7 @@ fn a_deleted_object_that_waits_for_its_end_still_exists() {
 #[test]
 fn certificates_are_signed_by_the_authority_that_exists() {
     let mut driver = Driver::acting(vec![Effect::kube(Step::B2, KubeEffect::IssueCertificates)]);
-    let authority = driver.generates();
+    let authority = driver.generate_keys();
     assert!(matches!(&authority.task, Task::Write(write) if write.name == "demo-ca"));
     driver.writes(&authority, Err(WriteError::Exists));
     let read = driver.only();
@@ -287,8 +287,8 @@ fn certificates_are_signed_by_the_authority_that_exists() {
     let mut names = Vec::new();
     for leaf in leaves.iter().rev() {
         let Task::NewLeaf { authority, .. } = &leaf.task else { panic!("{leaf:?}") };
-        assert_eq!(authority.cert, "first", "not the one that we generated");
-        let create = driver.answers_with_keys(leaf);
+        assert_eq!(authority.cert, "first", "not the one that was generated");
+        let create = driver.reply_with_keys(leaf);
         let Task::Write(write) = &create.task else { panic!("{create:?}") };
         names.push(write.name.clone());
         driver.writes(&create, Ok(Some(driver::secret(&write.name, "leaf"))));
@@ -299,13 +299,13 @@ fn certificates_are_signed_by_the_authority_that_exists() {
 }
 
 #[test]
-fn an_own_write_that_was_never_confirmed_is_read_before_anything_is_observed() {
+fn an_object_whose_write_no_watch_confirmed_is_read_at_the_start_of_a_pass() {
     let mut driver = Driver::acting(vec![client_service()]);
     let create = driver.only();
-    driver.writes(&create, Ok(Some(owned_by(Kind::Service, "demo-client", OURS))));
+    driver.writes(&create, Ok(Some(owned_by(Kind::Service, "demo-client", OWN_UID))));
     assert_eq!(driver.end(), &PassEnd::Done);
     driver.now = driver.now + UNCONFIRMED_AFTER;
-    let read = driver.first_of_a_new_pass();
+    let read = driver.first_command_of_the_next_pass();
     // The cluster, whose record was written, comes first.
     assert_eq!(read.task, Task::Read { kind: Kind::Cluster, name: "demo".to_owned() });
     let service = driver.only();

@@ -11,7 +11,7 @@ use super::{EndpointUrl, ProbeArgs};
 /// A kubelet waits one second by default: what takes longer is no answer to it.
 const DEADLINES: Deadlines = Deadlines { connect: Duration::from_millis(500), call: Duration::from_secs(1) };
 
-/// Where the member is and which files speak for us.
+/// The address of the member, and the files of the client certificate.
 pub(super) struct Credentials {
     url: EndpointUrl,
     tls: Option<Files>,

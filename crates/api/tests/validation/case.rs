@@ -1,4 +1,4 @@
-//! The cases of `validation.yaml`, for whoever judges them: our own reading of the definition, and the real API server.
+//! The cases of `validation.yaml`, for both judges: this project's evaluation of the CRD, and the real API server.
 
 use serde::Deserialize;
 use serde_json::{Value, json};

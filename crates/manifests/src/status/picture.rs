@@ -107,7 +107,7 @@ impl<'a> Picture<'a> {
             || self.record.voters().count() != self.target().size
     }
 
-    /// Voters whose Pods were made of an earlier shape.
+    /// Voters whose Pods have an earlier revision.
     pub(super) fn stale(&self) -> Vec<&'a MemberName> {
         let revision = &self.target().pod.revision;
         let voters = self.record.voters();

@@ -18,17 +18,17 @@ use crate::memory::Memory;
 use crate::objects::{Object, ReadCluster};
 use crate::reply::{CallError, EffectError, Retry, WriteError, lost_reply_counts_as_done};
 
-/// How many commands one effect has at most: those of `IssueCertificates`.
+/// The maximal number of commands of one effect. `IssueCertificates` has the most.
 const PARTS: usize = 8;
 
-/// The second half of a pass, as far as it has come.
+/// The state of the second half of a pass.
 #[derive(Clone, Debug)]
 pub(super) struct Acting {
     /// The EtcdCluster as it was written last.
     cluster: Arc<ReadCluster>,
     basis: Basis,
     phase: Phase,
-    /// What a best-effort effect could not do.
+    /// The failure of a best-effort effect.
     set_aside: Option<Stop>,
 }
 
@@ -266,7 +266,7 @@ impl Acting {
         }
     }
 
-    /// The next group begins; after the last one the pass ends.
+    /// Begins the next group. After the last one the pass ends.
     fn begin_group(&mut self, memory: &mut Memory, begin: usize) {
         let effects = self.effects();
         let mut groups = effects.get(begin..).unwrap_or_default().chunk_by(Effect::runs_in_parallel_with);
@@ -277,7 +277,7 @@ impl Acting {
                 let group = Group { begin, end, next: begin, running: Vec::new(), failed: None };
                 self.phase = Phase::Effects(group);
             }
-            // The members may be in the middle of something, so the next pass does not wait as after a failure.
+            // A protocol may be in progress, so the next pass follows sooner than after a failure.
             (None, Some(Stop { retry, failure })) => {
                 let retry = if retry == Retry::Now { retry } else { Retry::Unwell };
                 self.end_early(memory, Stop { retry, failure });
@@ -289,7 +289,7 @@ impl Acting {
         }
     }
 
-    /// What could not be done stays in status until it is done.
+    /// Ends the pass after a failure. Status reports the failure until a pass carries out its whole plan.
     fn end_early(&mut self, memory: &mut Memory, stop: Stop) {
         self.phase = match &stop.failure {
             Some(failure) => {
@@ -355,7 +355,7 @@ impl Acting {
         Some(Event::Effect(place, result))
     }
 
-    /// If every effect of the group has ended, the next group begins, or the pass ends.
+    /// If every effect of the group has ended, begins the next group or ends the pass.
     fn end_group(&mut self, memory: &mut Memory) {
         let Phase::Effects(group) = &mut self.phase else { return };
         if !group.running.is_empty() || group.next < group.end {
@@ -404,14 +404,14 @@ impl Failed {
                     Retry::Failed => {
                         Some(trouble::membership_change_refused(&effect.to_string(), &error.to_string()))
                     }
-                    // What passes is reported by what the plan waits on.
+                    // A temporary refusal is reported by what the plan waits for.
                     Retry::Now | Retry::Soon | Retry::Refused | Retry::Unwell => None,
                 };
                 Stop { retry: error.retry(), failure }
             }
             Self::Write(WriteFailure { error, what, new_conflict, conflict }) => {
                 let retry = match (new_conflict, conflict) {
-                    // The planner is to observe it at once; then there is nothing more to learn.
+                    // The planner observes a new conflict at once. A known one needs no early pass.
                     (true, _) => Retry::Now,
                     (false, true) => Retry::Unwell,
                     (false, false) => error.retry(),
@@ -504,7 +504,7 @@ impl Running {
     }
 }
 
-/// Begins an effect; its first command.
+/// Begins an effect, and returns its first command.
 fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Running, Task)> {
     let cluster = parsed(cluster)?;
     let (what, task) = match planned.effects().get(place)? {

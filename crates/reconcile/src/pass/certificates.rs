@@ -1,5 +1,5 @@
 //! The writes of `IssueCertificates`: first the authority, then the leaves it signs, in parallel. A Secret that exists is
-//! taken as it is, so that after a crash the same authority signs the rest.
+//! used unchanged, so that after a crash the same authority signs the other leaves.
 
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::EtcdCluster;

@@ -15,7 +15,7 @@ use crate::memory::Memory;
 use crate::objects::{ClusterView, ReadCluster};
 use crate::ownership::is_visible;
 
-/// The first half of a pass, as far as it has come.
+/// The state of the first half of a pass.
 #[derive(Clone, Debug)]
 pub(super) struct Observing {
     at: ClusterRef,
@@ -29,11 +29,11 @@ pub(super) struct Observing {
 
 #[derive(Clone, Debug)]
 enum Phase {
-    /// Own writes that the watches should have confirmed long ago are read.
+    /// The operator reads the objects of its writes that no watch has confirmed in time.
     Unconfirmed,
     /// The caches are read.
     Caches(Option<ClusterView>),
-    /// Names that are taken are read: they may be free by now.
+    /// The operator reads names that were taken: they may be free now.
     Conflicts(ClusterView, Arc<ReadCluster>),
     /// Members are asked for their Status.
     Members(Observed),
@@ -107,7 +107,7 @@ impl Observing {
                 observed.snapshot.etcd.answers.insert(member.clone(), answer);
             }
             (Phase::MemberList(observed), Task::MemberList { .. }, Reply::List(list)) => observed.list(list),
-            // What could not be read is taken for what it was.
+            // If the read fails, the last known state stays.
             (
                 Phase::Unconfirmed
                 | Phase::Caches(_)
@@ -119,7 +119,7 @@ impl Observing {
         }
     }
 
-    /// Goes on to the next phase if all replies of this one are there; the next stage once a plan is made.
+    /// Continues with the next phase once all replies of this one have arrived. Returns the next stage once there is a plan.
     pub(super) fn advance(&mut self, memory: &Memory, now: Instant) -> Option<Stage> {
         while self.answered == self.tasks.len() {
             match std::mem::replace(&mut self.phase, Phase::Unconfirmed) {

@@ -1,5 +1,5 @@
-//! One write, and what its reply asks for. A write that meets something unexpected is followed by a read of its object, so
-//! that the next pass acts on the object as it is.
+//! One write, and what follows from its reply. After an unexpected reply the object is read, so that the next pass observes
+//! its current state.
 
 use quorate_manifests::certificate;
 use quorate_manifests::{Act, Kind, NameConflict, Write};
@@ -16,7 +16,7 @@ use crate::reply::{WriteError, lost_reply_counts_as_done};
 pub(super) struct WriteRun {
     kind: Kind,
     name: String,
-    /// In words.
+    /// The write as text: `create Pod default/demo-2`.
     what: String,
     sent: Sent,
     read: Follow,
@@ -47,9 +47,9 @@ pub(super) struct Owner<'a> {
 /// How a write ended.
 #[derive(Clone, Debug)]
 pub(super) enum WriteEnd {
-    /// Its object is as it should be. The object, if it exists and is known.
+    /// The object is in the desired state. The object, if it exists and is known.
     Done(Option<Object>),
-    /// It is not, or not certainly.
+    /// The write did not succeed, or its outcome is unknown.
     Failed(WriteFailure),
 }
 
@@ -57,16 +57,16 @@ pub(super) enum WriteEnd {
 #[derive(Clone, Debug)]
 pub(super) struct WriteFailure {
     pub(super) error: WriteError,
-    /// What was to be done, in words.
+    /// The write as text: `create Pod default/demo-2`.
     pub(super) what: String,
-    /// The name is taken, and was not known to be.
+    /// The name is taken, and this was not known before.
     pub(super) new_conflict: bool,
     /// The name is taken.
     pub(super) conflict: bool,
 }
 
 impl WriteRun {
-    /// This write is sent.
+    /// The state of a write that is sent now.
     pub(super) fn new(write: &Write) -> Self {
         let sent = match &write.act {
             Act::Create(_) => Sent::Create,
@@ -89,7 +89,7 @@ impl WriteRun {
         matches!(self.read, Follow::Due(_))
     }
 
-    /// Takes a reply; how it ended, unless a read has to follow.
+    /// Takes a reply. Returns how the write ended, or `None` if a read follows.
     pub(super) fn reply(
         &mut self,
         memory: &mut Memory,
@@ -116,7 +116,7 @@ impl WriteRun {
     ) -> Option<WriteEnd> {
         let error = match (written, &self.sent) {
             (Ok(object), Sent::Delete { uid }) => {
-                let left = object.filter(waits_for_its_end);
+                let left = object.filter(is_terminating);
                 match &left {
                     Some(object) => memory.exists(object, now),
                     None => memory.gone(self.kind, &self.name, uid, now),
@@ -165,17 +165,17 @@ impl WriteRun {
     ) -> WriteEnd {
         let object = match read {
             Ok(object) => object,
-            // It is certain that nothing was written, but not what exists.
+            // Nothing was written, and the current state of the object is not known.
             Err(_) if matches!(met, WriteError::Changed(_)) => return self.failed(met),
             Err(error) => return self.failed(error),
         };
         match (&self.sent, object) {
-            // The name is taken. By us, if an earlier reply was lost or the cache is old: then it is done.
+            // The object exists and belongs to the cluster: an earlier reply was lost, or the cache is outdated. It is done.
             (Sent::Create, Some(object))
                 if met == WriteError::Exists && is_ours(&object, owner.at, owner.uid) =>
             {
                 memory.exists(&object, now);
-                self.taken_by_us(object)
+                self.exists_and_is_ours(object)
             }
             (Sent::Create, Some(object))
                 if met == WriteError::Exists && !is_visible(&object, owner.at, owner.uid) =>
@@ -185,8 +185,8 @@ impl WriteRun {
                 let what = self.what.clone();
                 WriteEnd::Failed(WriteFailure { error: met, what, new_conflict, conflict: true })
             }
-            // What was to be gone is gone, if it really is: data are deleted on the strength of it, and a proxy that does
-            // not know the path answers 404, too.
+            // 404 for a delete counts only once a read confirms it: data may be deleted because of it, and a proxy that does
+            // not know the path also replies 404.
             (Sent::Delete { uid }, object)
                 if matches!(met, WriteError::Missing(_))
                     && object.as_ref().is_none_or(|object| object.uid() != uid) =>
@@ -194,8 +194,8 @@ impl WriteRun {
                 memory.gone(self.kind, &self.name, uid, now);
                 WriteEnd::Done(None)
             }
-            // Of the cluster, but not as it was observed: the next pass observes it so. A volume of an earlier incarnation
-            // is among them, which the planner judges.
+            // The object belongs to the cluster and differs from the observed one. The next pass observes it. This includes a
+            // volume of an earlier incarnation, about which the planner decides.
             (Sent::Create | Sent::Patch | Sent::Delete { .. }, object) => {
                 if let Some(object) = &object {
                     memory.exists(object, now);
@@ -209,7 +209,7 @@ impl WriteRun {
         WriteEnd::Failed(WriteFailure::new(error, self.what.as_str()))
     }
 
-    fn taken_by_us(&self, object: Object) -> WriteEnd {
+    fn exists_and_is_ours(&self, object: Object) -> WriteEnd {
         match &object {
             Object::Secret(secret) if certificate::kept_in(secret).is_none() => {
                 let name = &self.name;
@@ -230,14 +230,14 @@ impl WriteRun {
 }
 
 impl WriteFailure {
-    /// It was not done: `cannot {what}`.
+    /// The failure that is reported as `cannot {what}`.
     pub(super) fn new(error: WriteError, what: impl Into<String>) -> Self {
         Self { error, what: what.into(), new_conflict: false, conflict: false }
     }
 }
 
-/// Whether an object that was deleted still exists for a while.
-fn waits_for_its_end(object: &Object) -> bool {
+/// Whether a deleted object still exists, because of its grace period or a finalizer.
+fn is_terminating(object: &Object) -> bool {
     let meta = object.meta();
     meta.deletion_timestamp.is_some()
         && (meta.deletion_grace_period_seconds != Some(0)

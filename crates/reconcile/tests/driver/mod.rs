@@ -1,4 +1,4 @@
-//! Drives a pass by hand: every reply is given by the test.
+//! Drives a pass step by step. The test gives every reply.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use quorate_reconcile::{
 };
 use serde_json::{Value, json};
 
-/// The uid of the cluster.
-pub const OURS: &str = "now";
+/// The uid of the EtcdCluster.
+pub const OWN_UID: &str = "now";
 
-/// The uid of another cluster.
-pub const HIS: &str = "before";
+/// The uid of another EtcdCluster.
+pub const OTHER_UID: &str = "before";
 
 pub struct Driver {
     pub memory: Memory,
     pub caches: Caches,
-    /// The objects that have our names, one for each name conflict.
+    /// The reply to the read of each name conflict, in order.
     pub conflicts: Vec<Option<Object>>,
     pub now: Instant,
     pass: Pass,
@@ -49,14 +49,14 @@ impl Driver {
         driver
     }
 
-    /// The next pass, up to its plan.
-    pub fn begin_again(&mut self, effects: Vec<Effect>) {
+    /// Begins the next pass, and runs it up to its plan.
+    pub fn next_pass(&mut self, effects: Vec<Effect>) {
         self.pass = new_pass(&self.memory, self.now);
         self.observe(effects);
     }
 
     /// The first command of the next pass.
-    pub fn first_of_a_new_pass(&mut self) -> Command {
+    pub fn first_command_of_the_next_pass(&mut self) -> Command {
         self.pass = new_pass(&self.memory, self.now);
         self.only()
     }
@@ -71,7 +71,7 @@ impl Driver {
         self.pass.next(&mut self.memory)
     }
 
-    /// The next command, which there must be.
+    /// The next command. Panics if there is none.
     #[track_caller]
     pub fn only(&mut self) -> Command {
         self.next().expect("there is a command")
@@ -96,14 +96,14 @@ impl Driver {
         self.replies(command, Reply::Object(reply))
     }
 
-    /// The next command asks for keys: the write of them that follows.
-    pub fn generates(&mut self) -> Command {
+    /// The next command must ask for keys. Replies with keys, and returns the write that follows.
+    pub fn generate_keys(&mut self) -> Command {
         let command = self.only();
-        self.answers_with_keys(&command)
+        self.reply_with_keys(&command)
     }
 
-    /// The write of the keys that a command asks for.
-    pub fn answers_with_keys(&mut self, command: &Command) -> Command {
+    /// Replies to a command that asks for keys, and returns the write that follows.
+    pub fn reply_with_keys(&mut self, command: &Command) -> Command {
         assert!(matches!(command.task, Task::NewAuthority { .. } | Task::NewLeaf { .. }), "{command:?}");
         self.replies(command, Reply::Keys(Ok(KeyPair { cert: "second".to_owned(), key: "key".to_owned() })));
         self.only()
@@ -114,7 +114,7 @@ impl Driver {
         self.pass.end().expect("the pass has ended")
     }
 
-    /// What a pass would observe now.
+    /// The objects that a pass would observe now.
     pub fn view(&self) -> ClusterView {
         self.memory.clone().overlay(&at(), self.caches.clone())
     }
@@ -125,7 +125,7 @@ impl Driver {
         cluster.0.as_ref().unwrap().metadata.resource_version.clone().unwrap()
     }
 
-    /// The names that the planner observed as taken.
+    /// The foreign objects in the snapshot.
     pub fn foreign(&self) -> Vec<String> {
         self.pass.observed().unwrap().0.foreign.values().cloned().collect()
     }
@@ -155,7 +155,7 @@ fn at() -> ClusterRef {
 
 /// The EtcdCluster.
 pub fn cluster(version: u64) -> Object {
-    let metadata = json!({ "name": "demo", "namespace": "default", "uid": OURS, "resourceVersion": version.to_string() });
+    let metadata = json!({ "name": "demo", "namespace": "default", "uid": OWN_UID, "resourceVersion": version.to_string() });
     object(
         Kind::Cluster,
         &json!({
@@ -180,7 +180,7 @@ pub fn owned_by(kind: Kind, name: &str, uid: &str) -> Object {
     object(kind, &json!({ "metadata": owned(name, uid) }))
 }
 
-/// A volume that was made for the EtcdCluster with this uid.
+/// A volume that was created for the EtcdCluster with this uid.
 pub fn volume(uid: &str) -> Object {
     let metadata = json!({
         "name": "demo-0", "uid": "volume", "resourceVersion": "5",
@@ -189,11 +189,11 @@ pub fn volume(uid: &str) -> Object {
     object(Kind::Volume, &json!({ "metadata": metadata }))
 }
 
-/// A complete Secret of ours. Its certificate is these bytes.
+/// A complete Secret of the EtcdCluster, with this text as its certificate.
 pub fn secret(name: &str, cert: &str) -> Object {
     let data = |text: &str| k8s_openapi::ByteString(text.as_bytes().to_vec());
     let data = json!({ "ca.crt": data("first"), "tls.crt": data(cert), "tls.key": data("key") });
-    object(Kind::Secret, &json!({ "metadata": owned(name, OURS), "data": data }))
+    object(Kind::Secret, &json!({ "metadata": owned(name, OWN_UID), "data": data }))
 }
 
 pub fn object(kind: Kind, object: &Value) -> Object {

@@ -28,7 +28,7 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
     under_way(picture).unwrap_or_else(|| at_rest(picture))
 }
 
-/// The operator does nothing, because it was told to or because a person must decide first.
+/// The operator does nothing, because it is paused or because a person must decide first.
 fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
     let halts = match waiting {
         Waiting::Paused
