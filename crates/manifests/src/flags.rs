@@ -27,8 +27,8 @@ const LARGEST_QUOTA: u64 = 8 << 30;
 /// Below this a quota makes no sense.
 const SMALLEST_QUOTA: u64 = 16 << 20;
 
-/// The user's flags and the operator's defaults, in a fixed order. A flag in `etcdOptions` replaces the default; given twice, the
-/// last one counts, as etcd has it.
+/// The user's flags and the operator's defaults, in a fixed order. A flag in `etcdOptions` replaces the default. If it is
+/// given twice, the last one counts, as in etcd.
 pub fn settings(
     options: &[String],
     typed: Option<&EtcdOptions>,

@@ -41,8 +41,8 @@ pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     })
 }
 
-/// The Service for clients. A Pod is ready only while its member is a started voter, and labelled joined only once that member was observed
-/// in this cluster, so nobody else is behind it.
+/// The Service for clients. It selects ready Pods with the joined label. A Pod is ready only while its member is a started
+/// voter, and is labelled only once that member was observed in this cluster.
 pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     json!({
         "apiVersion": "v1",

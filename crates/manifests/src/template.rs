@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 /// Everything of the spec that a Pod is built from. What is absent or empty is not written, so that a new field changes
-/// no revision until somebody uses it.
+/// no revision until it is used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Template {

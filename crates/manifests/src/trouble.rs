@@ -4,7 +4,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::{Instant, Snapshot};
 
-/// The API server refuses a write, as [`crate::Write::describe`] has it, and will refuse it again until somebody changes what its message names.
+/// The API server refuses a write (`what` is its [`crate::Write::describe`]), until what its message names is changed.
 pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
     let answer = answer.trim_end_matches('.');
     let message =

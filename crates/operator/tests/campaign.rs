@@ -63,7 +63,7 @@ async fn history(seed: u64) -> Result<()> {
     world.members.gate(move |_| if calls.below(8) == 0 { calls.one(&CALLS) } else { Answer::Done });
     let drawn = requests.clone();
     let client = world.client_through(move |sent| {
-        let mut drawn = drawn.lock().expect("nobody panics");
+        let mut drawn = drawn.lock().expect("not poisoned");
         let Some(random) = drawn.as_mut().filter(|_| sent.writes()) else { return Gate::Open };
         if random.below(5) == 0 { random.one(&REQUESTS) } else { Gate::Open }
     });
@@ -79,7 +79,7 @@ async fn history(seed: u64) -> Result<()> {
         }
     }
     tokio::time::sleep(Duration::from_secs(10)).await;
-    *requests.lock().expect("nobody panics") = None;
+    *requests.lock().expect("not poisoned") = None;
     world.members.heal();
     until("the goal is reached", async || Ok(world.members.goal())).await?;
     // Requests that were delayed arrive now.

@@ -110,7 +110,7 @@ async fn h46_one_failure_of_each_write_changes_neither_the_end_nor_how_often_obj
         let _kubelet = world.kubelet();
         let met = Arc::new(Mutex::new(BTreeSet::new()));
         let client = world.client_through(move |sent| {
-            let first = sent.writes() && met.lock().expect("nobody panics").insert(summary(sent));
+            let first = sent.writes() && met.lock().expect("not poisoned").insert(summary(sent));
             if first { answer } else { Gate::Open }
         });
         let _operator = world.operator_over(client, |_| {});
@@ -166,7 +166,7 @@ async fn a_request_without_a_reply_delays_the_pass_by_its_deadline_only() -> Res
     let calls = Arc::new(Mutex::new(Vec::new()));
     let (times, mut hangs) = (calls.clone(), true);
     world.members.gate(move |call| {
-        times.lock().expect("nobody panics").push((call.method, Instant::now()));
+        times.lock().expect("not poisoned").push((call.method, Instant::now()));
         let never = call.method == "MemberAdd" && std::mem::take(&mut hangs);
         if never { Answer::Never } else { Answer::Done }
     });
@@ -174,7 +174,7 @@ async fn a_request_without_a_reply_delays_the_pass_by_its_deadline_only() -> Res
     let at = first.clone();
     let client = world.client_through(move |sent| {
         let creates = sent.method == Method::POST && sent.kind() == "pods";
-        if creates && at.lock().expect("nobody panics").replace(sent.at).is_none() {
+        if creates && at.lock().expect("not poisoned").replace(sent.at).is_none() {
             Gate::Never
         } else {
             Gate::Open
@@ -191,7 +191,7 @@ async fn a_request_without_a_reply_delays_the_pass_by_its_deadline_only() -> Res
 
     scale(&world, 2).await?;
     settled(&world, 2).await?;
-    let calls = calls.lock().expect("nobody panics").clone();
+    let calls = calls.lock().expect("not poisoned").clone();
     let hung = calls.iter().position(|(method, _)| *method == "MemberAdd").context("no member was added")?;
     let waited = calls[hung + 1].1 - calls[hung].1;
     ensure!(waited >= CALL_DEADLINE && waited < CALL_DEADLINE + SOON, "{waited:?}");
@@ -207,7 +207,7 @@ async fn h17_a_lease_that_expires_in_the_middle_of_a_pass_ends_all_writes_before
     let when = cut.clone();
     // Every write is slow, so that the lease expires in the middle of a pass.
     let client = world.client_through(move |sent| {
-        let cut = when.lock().expect("nobody panics").is_some();
+        let cut = when.lock().expect("not poisoned").is_some();
         match sent.kind().as_str() {
             "leases" if cut => Gate::Never,
             _ if sent.writes() => Gate::Slow(Duration::from_secs(3)),
@@ -221,7 +221,7 @@ async fn h17_a_lease_that_expires_in_the_middle_of_a_pass_ends_all_writes_before
     })
     .await?;
     let now = Instant::now();
-    *cut.lock().expect("nobody panics") = Some(now);
+    *cut.lock().expect("not poisoned") = Some(now);
     tokio::time::sleep(Duration::from_mins(2)).await;
     ensure!(operator.has_ended(), "it runs without a lease");
     // A renewal is a read and then a write. The deadline counts from the read.

@@ -1,5 +1,5 @@
 //! One pass: observe -> validate -> plan -> write the record to status -> carry the effects out, in order. The first effect
-//! that fails ends the pass, save best-effort ones. Whatever ends it early is reported in status.
+//! that fails ends the pass, except best-effort ones. Status reports why a pass ended early.
 //!
 //! - this file: [`Pass`], and how it ends
 //! - `observe`: from the caches to a plan; `act`: from the plan to its last effect

@@ -1,4 +1,4 @@
-//! The source of container logs: whatever runs the containers.
+//! The source of container logs: the runtime of the containers.
 
 use bytes::Bytes;
 use futures::stream::BoxStream;

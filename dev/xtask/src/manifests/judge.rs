@@ -1,4 +1,4 @@
-//! What no installation of the operator may do, whatever the values of the chart.
+//! Rules for every installation of the operator, with any values of the chart.
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
