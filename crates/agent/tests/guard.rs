@@ -101,7 +101,7 @@ fn an_empty_volume_gets_its_identity_at_the_first_start_and_survives_a_crash_bef
 }
 
 #[tokio::test]
-async fn a_member_resumes_its_own_data_whatever_the_operator_expects() {
+async fn a_member_resumes_its_own_data_with_every_expectation_of_the_operator() {
     for minor in MINORS {
         let (volume, status) = Volume::of(minor).await;
         for expect in [Expect::Fresh, Expect::Data] {

@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_is_recognised_by_its_message_whatever_its_code() {
+    fn a_refusal_is_recognised_by_its_message_with_any_code() {
         let table = [
             ("etcdserver: unhealthy cluster", Code::Unavailable, Refusal::UnhealthyCluster),
             (

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::{diff, labels};
 
-/// The budget of the cluster's name. An integer `minAvailable`: a percentage, or `maxUnavailable`, would follow the
-/// number of Pods down while members are lost.
+/// The budget of the cluster. `minAvailable` is an integer: with a percentage or `maxUnavailable` the bound would fall with
+/// the number of Pods while members are lost.
 pub fn budget(cluster: &EtcdCluster, at: &ClusterRef, min_available: usize) -> Value {
     let mut budget = frame(cluster, at);
     budget["spec"]["minAvailable"] = json!(min_available);

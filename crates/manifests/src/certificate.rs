@@ -1,4 +1,4 @@
-//! Certificates: which there are, what they are valid for, and the Secrets they are kept in. Keys are made elsewhere.
+//! Certificates: their kinds, the names they are valid for, and their Secrets. Keys are generated elsewhere.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -16,7 +16,7 @@ use crate::{labels, service};
 pub const CERT: &str = "tls.crt";
 /// Key of a Secret: its private key.
 pub const KEY: &str = "tls.key";
-/// Key of a Secret: the authorities that are believed.
+/// Key of a Secret: the trusted authorities.
 pub const CA: &str = "ca.crt";
 
 /// The certificates of a cluster.
@@ -24,11 +24,11 @@ pub const CA: &str = "ca.crt";
 pub enum Certificate {
     /// The cluster's own authority. Its key is mounted nowhere.
     Authority,
-    /// Shown to clients; by etcd's gateway also to etcd itself.
+    /// Presented to clients; by etcd's gateway also to etcd itself.
     Server,
-    /// Shown by members to each other.
+    /// Presented by members to each other.
     Peer,
-    /// Shown by clients: the operator, the probe, etcdctl.
+    /// Presented by clients: the operator, the probe, etcdctl.
     Client,
 }
 
@@ -39,9 +39,9 @@ pub struct Leaf {
     pub common_name: String,
     /// The DNS names and IP addresses it is valid for.
     pub names: Vec<String>,
-    /// It may be shown by a server.
+    /// It is valid for a server.
     pub server: bool,
-    /// It may be shown by a client.
+    /// It is valid for a client.
     pub client: bool,
 }
 
@@ -57,7 +57,7 @@ pub struct Pair<'a> {
 /// The content of a Secret of the cluster, as PEM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kept<'a> {
-    /// The authorities that are believed.
+    /// The trusted authorities.
     pub ca: &'a [u8],
     /// The certificate.
     pub cert: &'a [u8],
@@ -94,12 +94,12 @@ impl Certificate {
     }
 }
 
-/// The authority's common name: no two clusters have the same, not even one after the other.
+/// The authority's common name. It is unique, also among clusters of one name that exist one after another.
 pub fn authority_name(uid: &ClusterUid) -> String {
     format!("quorate-ca {uid}")
 }
 
-/// The certificates that are not there, the authority first. A Secret of that name that this EtcdCluster does not own
+/// The certificates that do not exist, the authority first. A Secret of that name that this EtcdCluster does not own
 /// counts as missing: its creation is then refused, which is reported.
 pub fn missing(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid) -> Vec<Certificate> {
     Certificate::ALL
@@ -120,14 +120,14 @@ pub fn kept<'a>(
     kept_in(ours.into_iter().find(|secret| secret.metadata.name.as_ref() == Some(&name))?)
 }
 
-/// What is in a Secret, if it is complete.
+/// The content of a Secret, if it is complete.
 pub fn kept_in(secret: &Secret) -> Option<Kept<'_>> {
     let data = secret.data.as_ref()?;
     let entry = |key: &str| data.get(key).map(|entry| entry.0.as_slice()).filter(|entry| !entry.is_empty());
     Some(Kept { ca: entry(CA)?, cert: entry(CERT)?, key: entry(KEY)? })
 }
 
-/// The creation of the Secret of a certificate. `ca` is what is believed: the authority's own certificate.
+/// The creation of the Secret of a certificate. `ca` is the certificate of the trusted authority.
 pub fn secret(
     cluster: &EtcdCluster,
     at: &ClusterRef,
@@ -148,7 +148,7 @@ pub fn secret(
     Write { kind: Kind::Secret, namespace: at.namespace.clone(), name, act: Act::Create(object) }
 }
 
-/// Members by their own name, both Services in all their lengths, and the way by which a port is forwarded.
+/// The names of members, both Services in every length, and the addresses that `kubectl port-forward` uses.
 fn server_names(at: &ClusterRef) -> Vec<String> {
     let mut names = member_names(at);
     names.extend(service_names(&at.name, at));
@@ -160,8 +160,8 @@ fn server_names(at: &ClusterRef) -> Vec<String> {
 }
 
 /// A member checks that a peer's address belongs to its certificate: it looks up the names in it, then the name of the
-/// address, which Kubernetes gives in full. The Service's own name resolves to every member, whatever the cluster
-/// domain is.
+/// address, which Kubernetes gives in full. The Service's own name resolves to every member in every
+/// cluster domain.
 fn peer_names(at: &ClusterRef) -> Vec<String> {
     let mut names = member_names(at);
     names.extend(service_names(&at.name, at));

@@ -19,7 +19,7 @@ pub const DATA_DIR: &str = "/var/lib/etcd/data";
 /// The guard's part of it.
 pub const IDENTITY_FILE: &str = "/var/lib/etcd/quorate.json";
 
-/// The flag by which a member is started as one of a new cluster.
+/// The flag that starts a member as part of a new cluster.
 pub(crate) const STARTS_NEW: &str = "--initial-cluster-state=new";
 
 /// etcd warns above this (its documentation on system limits).
@@ -53,7 +53,7 @@ pub fn settings(
     Ok(flags.into_iter().map(|(_, flag)| flag).collect())
 }
 
-/// The flags that make a member who it is.
+/// The flags of a member's identity.
 pub fn identity(member: &Member<'_>) -> Vec<String> {
     let Member { at, target, token, name, boot, peers, .. } = member;
     let scheme = if target.tls { "https" } else { "http" };

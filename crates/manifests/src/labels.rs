@@ -25,18 +25,18 @@ pub fn of_member(at: &ClusterRef, member: &MemberName) -> BTreeMap<String, Strin
     labels
 }
 
-/// What the Pods of a cluster are selected by.
+/// The selector of the Pods of a cluster.
 pub fn selector(at: &ClusterRef) -> BTreeMap<String, String> {
     BTreeMap::from([(keys::CLUSTER.to_owned(), at.name.clone())])
 }
 
-/// What the Pods of a cluster that serve clients are selected by: their members have joined.
+/// The selector of the Pods of a cluster that serve clients: those whose members have joined.
 pub fn of_joined(at: &ClusterRef) -> BTreeMap<String, String> {
     let joined = (keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
     selector(at).into_iter().chain([joined]).collect()
 }
 
-/// Metadata of an object that goes with the cluster: it carries an owner reference. Never for volumes (R10).
+/// Metadata of an object that is deleted with the cluster: it has an owner reference. Never for volumes (R10).
 pub fn owned(cluster: &EtcdCluster, at: &ClusterRef, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),

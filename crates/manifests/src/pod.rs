@@ -1,7 +1,7 @@
 //! A member's Pod: the guard checks the volume, etcd runs, the probe answers the kubelet.
 //!
-//! It meets the restricted Pod Security standard and has no access to the Kubernetes API. What the user adds (labels,
-//! annotations, resources, flags) never replaces what makes up a member.
+//! It meets the restricted Pod Security standard and has no access to the Kubernetes API. Labels, annotations, resources
+//! and flags of the user never replace those of the member's identity.
 
 mod containers;
 
@@ -29,7 +29,7 @@ const USER: u32 = 10001;
 /// etcd stops at once on SIGTERM; this is for a disk that is slow to take the last writes.
 const GRACE_SECONDS: u32 = 30;
 
-/// Whose Pod it is, and how it boots.
+/// The member of the Pod, and how it starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Member<'a> {
     /// The EtcdCluster, which will own it.

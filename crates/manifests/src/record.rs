@@ -1,4 +1,4 @@
-//! The Record in status, and back. What is written is read back the same.
+//! Writes the Record to status, and reads it back unchanged.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;

@@ -1,4 +1,4 @@
-//! What an effect becomes: the one request that carries it out. The executor only sends it.
+//! The request that carries out an effect. The executor only sends it.
 //!
 //! A change of something that exists names the object's uid and the version at which it was seen, so it is refused if
 //! the object is another one or has changed since.
@@ -17,7 +17,7 @@ use crate::pod::{self, Member};
 use crate::target::Defaults;
 use crate::{budget, diff, service, volume};
 
-/// What requests are made from, beside the effect.
+/// The input of a request, besides the effect.
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The EtcdCluster after status was written.
@@ -28,7 +28,7 @@ pub struct Context<'a> {
     pub snapshot: &'a Snapshot,
     /// The record of the plan, which status has now.
     pub record: &'a Record,
-    /// What the operator's flags give.
+    /// The defaults from the operator's flags.
     pub defaults: &'a Defaults,
 }
 
@@ -63,11 +63,11 @@ pub enum Act {
     Patch(Value),
     /// A merge patch of its status, with preconditions in its metadata.
     PatchStatus(Value),
-    /// It is deleted, if it is as it was seen.
+    /// It is deleted, if it has not changed since it was observed.
     Delete {
         /// This object and no later one.
         uid: String,
-        /// As it was seen.
+        /// The observed version.
         resource_version: String,
     },
 }
@@ -147,7 +147,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
     }
 }
 
-/// The write that brings the status of an EtcdCluster, as it was read, to this one; `None` if it is this one already.
+/// The write that changes the status of an EtcdCluster to this one; `None` if nothing differs.
 pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option<Write> {
     let plain = |status: &EtcdClusterStatus| serde_json::to_value(status).expect("a status is plain data");
     let before = cluster.status.as_ref().map_or_else(|| json!({}), plain);
@@ -156,7 +156,7 @@ pub fn write_status(cluster: &EtcdCluster, status: &EtcdClusterStatus) -> Option
 }
 
 /// The write that comes before the effects of a plan (R3). Where status has the record already, this changes nothing, and
-/// is refused if the object has changed meanwhile: the observation may be old. `None` if nothing is to be done.
+/// is refused if the object has changed meanwhile: then the observation is outdated. `None` if nothing is to be done.
 pub fn write_record(cluster: &EtcdCluster, status: &EtcdClusterStatus, effects: &[Effect]) -> Option<Write> {
     let confirm = || patch_status(cluster, json!({}));
     write_status(cluster, status).or_else(|| (!effects.is_empty()).then(confirm))
@@ -191,7 +191,7 @@ impl Write {
         format!("{verb} {}", self.object())
     }
 
-    /// As it goes to the API server.
+    /// The HTTP request to the API server.
     pub fn http(&self) -> Result<http::Request<Vec<u8>>, kube_core::request::Error> {
         let request = kube_core::Request::new(self.kind.collection(&self.namespace));
         match &self.act {
@@ -238,7 +238,7 @@ fn is_own(meta: &ObjectMeta, name: &str, snapshot: &Snapshot) -> bool {
     meta.name.as_deref() == Some(name) && is_owned_by(meta, &snapshot.uid)
 }
 
-/// Without our gate. Other gates stay: the resource version makes sure of it.
+/// The gates without the operator's own. Other gates stay: the resourceVersion ensures it.
 fn ungate(context: &Context<'_>, uid: &Uid) -> Value {
     let seen = context.seen.pods.iter().find(|seen| seen.metadata.uid.as_deref() == Some(uid.as_str()));
     let gates = seen.iter().filter_map(|seen| seen.spec.as_ref()?.scheduling_gates.as_ref()).flatten();

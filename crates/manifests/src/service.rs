@@ -1,4 +1,4 @@
-//! The peer Service, by whose names members find each other, and the client Service.
+//! The peer Service, which gives members their DNS names, and the client Service.
 
 use quorate_api::EtcdCluster;
 use quorate_model::ClusterRef;
@@ -20,8 +20,8 @@ pub fn client_name(at: &ClusterRef) -> String {
     format!("{}-client", at.name)
 }
 
-/// The headless Service of the cluster's name. Its names resolve before any Pod is ready: peers with TLS could
-/// never meet otherwise.
+/// The headless Service of the cluster's name. Its names resolve before any Pod is ready: otherwise peers with
+/// TLS could not connect.
 pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     json!({
         "apiVersion": "v1",

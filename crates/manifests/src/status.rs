@@ -1,4 +1,4 @@
-//! What people read: status, and the events that report its changes.
+//! Status, and the events that report its changes.
 //!
 //! Status is a function of the observation, of the plan, and of the status before, from which only times are kept. The
 //! same input gives the same status, so that nothing is written when nothing has changed.
@@ -23,16 +23,16 @@ use picture::Picture;
 pub use events::{EventText, events};
 pub use explain::explain;
 
-/// What a status is made from.
+/// The input of a status.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
     /// The EtcdCluster with the status before.
     pub cluster: &'a EtcdCluster,
-    /// What was seen.
+    /// The observation.
     pub snapshot: &'a Snapshot,
     /// Why the spec cannot be carried out, if so.
     pub refused: Option<&'a Invalid>,
-    /// What is going to be done.
+    /// The plan.
     pub plan: &'a Plan,
     /// The time.
     pub now: Instant,

@@ -15,16 +15,16 @@ use crate::template::Template;
 /// as `cargo xtask image` writes it.
 pub const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
-/// What the operator's flags give.
+/// The defaults from the operator's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
-    /// The etcd repository of clusters that name none.
+    /// The etcd image repository of clusters whose spec names none.
     pub image_registry: String,
     /// The image that guard and probe run from.
     pub agent_image: String,
 }
 
-/// A spec that cannot be carried out; for people.
+/// Why a spec cannot be carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Invalid {
     /// Which field.

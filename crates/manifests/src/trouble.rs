@@ -1,4 +1,4 @@
-//! What could not be done: the reason and message for status and events, and where status shows them.
+//! Failures of writes and calls: their reason and message in status and events.
 
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason};
@@ -30,14 +30,14 @@ pub fn status_not_written(cluster: &str, error: &str) -> Explanation {
     Explanation::new(Reason::StatusNotWritten, message)
 }
 
-/// etcd refuses a change of its membership or leadership, for a cause that does not pass by itself.
+/// etcd refuses a change of its membership or leadership, for a permanent cause.
 pub fn membership_change_refused(call: &str, error: &str) -> Explanation {
     let error = error.trim_end_matches('.');
     let message = format!("etcd does not carry out {call}: {error}. The operator tries again by itself");
     Explanation::new(Reason::MembershipChangeRefused, message)
 }
 
-/// The status with what could not be done as the reason of `Progressing`. Reason and message change together.
+/// The status with the failure as the reason of `Progressing`. Reason and message change together.
 pub fn with_trouble(mut status: EtcdClusterStatus, trouble: Option<&Explanation>) -> EtcdClusterStatus {
     let progressing = ConditionType::Progressing.as_str();
     let condition = status.conditions.iter_mut().find(|condition| condition.type_ == progressing);

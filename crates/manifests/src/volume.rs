@@ -72,7 +72,7 @@ pub(crate) fn expand(precondition: &Value, bytes: u64) -> Value {
     })
 }
 
-/// A volume as far as it matters.
+/// The part of a volume that the planner needs.
 pub(crate) fn read(volume: &PersistentVolumeClaim) -> Volume {
     let annotation = |key: &str| volume.metadata.annotations.as_ref().and_then(|all| all.get(key));
     let requested =
@@ -90,7 +90,7 @@ pub(crate) fn read(volume: &PersistentVolumeClaim) -> Volume {
     }
 }
 
-/// A claim that waits for its first Pod is no trouble.
+/// A claim that waits for its first consumer is not in trouble.
 fn trouble(volume: &PersistentVolumeClaim) -> Option<String> {
     let status = volume.status.as_ref()?;
     if status.phase.as_deref() == Some("Lost") {

@@ -1,4 +1,4 @@
-//! The operator: for each EtcdCluster, over and over, observe -> validate -> plan -> execute -> report.
+//! The operator. Each pass over an EtcdCluster: observe -> validate -> plan -> report -> execute.
 //!
 //! - [`run()`], [`run_with`]: from start to end; [`OperatorArgs`], [`Options`]
 //! - [`runtime`]: what every controller runs on: lease, watches, workers, metrics

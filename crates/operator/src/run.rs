@@ -56,19 +56,19 @@ pub struct Options {
 /// Why the operator ended or did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The kubeconfig can not be read or is incomplete.
+    /// The kubeconfig cannot be read or is incomplete.
     #[error("cannot use the kubeconfig")]
     Kubeconfig(#[from] KubeconfigError),
     /// There is neither a kubeconfig nor a service account.
     #[error("cannot find the Kubernetes API: give --kubeconfig, set KUBECONFIG, or run in a Pod")]
     NoConfig(#[from] kube::config::InferConfigError),
-    /// The client for the Kubernetes API can not be built.
+    /// The client for the Kubernetes API cannot be built.
     #[error("cannot build a client for the Kubernetes API")]
     Client(#[from] kube::Error),
-    /// An address can not be listened on.
+    /// An address cannot be listened on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// SIGTERM and SIGINT can not be received.
+    /// SIGTERM and SIGINT cannot be received.
     #[error("cannot receive signals")]
     Signals(#[source] std::io::Error),
     /// Another operator may lead now.
@@ -88,8 +88,8 @@ pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
     run_with(client, Options::from(args), stop).await
 }
 
-/// Runs the operator against this client until `shutdown`. Dropping the future is a crash: whatever is under way stops
-/// where it is.
+/// Runs the operator against this client until `shutdown`. Dropping the future is a crash: every task stops at
+/// once.
 pub async fn run_with(
     client: kube::Client,
     options: Options,

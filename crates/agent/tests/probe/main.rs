@@ -215,7 +215,7 @@ async fn renewed_certificates_are_taken_from_disk_without_a_restart() {
 }
 
 #[tokio::test]
-async fn many_requests_at_once_share_one_look() {
+async fn concurrent_requests_share_one_observation() {
     let member = fake_member::start().await;
     let probe = Probe::with(ProbeArgs {
         listen: SocketAddr::new(own_address(), 9980),
@@ -242,7 +242,7 @@ async fn many_requests_at_once_share_one_look() {
 }
 
 #[tokio::test]
-async fn a_probe_that_cannot_work_says_so_and_ends() {
+async fn a_probe_that_cannot_work_reports_why_and_exits() {
     let member: EndpointUrl = "https://127.0.0.1:2379".parse().unwrap();
     assert_eq!((member.tls, member.address), (true, "127.0.0.1:2379".parse().unwrap()));
     assert!("demo-0.demo:2379".parse::<EndpointUrl>().unwrap_err().contains("http://"));

@@ -1,5 +1,5 @@
 //! The flags that etcd takes, by minor version, as far as users may set them: read off `etcd --help` of 3.5.35, 3.6.16
-//! and 3.7.3. A flag that the minor does not know would stop etcd from starting, so it is refused before any Pod is made.
+//! and 3.7.3. A flag that the minor does not know would stop etcd from starting, so it is refused before any Pod is created.
 //! Flags that make up a member's identity are reserved: the operator sets them.
 
 use quorate_model::Minor;
@@ -37,7 +37,7 @@ const RESERVED: &[&str] = &[
     "help",
 ];
 
-/// Whole families of them.
+/// Prefixes of such flags.
 const RESERVED_PREFIXES: &[&str] = &[
     "initial-",
     "advertise-",
@@ -136,7 +136,7 @@ const FLAGS: &[(&str, Span)] = &[
     ("watch-progress-notify-interval", SINCE_3_6),
 ];
 
-/// Whether the flag is none of the user's.
+/// Whether the flag is reserved for the operator.
 pub(super) fn is_reserved(flag: &str) -> bool {
     RESERVED.contains(&flag) || RESERVED_PREFIXES.iter().any(|prefix| flag.starts_with(prefix))
 }

@@ -1,4 +1,4 @@
-//! Pods as far as they matter: whether they run, and what keeps them from it.
+//! The part of Pods that the planner needs: whether they run, and if not, why.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ use crate::pod::{ETCD, GUARD};
 /// The label that newer Kubernetes copies from the node.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
-/// The error of etcd when its peers know it and its volume does not.
+/// The error of etcd when its peers know the member and its data directory is empty.
 const ALREADY_BOOTSTRAPPED: &str = "has already been bootstrapped";
 
 /// How much of a termination message is shown.
@@ -29,7 +29,7 @@ struct Report {
     message: String,
 }
 
-/// Our Pods, by member.
+/// The Pods of the cluster, by member.
 pub(super) fn read(pods: &[&Pod], at: &ClusterRef, uid: &ClusterUid) -> BTreeMap<MemberName, snapshot::Pod> {
     let ours = pods.iter().filter(|pod| is_owned_by(&pod.metadata, uid));
     ours.filter_map(|pod| Some((member_name(&pod.metadata, at)?, read_one(pod)))).collect()
@@ -129,7 +129,7 @@ fn trouble_of(container: &ContainerStatus) -> Option<String> {
         let message = waiting.message.as_deref().unwrap_or_default();
         return match waiting.reason.as_deref()? {
             "PodInitializing" | "ContainerCreating" => None,
-            // The two alternate while the kubelet tries again; a status that followed them would never rest.
+            // The two alternate while the kubelet tries again; a status that followed them would change forever.
             "ErrImagePull" | "ImagePullBackOff" => {
                 Some(format!("ErrImagePull: the image {} of {name} cannot be pulled", container.image))
             }

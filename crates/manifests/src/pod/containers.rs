@@ -30,7 +30,7 @@ const NEVER: i32 = i32::MAX;
 /// Checks the volume before etcd starts.
 pub(super) fn guard(member: &Member<'_>) -> Value {
     let Member { cluster, token, cluster_id, name, boot, agent_image, .. } = member;
-    // A first start finds nothing on the volume, or what this very member wrote before its Pod was made again. Once the
+    // At its first start a member finds an empty volume, or its own data from before its Pod was created again. Once the
     // member has joined, the annotation of the Pod counts, also when all containers of the Pod restart.
     let expect = match boot {
         Boot::New | Boot::Join => "fresh",

@@ -14,7 +14,7 @@ use super::time;
 
 mod progressing;
 
-/// What was found about one condition.
+/// The status, reason and message of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     /// `None` if it is unknown.

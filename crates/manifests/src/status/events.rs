@@ -140,7 +140,7 @@ fn of_member(before: Option<&MemberStatus>, after: &MemberStatus, stopped: bool)
     let why = after.reason.as_deref().unwrap_or("it does not answer");
     if was_voter && after.phase == MemberPhase::Voter {
         match (was_healthy, after.healthy) {
-            // It is meant to be stopped.
+            // It is stopped on purpose.
             (true, false) if stopped => {}
             (true, false) => {
                 let what = Explanation::new(Reason::MemberUnhealthy, format!("{name}: {why}"));

@@ -1,9 +1,9 @@
-//! The reason of everything that a plan waits on.
+//! The reason and message of everything that a plan waits for.
 
 use quorate_api::{Explanation, Reason};
 use quorate_model::Waiting;
 
-/// What a plan waits on, as a reason with its message.
+/// The reason and message of what a plan waits for.
 pub fn explain(waiting: &Waiting) -> Explanation {
     let reason = match waiting {
         Waiting::Paused => Reason::Paused,

@@ -11,7 +11,7 @@ use crate::target::Invalid;
 /// How long members that were all started at once may take to their first quorum before it counts as lost.
 const TO_COME_UP: Span = Span::seconds(120);
 
-/// How long after the first quorum the other members may take to join it before they count as sick.
+/// How long after the first quorum the other members may take to join it before they count as unhealthy.
 const TO_SETTLE: Span = Span::seconds(30);
 
 pub(super) struct Picture<'a> {

@@ -1,4 +1,4 @@
-//! EtcdCluster: over and over, observe -> validate -> plan -> execute -> report.
+//! The controller of EtcdClusters. Each pass: observe -> validate -> plan -> report -> execute.
 
 mod execute;
 mod indexes;

@@ -28,7 +28,7 @@ pub(crate) trait Controller: Send + Sync + 'static {
     /// Adds a watch for the root kind and for each kind that its objects own.
     fn watch(&self, watches: &mut Watches<'_>);
 
-    /// A worker for a root object. It is made anew after a panic, and when the object was deleted and created again.
+    /// A worker for a root object. It is created again after a panic, and when the object was deleted and created again.
     fn worker(&self, root: &NamespacedName) -> Self::Worker;
 
     /// Forgets everything about a root object whose worker has ended.

@@ -1,7 +1,7 @@
 //! Leader election by Lease, as in client-go: the holder renews it and leads. A candidate takes it over when it has seen no
 //! renewal for the whole duration by its **own** clock, so clocks may differ.
 //!
-//! A lease can not stop a write that is already under way. So a leader acts only until the renew deadline, which is
+//! A lease cannot stop a write that is already under way. So a leader acts only until the renew deadline, which is
 //! shorter than the lease by more than any call lasts (R13), and every write carries preconditions.
 
 mod term;

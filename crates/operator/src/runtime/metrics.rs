@@ -1,4 +1,4 @@
-//! What is counted for every controller, for Prometheus.
+//! The Prometheus metrics of every controller.
 
 use std::time::Duration;
 

@@ -15,7 +15,7 @@ const BRISK: Duration = Duration::from_millis(250);
 /// The longest interval of later passes while something is under way.
 const STEADY: Duration = Duration::from_secs(1);
 
-/// How many passes are brisk.
+/// The number of passes at short intervals.
 const BRISK_PASSES: u32 = 20;
 
 /// The first and the longest interval after failures.
@@ -33,7 +33,7 @@ pub enum Outcome {
     NoProgress,
     /// Something is under way and needs no effect.
     Waiting,
-    /// Refused for the time being: by etcd, or because another write came first.
+    /// Refused temporarily: by etcd, or because another write came first.
     Refused,
     /// Something is unhealthy and may stay so for long.
     Unwell,
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_next_pass_is_due_at_once_after_effects_and_ever_later_while_something_is_under_way() {
+    fn the_next_pass_is_due_at_once_after_effects_and_with_growing_delay_while_something_is_under_way() {
         let mut pace = Pace::default();
         assert_eq!(pace.after(Outcome::Acted), Duration::ZERO);
         let waits: Vec<u128> = (0..4).map(|_| pace.after(Outcome::Waiting).as_millis()).collect();
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_are_retried_ever_later_until_one_pass_succeeds() {
+    fn failures_are_retried_with_growing_delay_until_a_pass_succeeds() {
         let mut pace = Pace::default();
         let retries: Vec<u128> = (0..9).map(|_| pace.after(Outcome::Failed).as_millis()).collect();
         assert_eq!(retries, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn effects_without_progress_are_repeated_ever_later() {
+    fn effects_without_progress_are_repeated_with_growing_delay() {
         let mut pace = Pace::default();
         let waits: Vec<u128> = (0..5).map(|_| pace.after(Outcome::NoProgress).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1000]);

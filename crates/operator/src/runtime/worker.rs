@@ -28,7 +28,7 @@ pub(crate) async fn work<C: Controller>(fleet: Fleet<C>, root: &NamespacedName, 
                 Outcome::Acted
             }
             Some(Pass::Ended(outcome)) => outcome,
-            // What it kept in memory can not be trusted any more.
+            // What it kept in memory cannot be trusted any more.
             None => {
                 worker = controller.worker(root);
                 Outcome::Failed

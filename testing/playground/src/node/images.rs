@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn our_own_image_is_this_program_whatever_its_tag() {
+    fn the_image_of_quorate_is_this_program_with_any_tag() {
         let image = images().pull("registry.example:5000/team/quorate:dev").unwrap();
         assert_eq!(image.files, [file("/bin/quorate".as_ref(), "/quorate")]);
     }

@@ -89,7 +89,7 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
     Some(Finding::yes(reason, or(picture.next_step(), "members are starting")))
 }
 
-/// Nothing is being done: all is well, or the operator cannot cure what is wrong.
+/// Nothing is being done: the cluster matches its spec, or the operator cannot correct what is wrong.
 fn at_rest(picture: &Picture<'_>) -> Finding {
     if let Some(held_up) = picture.waits(holds_up) {
         return Finding::because(explain(held_up));

@@ -1,5 +1,5 @@
 //! The writes of a pass: requests to the Kubernetes API and calls to etcd. Each is sent at most once, within a deadline, and
-//! only while we lead. Nothing is decided here: what follows from a reply is decided in `quorate_reconcile`.
+//! only while this operator leads. `quorate_reconcile` decides what follows from a reply.
 
 use kube::api::GetParams;
 use quorate_etcd::{CallError as EtcdError, MemberClient};
@@ -14,7 +14,7 @@ use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::observe::count;
 use crate::runtime::lease::WRITE_DEADLINE;
 
-/// Sends a write; the object as it is now, if it exists.
+/// Sends a write. Returns the current object, if it exists.
 pub(super) async fn write(shared: &Shared, write: &Write) -> Result<Option<Object>, WriteError> {
     let request = write.http().map_err(|error| WriteError::Invalid(error.to_string()))?;
     // The semaphore is never closed. What is bounded is the load on the API server, nothing else waits in here.
@@ -25,14 +25,14 @@ pub(super) async fn write(shared: &Shared, write: &Write) -> Result<Option<Objec
     }
     let reply = send(shared, request).await?;
     let is_delete = matches!(write.act, Act::Delete { .. });
-    // What is gone at once is answered with a mere "Success".
+    // The reply for an object that is deleted at once is only "Success".
     if is_delete && !reply["metadata"]["uid"].is_string() {
         return Ok(None);
     }
     parsed(write.kind, reply).map(Some)
 }
 
-/// Reads an object as it is now; `None` if it does not exist.
+/// Reads the current object; `None` if it does not exist.
 pub(super) async fn read(
     shared: &Shared,
     kind: Kind,

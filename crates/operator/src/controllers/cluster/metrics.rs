@@ -1,4 +1,4 @@
-//! What is counted of clusters, for Prometheus.
+//! The Prometheus metrics of clusters.
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
@@ -117,7 +117,7 @@ impl ClusterMetrics {
         set(&self.available, usize::from(available));
     }
 
-    /// A cluster that is gone has no figures.
+    /// Removes the figures of a deleted cluster.
     pub(crate) fn forget(&self, cluster: &ClusterRef) {
         let labels = labels(cluster);
         let families =

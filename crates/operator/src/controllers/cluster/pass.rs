@@ -1,4 +1,4 @@
-//! Drives one pass of `quorate_reconcile` with real calls, and reports what comes of it: crash points, metrics, logs, events.
+//! Drives one pass of `quorate_reconcile` with real calls, and reports the results: crash points, metrics, logs, events.
 
 use std::collections::BTreeSet;
 
@@ -25,7 +25,7 @@ use crate::runtime::crash::Side;
 use crate::runtime::events::Reported;
 use crate::runtime::pace::Outcome;
 
-/// What is kept of one cluster from pass to pass. All of it can be lost: it saves time and repetition, nothing else.
+/// What the operator keeps about one cluster between passes. All of it can be lost: it only saves time and repetition.
 pub(crate) struct Worker {
     shared: Shared,
     cluster: ClusterRef,
@@ -120,7 +120,7 @@ impl Worker {
         }
     }
 
-    /// Reports what a reply has brought about, and stops at crash points.
+    /// Reports the result of a reply, and stops at crash points.
     async fn note(&mut self, event: &Event, planned: &Planned) {
         let Shared { runtime: Runtime { hook, .. }, metrics, .. } = &self.shared;
         match event {
@@ -150,7 +150,7 @@ impl Worker {
                         tracing::info!(%step, %effect, "done");
                         hook.reached(Side::After, step).await;
                     }
-                    // What ends the pass with it logs it, if it is to be reported.
+                    // The end of the pass logs it, if it is to be reported.
                     Err(error) => tracing::debug!(%step, %effect, %error, "not done"),
                 }
             }
@@ -161,7 +161,7 @@ impl Worker {
         let outcome = match pass.end() {
             Some(PassEnd::Gone) => return Passed::Gone,
             Some(PassEnd::Unreadable(error)) => {
-                // The resource definition lets nothing through that does not parse; an older one might.
+                // The CRD accepts only what parses; an older CRD may accept more.
                 tracing::error!(error, "the EtcdCluster does not parse, so nothing is done");
                 Outcome::UserMustEdit
             }
@@ -274,7 +274,7 @@ async fn after_crash_points(
     (id, call.await)
 }
 
-/// How soon its state may change. A change in etcd has to be asked for; a change in Kubernetes wakes us.
+/// How soon its state may change. A change in etcd is found by polling; a change in Kubernetes starts a pass.
 fn waits(waiting: &Waiting) -> Outcome {
     match waiting {
         Waiting::FirstLeader
