@@ -68,7 +68,7 @@ pub fn kill(rig: &Rig) -> Result<()> {
         if processes.is_empty() {
             return Ok(());
         }
-        ensure!(Instant::now() < until, "containers of the cluster start anew all the time");
+        ensure!(Instant::now() < until, "containers of the cluster keep restarting");
         programs::end(&processes)?;
     }
 }

@@ -135,7 +135,7 @@ fn archives(rig: &Rig) -> Result<Vec<PathBuf>> {
     Ok(archives)
 }
 
-/// Changes when the archive is written anew.
+/// Changes when the archive is written again.
 fn state(archive: &Path) -> Result<String> {
     let metadata = fs::metadata(archive).with_context(|| format!("cannot read {}", archive.display()))?;
     let written = metadata.modified()?.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -101,7 +101,7 @@ impl Program {
     fn command(&self) -> Vec<String> {
         let mut command = Vec::new();
         if let Some(netns) = &self.netns {
-            // `ip netns exec` would mount /sys anew and hide the cgroups.
+            // `ip netns exec` would mount a new /sys and hide the cgroups.
             command.extend(["nsenter".to_owned(), format!("--net=/run/netns/{netns}")]);
         }
         command.push(self.binary.display().to_string());
@@ -172,7 +172,7 @@ pub fn kill_leftovers(dir: &Path) -> Result<()> {
             return Ok(());
         }
         end(&left)?;
-        ensure!(Instant::now() < until, "processes of the cluster start anew all the time");
+        ensure!(Instant::now() < until, "processes of the cluster keep restarting");
     }
 }
 

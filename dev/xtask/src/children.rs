@@ -1,4 +1,4 @@
-//! Processes that we start: bounded in time, and none left behind.
+//! Child processes: each has a time limit, and none is left running.
 //!
 //! Each child has a variable in its environment, which its own children inherit. By this variable a playground that outlives its
 //! test is found, reported and ended.

@@ -216,7 +216,7 @@ impl WriteRun {
                 let namespace = secret.metadata.namespace.as_deref().unwrap_or_default();
                 let secret = self.kind.called(namespace, name);
                 self.failed(WriteError::Invalid(format!(
-                    "{secret} lacks one of ca.crt, tls.crt and tls.key; delete it to have it made anew"
+                    "{secret} lacks one of ca.crt, tls.crt and tls.key; delete it, and the operator creates it again"
                 )))
             }
             Object::Secret(_)

@@ -12,7 +12,7 @@ const LONGEST_NAME: usize = 100;
 pub struct Tar(Vec<u8>);
 
 impl Tar {
-    /// Adds a folder. What lies in it comes after it.
+    /// Adds a folder. Its content follows.
     pub fn folder(&mut self, path: &str) {
         self.folder_for(path, 0o755);
     }

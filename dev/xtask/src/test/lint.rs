@@ -42,7 +42,7 @@ fn clippy() -> Result<Vec<String>> {
     checked(&["clippy", "--quiet", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"])
 }
 
-/// Advisories come and go without a change of ours, so they are no part of this: `cargo deny check advisories`.
+/// Advisories change without a commit here, so they are checked separately: `cargo deny check advisories`.
 fn deny() -> Result<Vec<String>> {
     let status = helpers::deny()?
         .args(["--workspace", "--all-features", "--locked", "--log-level", "error"])

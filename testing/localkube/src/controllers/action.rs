@@ -10,7 +10,7 @@ use super::view::{Kind, kinds};
 use crate::events::{self, Note};
 
 /// One write. An update carries the resourceVersion that the controller read and is refused if the object has changed;
-/// the next step then decides anew.
+/// the next step then decides again.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// Create an object.

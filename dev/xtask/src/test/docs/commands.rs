@@ -29,7 +29,7 @@ pub fn check() -> Result<Vec<String>> {
     Ok(faults)
 }
 
-/// Our commands in a line of a code block, as words: `cargo xtask ...` and `quorate ...`.
+/// The commands of this repository in a line of a code block, split into words: `cargo xtask ...` and `quorate ...`.
 fn commands_in(line: &str) -> Vec<Vec<String>> {
     let line = line.trim().trim_start_matches("$ ");
     let line = line.split(" #").next().unwrap_or_default();
@@ -37,7 +37,7 @@ fn commands_in(line: &str) -> Vec<Vec<String>> {
     parts.filter(|words: &Vec<String>| program(words).is_some()).collect()
 }
 
-/// Which program, and how many words name it.
+/// The program, and the number of words of its name.
 fn program(words: &[String]) -> Option<(&'static str, usize)> {
     match words {
         [cargo, xtask, ..] if cargo == "cargo" && xtask == "xtask" => Some(("xtask", 2)),
@@ -53,7 +53,7 @@ fn fault(words: &[String]) -> Option<String> {
         return fault_of_quorate(args);
     }
     match args {
-        // What follows is judged by whom it is handed to.
+        // The program that gets the further arguments checks them.
         [command, rest @ ..] if command == "playground" => {
             let args: Vec<String> =
                 ["playground".to_owned()].into_iter().chain(rest.iter().cloned()).collect();
