@@ -9,8 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use quorate_sim::world::faults::Fault;
 use tonic::Code;
-use world::members::Answer;
-use world::{Gate, World, plain, scale, until};
+use world::members::CallOutcome;
+use world::{RequestOutcome, World, plain, scale, until};
 
 /// The number of histories in each of the two tests, which run in parallel.
 const SEEDS: u64 = 10;
@@ -31,27 +31,27 @@ impl Random {
     }
 }
 
-const REQUESTS: [Gate; 9] = [
-    Gate::ReplyLost,
-    Gate::NotSent,
-    Gate::Slow(Duration::from_secs(2)),
-    Gate::Late(Duration::from_secs(7)),
-    Gate::Twice,
-    Gate::Refused(409, "Conflict"),
-    Gate::Refused(429, "TooManyRequests"),
-    Gate::Refused(500, "InternalError"),
-    Gate::RefusedAfter(504, "Timeout"),
+const REQUESTS: [RequestOutcome; 9] = [
+    RequestOutcome::ReplyLost,
+    RequestOutcome::NotSent,
+    RequestOutcome::Slow(Duration::from_secs(2)),
+    RequestOutcome::Late(Duration::from_secs(7)),
+    RequestOutcome::Twice,
+    RequestOutcome::Refused(409, "Conflict"),
+    RequestOutcome::Refused(429, "TooManyRequests"),
+    RequestOutcome::Refused(500, "InternalError"),
+    RequestOutcome::RefusedAfter(504, "Timeout"),
 ];
 
-const CALLS: [Answer; 8] = [
-    Answer::ReplyLost,
-    Answer::NotSent,
-    Answer::Never,
-    Answer::Slow(Duration::from_secs(1)),
-    Answer::Late(Duration::from_secs(4)),
-    Answer::Twice,
-    Answer::Refused(Code::Unavailable, "etcdserver: unhealthy cluster"),
-    Answer::RefusedAfter(Code::Unavailable, "etcdserver: leader changed"),
+const CALLS: [CallOutcome; 8] = [
+    CallOutcome::ReplyLost,
+    CallOutcome::NotSent,
+    CallOutcome::Never,
+    CallOutcome::Slow(Duration::from_secs(1)),
+    CallOutcome::Late(Duration::from_secs(4)),
+    CallOutcome::Twice,
+    CallOutcome::Refused(Code::Unavailable, "etcdserver: unhealthy cluster"),
+    CallOutcome::RefusedAfter(Code::Unavailable, "etcdserver: leader changed"),
 ];
 
 /// Runs the history of this seed.
@@ -60,12 +60,14 @@ async fn history(seed: u64) -> Result<()> {
     let _kubelet = world.kubelet();
     let mut random = Random(seed);
     let (mut calls, requests) = (Random(seed ^ 0xca11), Arc::new(Mutex::new(Some(Random(seed ^ 0xa91)))));
-    world.members.gate(move |_| if calls.below(8) == 0 { calls.one(&CALLS) } else { Answer::Done });
+    world
+        .members
+        .decide_calls(move |_| if calls.below(8) == 0 { calls.one(&CALLS) } else { CallOutcome::Done });
     let drawn = requests.clone();
     let client = world.client_through(move |sent| {
         let mut drawn = drawn.lock().expect("not poisoned");
-        let Some(random) = drawn.as_mut().filter(|_| sent.writes()) else { return Gate::Open };
-        if random.below(5) == 0 { random.one(&REQUESTS) } else { Gate::Open }
+        let Some(random) = drawn.as_mut().filter(|_| sent.writes()) else { return RequestOutcome::Open };
+        if random.below(5) == 0 { random.one(&REQUESTS) } else { RequestOutcome::Open }
     });
     let mut operator = world.operator_over(client.clone(), |_| {});
     world.create_cluster(plain(random.one(&[1, 2, 3]))).await?;

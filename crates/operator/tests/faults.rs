@@ -13,8 +13,8 @@ use quorate_api::EtcdCluster;
 use quorate_sim::world::faults::Fault;
 use tokio::time::Instant;
 use tonic::Code;
-use world::members::Answer;
-use world::{Gate, Sent, World, plain, scale, settled, until};
+use world::members::CallOutcome;
+use world::{RequestOutcome, Sent, World, plain, scale, settled, until};
 
 /// The deadline of a write, and the time after which a leader that cannot renew its lease stops.
 const WRITE_DEADLINE: Duration = Duration::from_secs(4);
@@ -28,8 +28,8 @@ const SOON: Duration = Duration::from_millis(500);
 async fn every_patch_and_delete_carries_the_uid_and_resource_version_that_were_observed() -> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
-    let _operator =
-        world.operator_over(world.client_through(|_| Gate::Open), |options| options.leader_elect = true);
+    let _operator = world
+        .operator_over(world.client_through(|_| RequestOutcome::Open), |options| options.leader_elect = true);
     world.create_cluster(plain(3)).await?;
     settled(&world, 3).await?;
     for size in [1, 0, 1] {
@@ -86,75 +86,77 @@ fn summary(sent: &Sent) -> String {
 async fn h46_one_failure_of_each_write_changes_neither_the_end_nor_how_often_objects_are_created()
 -> Result<()> {
     let late = Duration::from_secs(6);
-    let answers = [
-        Gate::Open,
-        Gate::Refused(409, "AlreadyExists"),
-        Gate::Refused(409, "Conflict"),
-        Gate::Refused(404, "NotFound"),
-        Gate::Refused(403, "Forbidden"),
-        Gate::Refused(422, "Invalid"),
-        Gate::Refused(429, "TooManyRequests"),
-        Gate::Refused(500, "InternalError"),
-        Gate::Refused(503, "ServiceUnavailable"),
-        Gate::RefusedAfter(504, "Timeout"),
-        Gate::NotSent,
-        Gate::ReplyLost,
-        Gate::Never,
-        Gate::Slow(Duration::from_secs(3)),
-        Gate::Late(late),
-        Gate::Twice,
+    let outcomes = [
+        RequestOutcome::Open,
+        RequestOutcome::Refused(409, "AlreadyExists"),
+        RequestOutcome::Refused(409, "Conflict"),
+        RequestOutcome::Refused(404, "NotFound"),
+        RequestOutcome::Refused(403, "Forbidden"),
+        RequestOutcome::Refused(422, "Invalid"),
+        RequestOutcome::Refused(429, "TooManyRequests"),
+        RequestOutcome::Refused(500, "InternalError"),
+        RequestOutcome::Refused(503, "ServiceUnavailable"),
+        RequestOutcome::RefusedAfter(504, "Timeout"),
+        RequestOutcome::NotSent,
+        RequestOutcome::ReplyLost,
+        RequestOutcome::Never,
+        RequestOutcome::Slow(Duration::from_secs(3)),
+        RequestOutcome::Late(late),
+        RequestOutcome::Twice,
     ];
     let mut clean = None;
-    for answer in answers {
+    for outcome in outcomes {
         let world = World::new().await?;
         let _kubelet = world.kubelet();
         let met = Arc::new(Mutex::new(BTreeSet::new()));
         let client = world.client_through(move |sent| {
             let first = sent.writes() && met.lock().expect("not poisoned").insert(summary(sent));
-            if first { answer } else { Gate::Open }
+            if first { outcome } else { RequestOutcome::Open }
         });
         let _operator = world.operator_over(client, |_| {});
-        up_and_down(&world).await.with_context(|| format!("{answer:?}"))?;
+        up_and_down(&world).await.with_context(|| format!("{outcome:?}"))?;
         let writes = world.writes();
         let clean = clean.get_or_insert_with(|| writes.clone());
-        ensure!(writes == *clean, "{answer:?}: {writes:?} instead of {clean:?}");
+        ensure!(writes == *clean, "{outcome:?}: {writes:?} instead of {clean:?}");
     }
     Ok(())
 }
 
 #[tokio::test(start_paused = true)]
 async fn one_failure_of_each_call_to_etcd_does_not_change_the_membership_changes() -> Result<()> {
-    let answers = [
-        Answer::Done,
-        Answer::Refused(Code::Unavailable, "etcdserver: unhealthy cluster"),
-        Answer::Refused(
+    let outcomes = [
+        CallOutcome::Done,
+        CallOutcome::Refused(Code::Unavailable, "etcdserver: unhealthy cluster"),
+        CallOutcome::Refused(
             Code::FailedPrecondition,
             "etcdserver: re-configuration failed due to not enough started members",
         ),
-        Answer::Refused(Code::FailedPrecondition, "etcdserver: too many learner members in cluster"),
-        Answer::Refused(Code::Unavailable, "etcdserver: no leader"),
-        Answer::Refused(Code::PermissionDenied, "etcdserver: permission denied"),
-        Answer::Refused(Code::ResourceExhausted, "etcdserver: too many requests"),
-        Answer::Refused(Code::NotFound, "etcdserver: member not found"),
-        Answer::Refused(Code::Unavailable, "etcdserver: request timed out"),
-        Answer::RefusedAfter(Code::Unavailable, "etcdserver: leader changed"),
-        Answer::NotSent,
-        Answer::ReplyLost,
-        Answer::Never,
-        Answer::Slow(Duration::from_secs(1)),
-        Answer::Twice,
+        CallOutcome::Refused(Code::FailedPrecondition, "etcdserver: too many learner members in cluster"),
+        CallOutcome::Refused(Code::Unavailable, "etcdserver: no leader"),
+        CallOutcome::Refused(Code::PermissionDenied, "etcdserver: permission denied"),
+        CallOutcome::Refused(Code::ResourceExhausted, "etcdserver: too many requests"),
+        CallOutcome::Refused(Code::NotFound, "etcdserver: member not found"),
+        CallOutcome::Refused(Code::Unavailable, "etcdserver: request timed out"),
+        CallOutcome::RefusedAfter(Code::Unavailable, "etcdserver: leader changed"),
+        CallOutcome::NotSent,
+        CallOutcome::ReplyLost,
+        CallOutcome::Never,
+        CallOutcome::Slow(Duration::from_secs(1)),
+        CallOutcome::Twice,
     ];
     let mut clean = None;
-    for answer in answers {
+    for outcome in outcomes {
         let world = World::new().await?;
         let _kubelet = world.kubelet();
         let mut met = BTreeSet::new();
-        world.members.gate(move |call| if met.insert(call.method) { answer } else { Answer::Done });
+        world
+            .members
+            .decide_calls(move |call| if met.insert(call.method) { outcome } else { CallOutcome::Done });
         let _operator = world.operator();
-        up_and_down(&world).await.with_context(|| format!("{answer:?}"))?;
+        up_and_down(&world).await.with_context(|| format!("{outcome:?}"))?;
         let changes = world.members.changes();
         let clean = clean.get_or_insert_with(|| changes.clone());
-        ensure!(changes == *clean, "{answer:?}: {changes:?} instead of {clean:?}");
+        ensure!(changes == *clean, "{outcome:?}: {changes:?} instead of {clean:?}");
     }
     Ok(())
 }
@@ -165,19 +167,19 @@ async fn a_request_without_a_reply_delays_the_pass_by_its_deadline_only() -> Res
     let _kubelet = world.kubelet();
     let calls = Arc::new(Mutex::new(Vec::new()));
     let (times, mut hangs) = (calls.clone(), true);
-    world.members.gate(move |call| {
+    world.members.decide_calls(move |call| {
         times.lock().expect("not poisoned").push((call.method, Instant::now()));
         let never = call.method == "MemberAdd" && std::mem::take(&mut hangs);
-        if never { Answer::Never } else { Answer::Done }
+        if never { CallOutcome::Never } else { CallOutcome::Done }
     });
     let first = Arc::new(Mutex::new(None));
     let at = first.clone();
     let client = world.client_through(move |sent| {
         let creates = sent.method == Method::POST && sent.kind() == "pods";
         if creates && at.lock().expect("not poisoned").replace(sent.at).is_none() {
-            Gate::Never
+            RequestOutcome::Never
         } else {
-            Gate::Open
+            RequestOutcome::Open
         }
     });
     let _operator = world.operator_over(client, |_| {});
@@ -209,9 +211,9 @@ async fn h17_a_lease_that_expires_in_the_middle_of_a_pass_ends_all_writes_before
     let client = world.client_through(move |sent| {
         let cut = when.lock().expect("not poisoned").is_some();
         match sent.kind().as_str() {
-            "leases" if cut => Gate::Never,
-            _ if sent.writes() => Gate::Slow(Duration::from_secs(3)),
-            _ => Gate::Open,
+            "leases" if cut => RequestOutcome::Never,
+            _ if sent.writes() => RequestOutcome::Slow(Duration::from_secs(3)),
+            _ => RequestOutcome::Open,
         }
     });
     let operator = world.operator_over(client, |options| options.leader_elect = true);
@@ -242,14 +244,14 @@ async fn h17_requests_of_a_hung_operator_that_arrive_after_the_next_leader_is_do
     let _first_sends_late = {
         let client = world.client_through(|sent| {
             let writes_late = sent.writes() || (sent.kind() == "leases" && sent.method == Method::PATCH);
-            if writes_late { Gate::Late(Duration::from_mins(1)) } else { Gate::Open }
+            if writes_late { RequestOutcome::Late(Duration::from_mins(1)) } else { RequestOutcome::Open }
         });
         world.operator_over(client, |options| options.leader_elect = true)
     };
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.create_cluster(plain(3)).await?;
-    let _second =
-        world.operator_over(world.client_through(|_| Gate::Open), |options| options.leader_elect = true);
+    let _second = world
+        .operator_over(world.client_through(|_| RequestOutcome::Open), |options| options.leader_elect = true);
     settled(&world, 3).await?;
     tokio::time::sleep(Duration::from_mins(2)).await;
     let twice: Vec<_> = world.writes().into_iter().filter(|(_, count)| *count > 1).collect();
@@ -265,8 +267,8 @@ async fn h01_bootstrap_pods_that_a_late_request_creates_while_the_cluster_hibern
     let late = Duration::from_mins(10);
     let _first_bootstraps_late = {
         let client = world.client_through(move |sent| match (sent.method.as_str(), sent.kind().as_str()) {
-            ("POST", "pods") | ("PATCH", "leases") => Gate::Late(late),
-            _ => Gate::Open,
+            ("POST", "pods") | ("PATCH", "leases") => RequestOutcome::Late(late),
+            _ => RequestOutcome::Open,
         });
         world.operator_over(client, |options| options.leader_elect = true)
     };
@@ -275,8 +277,8 @@ async fn h01_bootstrap_pods_that_a_late_request_creates_while_the_cluster_hibern
     let _second = {
         // Slower than the kubelet starts a Pod.
         let client = world.client_through(|sent| match (sent.method.as_str(), sent.kind().as_str()) {
-            ("DELETE", "pods") => Gate::Late(SOON),
-            _ => Gate::Open,
+            ("DELETE", "pods") => RequestOutcome::Late(SOON),
+            _ => RequestOutcome::Open,
         });
         world.operator_over(client, |options| options.leader_elect = true)
     };

@@ -10,7 +10,7 @@ use quorate_api::EtcdCluster;
 use quorate_operator::Options;
 use quorate_planner::safety::mutants::Broken;
 use tokio::time::Instant;
-use world::{Gate, Operator, World, three_members, until, until_pods};
+use world::{Operator, RequestOutcome, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 
@@ -92,7 +92,11 @@ async fn leader_that_cannot_renew(world: &World) -> Result<(Operator, u64)> {
     let is_cut = cut.clone();
     let client = world.client_through(move |request| {
         let renews = request.path.contains("/leases");
-        if renews && is_cut.load(std::sync::atomic::Ordering::SeqCst) { Gate::Never } else { Gate::Open }
+        if renews && is_cut.load(std::sync::atomic::Ordering::SeqCst) {
+            RequestOutcome::Never
+        } else {
+            RequestOutcome::Open
+        }
     });
     let operator = world.operator_over(client, elected);
     until_held(world, "").await?;

@@ -9,7 +9,7 @@ use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use quorate_planner::safety::mutants::Broken;
 use tokio::time::Instant;
-use world::{Gate, World, plain, scale, settled, until};
+use world::{RequestOutcome, World, plain, scale, settled, until};
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_grows_shrinks_hibernates_and_restarts_and_is_at_rest_after_each() -> Result<()> {
@@ -54,7 +54,7 @@ async fn refused_upkeep_is_reported_and_does_not_stop_growth() -> Result<()> {
     let client = world.client_through(|request| {
         let patches = request.method == http::Method::PATCH;
         let refused = patches && request.path.contains("/persistentvolumeclaims/");
-        if refused { Gate::Refused(403, "Forbidden") } else { Gate::Open }
+        if refused { RequestOutcome::Refused(403, "Forbidden") } else { RequestOutcome::Open }
     });
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(plain(1)).await?;

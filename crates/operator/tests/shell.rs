@@ -9,7 +9,7 @@ use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret, Serv
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use quorate_api::EtcdCluster;
 use serde_json::json;
-use world::{Gate, World, three_members, until, until_pods};
+use world::{RequestOutcome, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 
@@ -114,7 +114,7 @@ async fn h46_a_forbidden_write_is_reported_in_status_and_an_event_and_is_retried
     let client = world.client_through(move |request| {
         let creates_pod = request.method == http::Method::POST && request.path.ends_with("/pods");
         let forbidden = creates_pod && !key.load(std::sync::atomic::Ordering::SeqCst);
-        if forbidden { Gate::Refused(403, "Forbidden") } else { Gate::Open }
+        if forbidden { RequestOutcome::Refused(403, "Forbidden") } else { RequestOutcome::Open }
     });
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(three_members()).await?;
@@ -148,7 +148,7 @@ async fn a_silent_watch_stops_no_work_and_duplicates_none() -> Result<()> {
     // Lists are answered and watches hang, so the cache never changes.
     let client = world.client_through(|request| {
         let watches = request.query.contains("watch=true");
-        if watches { Gate::Never } else { Gate::Open }
+        if watches { RequestOutcome::Never } else { RequestOutcome::Open }
     });
     let _operator = world.operator_over(client, |_| {});
     until_pods(&world, &PODS).await?;
@@ -167,7 +167,7 @@ async fn h45_lost_replies_to_creates_neither_lose_nor_duplicate_an_object() -> R
         let creates = request.method == http::Method::POST;
         let every_second =
             creates && count.fetch_add(1, std::sync::atomic::Ordering::SeqCst).is_multiple_of(2);
-        if every_second { Gate::ReplyLost } else { Gate::Open }
+        if every_second { RequestOutcome::ReplyLost } else { RequestOutcome::Open }
     });
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(three_members()).await?;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::{Result, ensure};
 use http::Method;
 use quorate_sim::world::faults::Fault;
-use world::{Gate, Sent, World, plain, scale, settled};
+use world::{RequestOutcome, Sent, World, plain, scale, settled};
 
 /// Whether this is a watch request.
 fn watches(sent: &Sent) -> bool {
@@ -56,7 +56,7 @@ async fn a_watch_whose_resource_version_expired_lists_again() -> Result<()> {
             is_gone.store(false, Ordering::SeqCst);
         }
         let refused = watches(sent) && is_gone.load(Ordering::SeqCst);
-        if refused { Gate::Refused(410, "Expired") } else { Gate::Open }
+        if refused { RequestOutcome::Refused(410, "Expired") } else { RequestOutcome::Open }
     });
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(plain(3)).await?;
@@ -78,7 +78,7 @@ async fn changes_during_an_outage_of_all_reads_are_observed_afterwards() -> Resu
     let is_down = down.clone();
     let client = world.client_through(move |sent| {
         let reads = sent.method == Method::GET;
-        if reads && is_down.load(Ordering::SeqCst) { Gate::NotSent } else { Gate::Open }
+        if reads && is_down.load(Ordering::SeqCst) { RequestOutcome::NotSent } else { RequestOutcome::Open }
     });
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(plain(3)).await?;
@@ -103,10 +103,10 @@ async fn an_operator_that_lists_outdated_objects_changes_no_member_and_catches_u
     let client = world.client_through(move |sent| {
         let lists = sent.method == Method::GET && !watches(sent) && sent.query.contains("limit=");
         match (lists, is_old.load(Ordering::SeqCst)) {
-            (true, true) => Gate::Replay,
-            (true, false) if keeps.load(Ordering::SeqCst) => Gate::Keep,
-            _ if watches(sent) && is_old.load(Ordering::SeqCst) => Gate::Refused(410, "Expired"),
-            _ => Gate::Open,
+            (true, true) => RequestOutcome::Replay,
+            (true, false) if keeps.load(Ordering::SeqCst) => RequestOutcome::Keep,
+            _ if watches(sent) && is_old.load(Ordering::SeqCst) => RequestOutcome::Refused(410, "Expired"),
+            _ => RequestOutcome::Open,
         }
     });
     let first = world.operator_over(client.clone(), |_| {});

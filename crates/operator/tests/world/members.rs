@@ -47,7 +47,7 @@ struct Network {
     /// Open connections, with the name of their Pod.
     connections: Vec<(String, CancellationToken)>,
     /// Decides the outcome of a call.
-    gate: Box<dyn FnMut(&Call) -> Answer + Send>,
+    decide: Box<dyn FnMut(&Call) -> CallOutcome + Send>,
     /// Every call that changes membership or leadership, as it was sent.
     calls: Vec<Call>,
     /// Every change of membership or leadership that was carried out.
@@ -65,7 +65,7 @@ pub struct Call {
 
 /// The outcome of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum CallOutcome {
     /// It arrives, and so does the reply.
     Done,
     /// It does not arrive, and no reply comes.
@@ -92,7 +92,7 @@ impl Members {
         let network = Network {
             hung: BTreeSet::new(),
             connections: Vec::new(),
-            gate: Box::new(|_| Answer::Done),
+            decide: Box::new(|_| CallOutcome::Done),
             calls: Vec::new(),
             changes: Vec::new(),
         };
@@ -125,8 +125,8 @@ impl Members {
     }
 
     /// From now on this decides the outcome of every call.
-    pub fn gate(&self, gate: impl FnMut(&Call) -> Answer + Send + 'static) {
-        self.network().gate = Box::new(gate);
+    pub fn decide_calls(&self, decide: impl FnMut(&Call) -> CallOutcome + Send + 'static) {
+        self.network().decide = Box::new(decide);
     }
 
     /// Injects a fault. `false` if its object does not exist.
@@ -145,7 +145,7 @@ impl Members {
         self.nodes().end_lasting_faults(now);
         let mut network = self.network();
         network.hung.clear();
-        network.gate = Box::new(|_| Answer::Done);
+        network.decide = Box::new(|_| CallOutcome::Done);
         drop(network);
         self.0.moved.notify_one();
     }
@@ -300,9 +300,9 @@ impl Members {
     }
 
     /// Logs a call, and returns the outcome that the test decides.
-    pub(super) fn outcome_of(&self, call: Call) -> Answer {
+    pub(super) fn outcome_of(&self, call: Call) -> CallOutcome {
         let mut network = self.network();
-        let outcome = (network.gate)(&call);
+        let outcome = (network.decide)(&call);
         if !["Status", "MemberList"].contains(&call.method) {
             network.calls.push(call);
         }

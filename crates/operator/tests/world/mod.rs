@@ -1,8 +1,8 @@
 //! The real operator and an in-memory Kubernetes in one process. A crash of the operator is a dropped future.
 #![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
 
-pub mod gate;
 pub mod members;
+pub mod requests;
 mod serve;
 pub mod story;
 
@@ -25,8 +25,8 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use gate::{Gate, Log, Sent};
 use members::Members;
+pub use requests::{Log, RequestOutcome, Sent};
 
 /// Longer than anything takes here, except what waits for a deadline of the planner. The clock is paused and jumps.
 const DEADLINE: Duration = Duration::from_secs(600);
@@ -73,11 +73,11 @@ impl World {
     }
 
     pub fn operator(&self) -> Operator {
-        self.operator_over(self.client_through(|_| Gate::Open), |_| {})
+        self.operator_over(self.client_through(|_| RequestOutcome::Open), |_| {})
     }
 
     pub fn operator_with(&self, hook: Arc<dyn Hook>) -> Operator {
-        self.operator_over(self.client_through(|_| Gate::Open), |options| options.hook = hook)
+        self.operator_over(self.client_through(|_| RequestOutcome::Open), |options| options.hook = hook)
     }
 
     pub fn operator_over(&self, client: kube::Client, change: impl FnOnce(&mut Options)) -> Operator {
@@ -98,9 +98,12 @@ impl World {
         Operator { stop, run }
     }
 
-    /// A client whose requests are logged, and whose outcome `gate` decides.
-    pub fn client_through(&self, gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static) -> kube::Client {
-        gate::through(self.client.clone(), self.sent.clone(), self.members.clone(), gate)
+    /// A client that logs every request and gives it the outcome that `decide` returns.
+    pub fn client_through(
+        &self,
+        decide: impl Fn(&Sent) -> RequestOutcome + Send + Sync + 'static,
+    ) -> kube::Client {
+        requests::through(self.client.clone(), self.sent.clone(), self.members.clone(), decide)
     }
 
     pub async fn create_cluster(&self, spec: Value) -> Result<EtcdCluster> {

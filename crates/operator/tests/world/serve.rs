@@ -11,7 +11,7 @@ use quorate_sim::world::World as Nodes;
 use tokio_util::sync::CancellationToken;
 use tonic::{Code, Request, Response, Status, async_trait};
 
-use super::members::{Answer, Call, Members, host};
+use super::members::{Call, CallOutcome, Members, host};
 
 /// etcd's `ReqTimeout`, 5 s, and twice the election time-out.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(7);
@@ -38,27 +38,27 @@ impl Member {
             return std::future::pending().await;
         }
         match self.members.outcome_of(Call { member: self.name.clone(), method }) {
-            Answer::Done => self.arrives(&act).await,
-            Answer::Never => std::future::pending().await,
-            Answer::Refused(code, words) => Err(Status::new(code, words)),
-            Answer::RefusedAfter(code, words) => {
+            CallOutcome::Done => self.arrives(&act).await,
+            CallOutcome::Never => std::future::pending().await,
+            CallOutcome::Refused(code, words) => Err(Status::new(code, words)),
+            CallOutcome::RefusedAfter(code, words) => {
                 self.arrives(&act).await?;
                 Err(Status::new(code, words))
             }
-            Answer::NotSent => self.hang_up().await,
-            Answer::ReplyLost => {
+            CallOutcome::NotSent => self.hang_up().await,
+            CallOutcome::ReplyLost => {
                 let _ = self.arrives(&act).await;
                 self.hang_up().await
             }
-            Answer::Twice => {
+            CallOutcome::Twice => {
                 let _ = self.arrives(&act).await;
                 self.arrives(&act).await
             }
-            Answer::Slow(by) => {
+            CallOutcome::Slow(by) => {
                 tokio::time::sleep(by).await;
                 self.arrives(&act).await
             }
-            Answer::Late(by) => {
+            CallOutcome::Late(by) => {
                 let (member, act) = (self.clone(), act.clone());
                 tokio::spawn(async move {
                     tokio::time::sleep(by).await;

@@ -18,8 +18,8 @@ use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::gate::{Gate, Sent};
-use super::members::Answer;
+use super::members::CallOutcome;
+use super::requests::{RequestOutcome, Sent};
 use super::{World, plain, scale, settled, until};
 
 /// An action of a user or a fault, and the state that the test waits for.
@@ -209,21 +209,21 @@ pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<Stor
     let director = Arc::new(Director { failure, ..Director::default() });
     let (calls, members, mut leads) = (director.clone(), world.members.clone(), false);
     let story_of = story.to_vec();
-    world.members.gate(move |call| {
+    world.members.decide_calls(move |call| {
         let scene = story_of[calls.scene.load(Ordering::SeqCst)];
         let turns =
             matches!(scene, Scene::ScaleWhileTheMemberToRemoveLeads(_)) && call.method == "MemberRemove";
         if turns && !std::mem::replace(&mut leads, true) {
             members.move_leadership_to_the_last();
-            return Answer::Refused(tonic::Code::Unavailable, "etcdserver: unhealthy cluster");
+            return CallOutcome::Refused(tonic::Code::Unavailable, "etcdserver: unhealthy cluster");
         }
         let lost = of_call(call.method).is_some_and(|effect| calls.sends(effect));
-        if lost { Answer::ReplyLost } else { Answer::Done }
+        if lost { CallOutcome::ReplyLost } else { CallOutcome::Done }
     });
     let requests = director.clone();
     let client = world.client_through(move |sent| {
         let lost = of_request(sent).is_some_and(|effect| requests.sends(effect));
-        if lost { Gate::ReplyLost } else { Gate::Open }
+        if lost { RequestOutcome::ReplyLost } else { RequestOutcome::Open }
     });
     let first =
         world.operator_over(client.clone(), |options| options.hook = Arc::new(Stage(director.clone())));

@@ -19,7 +19,7 @@ use super::members::Members;
 
 /// The outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub enum RequestOutcome {
     /// It arrives, and so does the reply.
     Open,
     /// It does not arrive, and no reply comes.
@@ -69,17 +69,17 @@ struct Kept {
 
 type Reply = Response<UnsyncBoxBody<Bytes, tower::BoxError>>;
 
-/// A client whose requests pass through `gate`.
+/// A client whose requests get the outcome that `decide` returns.
 pub fn through(
     inner: kube::Client,
     log: Log,
     members: Members,
-    gate: impl Fn(&Sent) -> Gate + Send + Sync + 'static,
+    decide: impl Fn(&Sent) -> RequestOutcome + Send + Sync + 'static,
 ) -> kube::Client {
-    let gate = Arc::new(gate);
+    let decide = Arc::new(decide);
     let service = tower::service_fn(move |request: Request<Body>| {
         let (inner, log, members) = (inner.clone(), log.clone(), members.clone());
-        let gate = gate.clone();
+        let decide = decide.clone();
         async move {
             let (parts, body) = request.into_parts();
             let body = body.collect_bytes().await?;
@@ -91,7 +91,7 @@ pub fn through(
                 body: serde_json::from_slice(&body).unwrap_or_default(),
             };
             log.lock().sent.push(sent.clone());
-            let outcome = gate(&sent);
+            let outcome = decide(&sent);
             let again = || Request::from_parts(parts.clone(), Body::from(body.to_vec()));
             let arrive = async || {
                 if let Some(write) = sent.as_write() {
@@ -101,37 +101,37 @@ pub fn through(
                 Ok::<Reply, kube::Error>(reply.map(|body| log.until_cut(body)))
             };
             match outcome {
-                Gate::Open => arrive().await,
-                Gate::Never => std::future::pending().await,
-                Gate::Refused(code, reason) => Ok(refusal(code, reason)),
-                Gate::RefusedAfter(code, reason) => {
+                RequestOutcome::Open => arrive().await,
+                RequestOutcome::Never => std::future::pending().await,
+                RequestOutcome::Refused(code, reason) => Ok(refusal(code, reason)),
+                RequestOutcome::RefusedAfter(code, reason) => {
                     arrive().await?;
                     Ok(refusal(code, reason))
                 }
-                Gate::NotSent => Err(broken()),
-                Gate::Keep => {
+                RequestOutcome::NotSent => Err(broken()),
+                RequestOutcome::Keep => {
                     let (parts, body) = arrive().await?.into_parts();
                     let body = body.collect().await.map_err(kube::Error::Service)?.to_bytes();
                     log.lock().replies.entry(sent.path.clone()).or_insert_with(|| body.clone());
                     Ok(Response::from_parts(parts, whole(body)))
                 }
-                Gate::Replay => {
+                RequestOutcome::Replay => {
                     let kept = log.lock().replies.get(&sent.path).cloned();
                     Ok(Response::new(whole(kept.expect("a reply was kept"))))
                 }
-                Gate::ReplyLost => {
+                RequestOutcome::ReplyLost => {
                     let _ = arrive().await;
                     Err(broken())
                 }
-                Gate::Twice => {
+                RequestOutcome::Twice => {
                     let _ = arrive().await;
                     arrive().await
                 }
-                Gate::Slow(by) => {
+                RequestOutcome::Slow(by) => {
                     tokio::time::sleep(by).await;
                     arrive().await
                 }
-                Gate::Late(by) => {
+                RequestOutcome::Late(by) => {
                     let (inner, request, write) = (inner.clone(), again(), sent.as_write());
                     tokio::spawn(async move {
                         tokio::time::sleep(by).await;
@@ -151,7 +151,7 @@ pub fn through(
 fn refusal(code: u16, reason: &str) -> Reply {
     let status = json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",
-        "code": code, "reason": reason, "message": format!("{reason} by the gate"),
+        "code": code, "reason": reason, "message": format!("{reason} by the test"),
     });
     Response::builder().status(code).body(whole(status.to_string().into())).expect("a plain answer")
 }
