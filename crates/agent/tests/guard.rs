@@ -11,7 +11,7 @@ use quorate_etcd::testkit::{Cluster, MINORS, Setup};
 use quorate_model::{ClusterId, GuardVerdict, Minor};
 use tempfile::TempDir;
 
-/// A member's volume, mounted somewhere.
+/// A member's volume, in a temporary directory.
 struct Volume(TempDir);
 
 impl Volume {
