@@ -77,7 +77,7 @@ fn what_the_newer_operator_recorded_is_kept() {
 
 #[test]
 fn a_deletion_waits_for_the_newer_operator() {
-    let mut world = met(newer_format);
+    let mut world = world_with(newer_format);
     world.edit(Kind::Cluster, "demo", |cluster| {
         cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
     });
