@@ -20,6 +20,10 @@ static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
 /// The versions that upgrades and refused edits choose from.
 const VERSIONS: [&str; 7] = ["3.5.20", "3.5.35", "3.6.5", "3.6.16", "3.7.3", "v3.6.16", "4.0.0"];
 
+/// The priority classes that every Kubernetes has. The API server refuses a Pod with another class until a person corrects
+/// the edit, so no history with such an edit reaches its goal.
+const PRIORITY_CLASSES: [&str; 3] = ["", "system-cluster-critical", "system-node-critical"];
+
 /// The first spec of a history.
 pub fn first(random: &mut Random) -> Value {
     let size = random.one_of(&[1, 1, 2, 3, 3, 3, 4, 5]).copied().unwrap_or(3);
@@ -67,7 +71,11 @@ fn field(random: &mut Random, schema: &Value) -> Map<String, Value> {
     let names: Vec<&String> = properties.into_iter().flat_map(Map::keys).collect();
     let Some(name) = random.one_of(&names) else { return Map::new() };
     let of = &schema["properties"][name.as_str()];
-    let value = if random.below(8) == 0 { Value::Null } else { value(random, of) };
+    let value = match name.as_str() {
+        _ if random.below(8) == 0 => Value::Null,
+        "priorityClassName" => json!(random.one_of(&PRIORITY_CLASSES)),
+        _ => value(random, of),
+    };
     Map::from_iter([((*name).clone(), value)])
 }
 
