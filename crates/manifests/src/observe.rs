@@ -66,11 +66,11 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let at = cluster_ref(cluster);
     let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
     let mut record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
-    let (desired, refused) = desired(cluster, &record, defaults)?;
-    // A status without a template was written before there was one: the Pods are built from the spec.
-    if let Some(committed) = record.target.as_mut().filter(|target| target.pod.content.is_empty()) {
-        committed.pod = desired.pod.clone();
+    let newer_status = cluster.status.as_ref().and_then(EtcdClusterStatus::from_newer_version);
+    if newer_status.is_none() {
+        build_missing_template(cluster, &mut record, defaults);
     }
+    let (desired, refused) = desired(cluster, &record, defaults)?;
     let (adopt, unreadable) = adopt(meta);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
     let matches = |name: &str, desired: &Value| {
@@ -86,7 +86,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         deleting: meta.deletion_timestamp.is_some(),
         finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
         adopt,
-        newer_status: cluster.status.as_ref().and_then(EtcdClusterStatus::from_newer_version),
+        newer_status,
         record,
         pods: pods::read(pods, &at, &uid),
         volumes: read_volumes(volumes, &at),
@@ -106,6 +106,20 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
 pub fn cluster_ref(cluster: &EtcdCluster) -> ClusterRef {
     let meta = &cluster.metadata;
     ClusterRef::new(meta.namespace.clone().unwrap_or_default(), meta.name.clone().unwrap_or_default())
+}
+
+/// The status of an earlier release has no template. The Pods of a cluster that runs are then built from the spec, but of the
+/// committed version: a version that was not committed must not start on a member's data. A bootstrap in progress is begun
+/// anew instead, as after an edit.
+fn build_missing_template(cluster: &EtcdCluster, record: &mut Record, defaults: &Defaults) {
+    let runs = record.is_bootstrapped();
+    let committed = record.target.as_mut().filter(|target| runs && target.pod.content.is_empty());
+    let Some(committed) = committed else { return };
+    let mut of_committed = cluster.clone();
+    of_committed.spec.version = committed.version.to_string();
+    if let Ok(target) = target::resolve(&of_committed, defaults) {
+        committed.pod = target.pod;
+    }
 }
 
 /// The desired target. Where the spec cannot be carried out, the committed target with the size and retention of the spec.

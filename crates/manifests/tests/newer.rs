@@ -1,8 +1,10 @@
-//! This operator meets the status of a newer one: it reports that, restarts lost Pods, and changes nothing else.
+//! This operator meets the status of a newer one: it reports that, restarts lost Pods, and changes nothing else. The status of an
+//! earlier one, without a Pod template, starts nothing that was not committed.
 
 mod world;
 
 use quorate_api::Reason;
+use quorate_manifests::template::Template;
 use quorate_manifests::{Act, Kind, request};
 use quorate_model::{Effect, KubeEffect};
 use serde_json::{Value, json};
@@ -82,4 +84,20 @@ fn a_deletion_waits_for_the_newer_operator() {
         cluster["metadata"]["deletionTimestamp"] = json!("2026-11-21T08:00:00Z");
     });
     assert!(world.observe().unwrap().plan.effects.is_empty());
+}
+
+#[test]
+fn a_status_without_a_template_starts_no_pod_of_a_version_that_was_not_committed() {
+    for version in ["3.7.3", "4.0.0"] {
+        let mut world = World::running(3);
+        let committed = world.status().target.unwrap().version;
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["status"]["target"]["pod"] = json!({});
+            cluster["spec"]["version"] = json!(version);
+        });
+        let target = world.observe().unwrap().observation.snapshot.record.target.unwrap();
+        assert_ne!(committed, version);
+        let image = Template::open(&target.pod).image;
+        assert!(image.ends_with(&format!(":v{committed}")), "{image}, desired {version}");
+    }
 }

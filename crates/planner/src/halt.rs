@@ -28,8 +28,10 @@ pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
     let Some(why) = draft.seen.newer_status.clone() else { return ON };
     draft.wait(Waiting::StatusFromNewerVersion(why));
     let record = &draft.record;
-    let runs = record.is_bootstrapped() && record.target.is_some() && !record.hibernating;
-    if runs && !draft.seen.deleting && !draft.seen.paused && !safety::is_split(draft.seen, draft.now) {
+    let members_run = record.target.as_ref().is_some_and(|target| target.size > 0) && !record.hibernating;
+    let is_unclear =
+        safety::is_split(draft.seen, draft.now) || safety::wrong_member(draft.seen, draft.now).is_some();
+    if record.is_bootstrapped() && members_run && !draft.seen.deleting && !draft.seen.paused && !is_unclear {
         restart::missing_pods(draft);
     }
     DONE

@@ -204,7 +204,9 @@ mod tests {
         assert_ne!(ledger.pod_address("c"), a, "given out again at once");
         drop(ledger);
         let ledger = Ledger::open(file).unwrap();
-        assert_eq!(ledger.pod_address("b"), b);
+        // Another playground of this machine may have taken the block meanwhile; the address within it stays.
+        let within = |address: Ipv4Addr| [address.octets()[2], address.octets()[3]];
+        assert_eq!(within(ledger.pod_address("b")), within(b));
     }
 
     #[test]

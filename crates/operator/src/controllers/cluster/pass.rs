@@ -65,9 +65,10 @@ impl Passes for Worker {
                 self.note(&event, planned).await;
             }
         }
-        let passed = self.ended(&pass);
+        // Before the report: it reads the caches again, which forgets what the watches have confirmed meanwhile. An own
+        // write that is not known here would pass for news and end the back-off.
         self.memory.add_to(&mut self.known);
-        passed
+        self.ended(&pass)
     }
 }
 
