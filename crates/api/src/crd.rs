@@ -39,7 +39,7 @@ fn etcd_clusters() -> CustomResourceDefinition {
         tidy(schema);
         let properties = schema.properties.get_or_insert_default();
         if let Some(status) = properties.get_mut("status") {
-            without_defaults(status);
+            open_to_other_releases(status);
         }
         schema.x_kubernetes_validations = Some(rules::object().into_iter().map(validation).collect());
     }
@@ -62,10 +62,15 @@ fn tidy(schema: &mut JSONSchemaProps) {
     each_subschema(schema, tidy);
 }
 
-/// A status has what was written and nothing else, so nothing in it is defaulted.
-fn without_defaults(schema: &mut JSONSchemaProps) {
+/// A status keeps what was written, by whichever release: nothing is defaulted, no field that a newer release wrote is pruned,
+/// and no value that this release does not know makes the API server refuse a write.
+fn open_to_other_releases(schema: &mut JSONSchemaProps) {
     schema.default = None;
-    each_subschema(schema, without_defaults);
+    schema.enum_ = None;
+    if schema.properties.is_some() {
+        schema.x_kubernetes_preserve_unknown_fields = Some(true);
+    }
+    each_subschema(schema, open_to_other_releases);
 }
 
 fn each_subschema(schema: &mut JSONSchemaProps, act: fn(&mut JSONSchemaProps)) {

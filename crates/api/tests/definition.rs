@@ -86,6 +86,17 @@ fn nothing_in_status_is_required_or_defaulted() {
 }
 
 #[test]
+fn status_keeps_the_fields_and_values_of_other_releases() {
+    let schema = schema();
+    let status = &schema.properties.as_ref().unwrap()["status"];
+    walk(status, ".status", &mut |path, schema| {
+        let keeps = schema.x_kubernetes_preserve_unknown_fields == Some(true);
+        assert!(schema.properties.is_none() || keeps, "the API server prunes unknown fields of {path}");
+        assert!(schema.enum_.is_none(), "the API server refuses unknown values of {path}");
+    });
+}
+
+#[test]
 fn what_a_spec_leaves_out_is_what_the_definition_defaults() {
     let cluster: EtcdCluster = serde_json::from_value(json!({
         "metadata": { "name": "demo" },

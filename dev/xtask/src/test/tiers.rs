@@ -47,11 +47,11 @@ pub const BUDGETS: [Budget; 9] = [
     Budget { tier: Tier::Lint, ci: 150, full: 150 },
     Budget { tier: Tier::Unit, ci: 420, full: 420 },
     Budget { tier: Tier::Docs, ci: 90, full: 90 },
-    Budget { tier: Tier::Explore, ci: 420, full: 900 },
-    Budget { tier: Tier::Random, ci: 180, full: 360 },
-    Budget { tier: Tier::Shell, ci: 240, full: 240 },
+    Budget { tier: Tier::Explore, ci: 600, full: 1200 },
+    Budget { tier: Tier::Random, ci: 300, full: 600 },
+    Budget { tier: Tier::Shell, ci: 120, full: 120 },
     Budget { tier: Tier::Etcd, ci: 480, full: 780 },
-    Budget { tier: Tier::Kube, ci: 780, full: 900 },
+    Budget { tier: Tier::Kube, ci: 900, full: 1020 },
 ];
 
 /// The budget of a whole run, in seconds. Less than the sum, because some tiers run beside others.
