@@ -50,7 +50,7 @@ impl Passes for Worker {
         let mut under_way = FuturesUnordered::new();
         let mut begun = BTreeSet::new();
         loop {
-            // A signal ends the pass between two groups of effects, never within one.
+            // A signal ends the pass as soon as no request is under way. The next operator goes on, as after a crash.
             if under_way.is_empty() && is_acting(&pass) && shared.runtime.stop.is_cancelled() {
                 return Passed::Ended(Outcome::Waiting);
             }
