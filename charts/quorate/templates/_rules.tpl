@@ -1,5 +1,5 @@
-{{/* What the operator may do where it works. Each verb is there for a call that it makes; it deletes nothing but Pods and
-volumes, and touches no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
+{{/* What the operator may do where it works. Each verb is there for a call that it makes; it deletes nothing but Pods,
+volumes and its PodDisruptionBudgets, and touches no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
 refused; "list" and "watch" are how it sees. */}}
 {{- define "quorate.rules" -}}
 # The desired state. Patched for the finalizer: Pods are stopped before the object is deleted.
@@ -18,6 +18,10 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]
+# A Pod that serves is evicted before it is restarted, so that drains and the operator take turns.
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
 # Members' data. Patched to annotate the identity of the data and to grow; deleted by the retention policy once its member is removed.
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
@@ -29,11 +33,11 @@ refused; "list" and "watch" are how it sees. */}}
 # The certificates of clusters. RBAC cannot select by label, so this covers all Secrets of the namespaces.
 - apiGroups: [""]
   resources: [secrets]
-  verbs: [get, list, watch, create]
-# How many voters an eviction must leave.
+  verbs: [get, list, watch, create, patch, delete]
+# How many voters an eviction must leave. Deleted where spec.disruption wants no budget.
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
-  verbs: [get, list, watch, create, patch]
+  verbs: [get, list, watch, create, patch, delete]
 # Events on the EtcdCluster; their count is patched when they happen again.
 - apiGroups: [""]
   resources: [events]

@@ -1,9 +1,9 @@
-//! The guard: an init container that inspects a member's volume before etcd may touch it. It refuses with a
-//! [`GuardVerdict`] in the Pod's termination message. It writes the identity file of the volume and changes nothing else.
+//! The guard inspects a member's volume before every start of etcd. It refuses with a [`GuardVerdict`] in the Pod's
+//! termination message. It writes the identity file of the volume and changes nothing else.
 //!
 //! The decision is [`quorate_model::guard::judge`], with the table of verdicts; this module reads what it needs from the
 //! disk. Data are a log in `member/wal`, as for etcd itself. A database without a log is a first start that was cut short;
-//! etcd begins it again. A restart of the etcd container alone does not run the guard.
+//! etcd begins it again.
 //!
 //! - `identity`: the identity file; `data`, `wal`, `bolt`: etcd's data directory; `volume`: whether it takes writes
 //! - `report`: the verdict as it is reported
@@ -17,7 +17,6 @@ mod wal;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
 use quorate_model::guard::{self, Expected, Refusal, VolumeContents};
@@ -51,6 +50,10 @@ pub struct GuardArgs {
     /// `--expect` says. The containers of a Pod can all restart long after its first start.
     #[arg(long)]
     pub joined: Option<PathBuf>,
+    /// A file of the Pod that exists once etcd has written data: then they must be there, whatever `--expect` says. The
+    /// file of `--joined` follows its annotation a minute later.
+    #[arg(long)]
+    pub seen: Option<PathBuf>,
     /// The cluster's id, once it is recorded: data of another cluster are refused.
     #[arg(long)]
     pub cluster_id: Option<ClusterId>,
@@ -68,23 +71,9 @@ pub enum Expect {
     Data,
 }
 
-/// Inspects the volume and reports the verdict: as JSON in the termination message, as text on stderr.
-pub fn run(args: &GuardArgs) -> ExitCode {
-    let report = inspect(args);
-    // Without the message the kubelet has only the exit code, which is enough.
-    if let Err(error) = fs::write(&args.termination_log, report.to_json()) {
-        eprintln!("guard: cannot write {}: {error}", args.termination_log.display());
-    }
-    eprintln!("guard: {}: {}", report.verdict, report.message);
-    match report.verdict {
-        GuardVerdict::Fit => ExitCode::SUCCESS,
-        GuardVerdict::DataMissing
-        | GuardVerdict::ForeignData
-        | GuardVerdict::ForeignIdentity
-        | GuardVerdict::CorruptData
-        | GuardVerdict::NotWritable
-        | GuardVerdict::DiskFull => ExitCode::FAILURE,
-    }
+/// Whether etcd has written data, as the guard judges it. An unreadable directory counts as none.
+pub(crate) fn has_data(data_dir: &Path) -> bool {
+    data::logs_in(data_dir).is_ok_and(|logs| !logs.is_empty())
 }
 
 /// The verdict without reporting it. On `Fit` the identity file is written.
@@ -127,7 +116,7 @@ fn expected(args: &GuardArgs) -> Result<Expected, Refusal> {
         token: Token::new(&*args.token),
         member: MemberName::new(&*args.member),
         cluster_id: args.cluster_id,
-        data_required: args.expect == Expect::Data || has_joined(args)?,
+        data_required: args.expect == Expect::Data || has_joined(args)? || has_seen_data(args)?,
     })
 }
 
@@ -139,6 +128,11 @@ fn has_joined(args: &GuardArgs) -> Result<bool, Refusal> {
         // It may contain `true`: no start is better than one on data that were lost.
         Err(error) => Err(unreadable(file, &error)),
     }
+}
+
+fn has_seen_data(args: &GuardArgs) -> Result<bool, Refusal> {
+    let Some(file) = &args.seen else { return Ok(false) };
+    file.try_exists().map_err(|error| unreadable(file, &error))
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {

@@ -1,31 +1,37 @@
-//! The probe: a sidecar that answers the kubelet for a member. It asks that member only, so its answers do not depend on a
+//! The probe answers the kubelet for a member. It asks that member only, so its answers do not depend on a
 //! quorum: restarting a healthy member does not bring back its peers.
 //!
 //! | path | 200 when |
 //! |---|---|
-//! | `/readyz` | the member has started, votes, and serves a local read |
+//! | `/readyz` | the member has started, votes, serves a local read, and its volume takes writes |
 //! | `/healthz` | the member does not hang: a process that once answered has answered within the grace time |
+//! | `/facts` | the request comes from inside the Pod: what the agent knows, as JSON |
+//!
+//! A refusal by etcd's auth is an answer: the member lives. Not being ready lets a drain take the Pod, so only facts count that
+//! mean that this member does not vote or does not store.
 //!
 //! `/readyz` holds a request while the member is not ready, for `?wait=` milliseconds, and observes the member every 50 ms:
 //! a kubelet that asks once a second learns of readiness within 50 ms. Then it answers 503 with the reason as text.
 //!
-//! - `observe`: asks the member; `answers`: the HTTP routes; `credentials`: certificates, read again when they change
+//! - `observe`: asks the member; `answers`: the HTTP routes; `facts`: what the agent knows; `credentials`: certificates, read
+//!   again when they change
 
 mod answers;
 mod credentials;
+mod facts;
 mod observe;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
-use credentials::Credentials;
+use crate::run::Canary;
+use answers::Answers;
+pub(crate) use credentials::Credentials;
 use observe::Watch;
 
 /// The probe's flags.
@@ -50,7 +56,7 @@ pub struct ProbeArgs {
     #[arg(long)]
     pub cacert: Option<PathBuf>,
     /// How many seconds a member that once answered may be silent before /healthz fails.
-    #[arg(long, default_value = "60", value_parser = seconds)]
+    #[arg(long, default_value = "300", value_parser = seconds)]
     pub liveness_grace: Duration,
 }
 
@@ -63,33 +69,40 @@ pub struct EndpointUrl {
     pub address: SocketAddr,
 }
 
-/// Serves until SIGTERM or SIGINT.
-pub async fn run(args: ProbeArgs) -> ExitCode {
-    match serve(args).await {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(why) => {
-            eprintln!("probe: {why}");
-            ExitCode::FAILURE
-        }
+/// The probe, before it serves.
+pub struct Probe {
+    listener: TcpListener,
+    watch: Arc<Watch>,
+    grace: Duration,
+}
+
+impl Probe {
+    /// Takes the port.
+    pub async fn bind(args: &ProbeArgs) -> Result<Self, String> {
+        let credentials = Credentials::new(args)?;
+        let cannot_listen = |error| format!("cannot listen on {}: {error}", args.listen);
+        let listener = TcpListener::bind(args.listen).await.map_err(cannot_listen)?;
+        Ok(Self { listener, watch: Arc::new(Watch::new(credentials)), grace: args.liveness_grace })
+    }
+
+    /// Answers until the process ends.
+    pub async fn serve(self, volume: Option<Volume>) -> std::io::Result<()> {
+        let answers = Answers { watch: self.watch, grace: self.grace, volume };
+        let router = answers::router(answers).into_make_service_with_connect_info::<SocketAddr>();
+        axum::serve(self.listener, router).await
     }
 }
 
-async fn serve(args: ProbeArgs) -> Result<(), String> {
-    let credentials = Credentials::new(&args)?;
-    let cannot_listen = |error| format!("cannot listen on {}: {error}", args.listen);
-    let listener = TcpListener::bind(args.listen).await.map_err(cannot_listen)?;
-    let mut terminate = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
-    let mut interrupt = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
-    let answers = answers::router(Arc::new(Watch::new(credentials)), args.liveness_grace);
-    // Pending requests get no grace: they wait for a member that is being stopped as well.
-    tokio::select! {
-        served = async { axum::serve(listener, answers).await } => served.map_err(|error| error.to_string()),
-        _ = terminate.recv() => Ok(()),
-        _ = interrupt.recv() => Ok(()),
-    }
+/// What the probe needs to know of the volume.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    /// Whether it takes writes.
+    pub canary: Canary,
+    /// The identity file.
+    pub identity: PathBuf,
 }
 
-fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
+pub(crate) fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {
     text.trim_end_matches('s').parse().map(Duration::from_secs)
 }
 

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use quorate_agent::guard::{Expect, GuardArgs, Report, inspect};
+use quorate_agent::run::exit;
 use quorate_etcd::MemberStatus;
-use quorate_etcd::testkit::{Cluster, MINORS, Setup};
+use quorate_etcd::testkit::{Cluster, MINORS, Setup, own_address};
 use quorate_model::{ClusterId, GuardVerdict, Minor};
 use tempfile::TempDir;
 
@@ -63,6 +64,7 @@ impl Volume {
             member: "demo-0".to_owned(),
             expect,
             joined: None,
+            seen: None,
             cluster_id: None,
             termination_log: self.0.path().join("termination-log"),
         }
@@ -229,12 +231,15 @@ fn a_volume_that_cannot_be_written_is_reported() {
 }
 
 #[test]
-fn the_verdict_is_json_in_the_termination_message_and_text_on_stderr() {
+fn the_verdict_is_json_in_the_termination_message_and_text_in_the_log() {
     let volume = Volume::empty();
-    let output = agent_guard(&volume.args(Expect::Data), None);
-    assert_eq!(output.status.code(), Some(1));
+    let output = agent_run(&volume.args(Expect::Data), None);
+    assert_eq!(output.status.code(), Some(exit::REFUSED.into()));
     let words = String::from_utf8(output.stderr).unwrap();
-    assert!(words.starts_with("guard: DataMissing: the volume has no etcd data"), "{words}");
+    assert!(
+        words.contains(r#""logger":"agent","msg":"guard: DataMissing: the volume has no etcd data"#),
+        "{words}"
+    );
     let message = fs::read_to_string(volume.0.path().join("termination-log")).unwrap();
     assert!(
         message.starts_with(r#"{"verdict":"DataMissing","message":"the volume has no etcd data"#),
@@ -242,26 +247,29 @@ fn the_verdict_is_json_in_the_termination_message_and_text_on_stderr() {
     );
     let report: Report = serde_json::from_str(&message).unwrap();
     assert_eq!(report.verdict, GuardVerdict::DataMissing);
+    fs::remove_file(volume.0.path().join("termination-log")).unwrap();
 
-    let output = agent_guard(&volume.args(Expect::Fresh), None);
+    let output = agent_run(&volume.args(Expect::Fresh), None);
     assert!(output.status.success(), "{output:?}");
-    let message = fs::read_to_string(volume.0.path().join("termination-log")).unwrap();
-    assert!(message.starts_with(r#"{"verdict":"Fit""#), "{message}");
+    assert!(
+        !volume.0.path().join("termination-log").exists(),
+        "the kubelet would take it for the reason of the end"
+    );
 }
 
 #[test]
 fn a_full_disk_is_reported_as_such() {
     let volume = Volume::empty();
     // A file system of 1 MiB in a mount namespace of its own.
-    let output = agent_guard(&volume.args(Expect::Fresh), Some("1m"));
+    let output = agent_run(&volume.args(Expect::Fresh), Some("1m"));
     let words = String::from_utf8(output.stderr).unwrap();
-    assert!(words.starts_with("guard: DiskFull: "), "{words}");
+    assert!(words.contains("guard: DiskFull: "), "{words}");
     assert!(words.contains("etcd needs"), "{words}");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(exit::REFUSED.into()));
 }
 
-/// The guard as a process; on a tmpfs of this size, if one is given.
-fn agent_guard(args: &GuardArgs, tmpfs: Option<&str>) -> Output {
+/// `agent run` with a program that ends at once in place of etcd; on a tmpfs of this size, if one is given.
+fn agent_run(args: &GuardArgs, tmpfs: Option<&str>) -> Output {
     let test = std::env::current_exe().unwrap();
     let agent = test.ancestors().nth(2).unwrap().join("examples/agent");
     let mut command = match tmpfs {
@@ -276,19 +284,23 @@ fn agent_guard(args: &GuardArgs, tmpfs: Option<&str>) -> Output {
             command
         }
     };
+    let volume = args.identity.parent().unwrap();
     let expect = match args.expect {
         Expect::Fresh => "fresh",
         Expect::Data => "data",
     };
     command
-        .args(["guard", "--token", &args.token, "--cluster-uid", &args.cluster_uid])
+        .args(["run", "--token", &args.token, "--cluster-uid", &args.cluster_uid])
         .args(["--member", &args.member, "--expect", expect])
         .arg("--data-dir")
         .arg(&args.data_dir)
         .arg("--identity")
         .arg(&args.identity)
         .arg("--termination-log")
-        .arg(&args.termination_log);
+        .arg(&args.termination_log)
+        .args(["--listen", &format!("{}:9980", own_address()), "--endpoint=http://127.0.0.1:1", "--canary"])
+        .arg(volume.join("canary"))
+        .args(["--", "/bin/true"]);
     command.output().unwrap()
 }
 

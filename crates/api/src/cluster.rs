@@ -8,13 +8,19 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 
+mod disruption;
 mod options;
 mod pod;
+mod recovery;
 mod storage;
+mod tls;
 
+pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use options::{AutoCompactionMode, EtcdOptions};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
+pub use recovery::{DEFAULT_KEEP_VOLUMES, RecoverySpec};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
+pub use tls::{AltNames, AutoTlsConfig, CertManagerConfig, TlsProvider, TlsProviderConfig, TlsSpec};
 
 /// The largest `size`.
 ///
@@ -120,6 +126,10 @@ pub struct EtcdClusterSpec {
     #[serde(default)]
     pub storage_spec: StorageSpec,
 
+    /// What becomes of members that are lost, and of their volumes.
+    #[serde(default)]
+    pub recovery: RecoverySpec,
+
     /// TLS between members and with clients. Absent: TLS with certificates of the operator.
     #[serde(default)]
     pub tls: TlsSpec,
@@ -139,6 +149,10 @@ pub struct EtcdClusterSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pod_template: Option<PodTemplate>,
 
+    /// How members are protected from drains and other evictions.
+    #[serde(default)]
+    pub disruption: DisruptionSpec,
+
     /// While this is true, the operator observes and reports, and changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
@@ -153,32 +167,6 @@ pub enum PullPolicy {
     IfNotPresent,
     /// Never: the node must have it.
     Never,
-}
-
-/// TLS between members and with clients.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", default)]
-pub struct TlsSpec {
-    /// Where certificates come from. "auto": the operator keeps a CA for this cluster and issues server, peer and
-    /// client certificates (Secrets NAME-ca, NAME-server-tls, NAME-peer-tls, NAME-client-tls). "disabled": all traffic
-    /// is in plain text, and everybody who reaches the cluster can read and write its data. Fixed once the cluster is
-    /// bootstrapped.
-    #[schemars(with = "String", length(max = 32), extend("x-kubernetes-validations" = [
-        rule("self in ['auto', 'disabled']",
-            "tls.provider must be auto or disabled; this version of the operator does not support cert-manager"),
-    ]))]
-    pub provider: TlsProvider,
-}
-
-/// Where certificates come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum TlsProvider {
-    /// From the cluster's own CA, which the operator keeps.
-    #[default]
-    Auto,
-    /// No certificates: plain text.
-    Disabled,
 }
 
 impl PullPolicy {

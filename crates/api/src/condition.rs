@@ -5,7 +5,8 @@ use std::fmt;
 /// The type of a condition in `status.conditions`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ConditionType {
-    /// True when a quorum was observed within the freshness window, so that clients are served.
+    /// True when a client that connects through the client Service can read and write: the Service has an endpoint behind
+    /// which a quorum serves, and no alarm refuses writes.
     Available,
     /// True when a change is under way; the reason names it, the message says what it waits for.
     Progressing,
@@ -17,7 +18,7 @@ pub enum ConditionType {
     Bootstrapped,
     /// True when the members match the spec.
     UpToDate,
-    /// True when every certificate exists, or TLS is disabled.
+    /// True when every certificate exists and is valid, or TLS is disabled.
     TlsReady,
     /// True when members of two clusters answer under one name. The operator then changes nothing.
     SplitBrain,

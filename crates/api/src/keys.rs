@@ -45,6 +45,15 @@ pub const MEMBER_ID: &str = "operator.etcd.io/member-id";
 /// Annotation on volumes: the bootstrap token of their data.
 pub const CLUSTER_TOKEN: &str = "operator.etcd.io/cluster-token";
 
+/// Annotation on quarantined volumes: since when they are quarantined (RFC 3339). They are never mounted again.
+pub const QUARANTINED_SINCE: &str = "operator.etcd.io/quarantined-since";
+
+/// Annotation on volumes: whether the members of their data use TLS, `true` or `false`.
+pub const TLS: &str = "operator.etcd.io/tls";
+
+/// Annotation on quarantined volumes: why.
+pub const QUARANTINE_REASON: &str = "operator.etcd.io/quarantine-reason";
+
 /// Annotation on Pods: the revision of the Pod template.
 pub const REVISION: &str = "operator.etcd.io/revision";
 

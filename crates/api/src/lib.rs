@@ -11,12 +11,15 @@
 //! - [`condition`]: condition types
 //! - [`reason`]: reasons of conditions and events, with their messages
 //! - [`keys`]: labels, annotations, the finalizer
+//! - [`duration`]: seconds from `168h`
 //! - [`quantity`]: bytes from `1Gi`
+//! - [`duration`]: seconds from `365d`
 //! - [`crd()`]: the resource definitions as Kubernetes gets them
 
 pub mod cluster;
 pub mod condition;
 pub mod crd;
+pub mod duration;
 pub mod keys;
 pub mod quantity;
 pub mod reason;

@@ -68,6 +68,10 @@ reasons! {
     BootstrapAbandoned,
     /// Clients are served.
     Available,
+    /// The client Service has no endpoint behind which a quorum serves.
+    NoEndpoint,
+    /// An alarm of etcd refuses writes.
+    AlarmActive,
     /// Members are being added or removed.
     Scaling,
     /// The cluster goes to size zero: its Pods stop, its volumes are kept.
@@ -100,6 +104,8 @@ reasons! {
     MembersMissing,
     /// A new member joins as a learner.
     MemberJoining,
+    /// Learners did not get in sync in time; the next one is added later.
+    LearnersFailed,
     /// A learner became a voter.
     MemberPromoted,
     /// A member is being removed.
@@ -110,6 +116,8 @@ reasons! {
     PodStuck,
     /// A volume is gone, or another volume has its name.
     VolumeLost,
+    /// The volume of a member that was replaced, or that somebody removed from etcd, is kept for a while.
+    VolumeQuarantined,
     /// Objects have names that this cluster needs, and are not owned by this EtcdCluster.
     ForeignObjects,
     /// Volumes of an earlier cluster of this name exist. A person has to decide about them.
@@ -136,16 +144,26 @@ reasons! {
     CertificatesIssued,
     /// Certificates are being issued.
     CertificatesMissing,
+    /// A certificate should have been renewed, or the authority ends soon.
+    CertificateExpiring,
+    /// A certificate, or the authority, has ended.
+    CertificateExpired,
+    /// The Secret of the certificate authority is gone, or has another authority. Certificates cannot be renewed.
+    AuthorityLost,
     /// `tls.provider` is `disabled`.
     TlsDisabled,
     /// The API server refuses a write of the operator.
     WriteRefused,
+    /// No PodDisruptionBudget admits the eviction of a Pod that is to be restarted.
+    EvictionBlocked,
     /// The API server does not answer, or the outcome of a write is unknown.
     ApiUnavailable,
     /// The status of the EtcdCluster could not be written, so nothing else is done.
     StatusNotWritten,
     /// etcd refuses a change of its membership.
     MembershipChangeRefused,
+    /// A member that is to be removed or restarted leads, and no other member took leadership over.
+    LeadershipStays,
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion,
 }

@@ -292,6 +292,31 @@ pub(crate) fn secret_names(_: &mut SchemaGenerator) -> Schema {
     })
 }
 
+/// The organizations in the subject of a certificate.
+pub(crate) fn organizations(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "array", "maxItems": 8, "items": { "type": "string", "minLength": 1, "maxLength": 64 } })
+}
+
+/// DNS names of a certificate.
+pub(crate) fn dns_names(_: &mut SchemaGenerator) -> Schema {
+    const LABEL: &str = "[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?";
+    let cel = format!("self.matches('^([*][.])?{LABEL}([.]{LABEL})*$')");
+    let rule = rule(cel, "must be a DNS name, such as etcd.example.com or *.etcd.example.com");
+    names_of_certificate(253, &rule)
+}
+
+/// IP addresses of a certificate.
+pub(crate) fn ip_addresses(_: &mut SchemaGenerator) -> Schema {
+    let cel = "self.matches('^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])([.]|$)){4}$') || \
+               self.matches('^[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:[0-9A-Fa-f:]*$')";
+    names_of_certificate(45, &rule(cel, "must be an IP address, such as 192.0.2.1 or 2001:db8::1"))
+}
+
+fn names_of_certificate(longest: u32, rule: &Rule) -> Schema {
+    let item = json!({ "type": "string", "maxLength": longest, "x-kubernetes-validations": [rule] });
+    json_schema!({ "type": "array", "maxItems": 32, "items": item })
+}
+
 /// Keys under our prefix are the operator's.
 fn ours() -> Rule {
     rule(

@@ -7,18 +7,20 @@
 //! make the object unreadable. A new release follows these rules: a field never changes its type or meaning; a new value of
 //! a recorded enum, and every new fact that an older operator must not ignore, raises [`FORMAT_VERSION`].
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime, Time};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
 mod member;
+mod quarantine;
 mod target;
 
 /// The format that this operator writes. Of a newer format it writes conditions and figures only.
 pub const FORMAT_VERSION: u32 = 1;
 
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
+pub use quarantine::QuarantinedVolume;
 pub use target::{PodTarget, StorageTarget, TargetStatus};
 
 /// What the operator observes and has decided.
@@ -61,7 +63,8 @@ pub struct EtcdClusterStatus {
     #[serde(rename = "leaderID", skip_serializing_if = "Option::is_none")]
     pub leader_id: Option<String>,
 
-    /// The etcd version that the members run; the lowest, while they differ.
+    /// The etcd version that the members run: the lowest, while they differ. A member that restarts counts with the version
+    /// that it ran last.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub current_version: Option<String>,
 
@@ -90,10 +93,25 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub hibernating: bool,
 
+    /// The certificates of the cluster; absent with TLS disabled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<CertificatesStatus>,
+
+    /// Learners that were given up one after another: adding a member fails. Absent once a learner became a voter, or the spec
+    /// was edited. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "FailedLearnersStatus")]
+    pub failed_learners: Option<FailedLearnersStatus>,
+
     /// Every member that has a name and is not yet removed completely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<MemberStatus>,
+
+    /// Volumes of members that were replaced, or that somebody removed from etcd: kept for `spec.recovery.keepVolumes`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub quarantined_volumes: Vec<QuarantinedVolume>,
 
     /// Which conditions are true, why, and since when.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -120,7 +138,7 @@ pub enum Phase {
     Waking,
     /// It serves, and a member is not healthy.
     Degraded,
-    /// It does not serve: no quorum.
+    /// It does not serve: no quorum, or no ready Pod.
     Unavailable,
     /// A person must decide; the conditions name what.
     Blocked,
@@ -147,12 +165,52 @@ impl Phase {
     }
 }
 
+/// The certificates of the cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CertificatesStatus {
+    /// The sha256 of the certificate of the authority (Secret NAME-ca), in hexadecimal. Members trust this authority, and it
+    /// alone signs their certificates. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub authority: Option<String>,
+
+    /// When the first of the certificates ends, the authority included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_after: Option<Time>,
+}
+
+/// Learners that did not get in sync in time. Each used up a name and a volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedLearnersStatus {
+    /// How many in a row.
+    pub count: u32,
+
+    /// Why the last one did not get in sync.
+    pub last_reason: String,
+
+    /// When the last one was given up.
+    pub last_time: MicroTime,
+
+    /// When the next one is added, unless the spec is edited before.
+    pub next_try: Time,
+}
+
 /// How the cluster was, or is being, bootstrapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BootstrapStatus {
     /// How many attempts were started; 0 for a cluster that adopted earlier data. Recorded.
     pub attempt: u32,
+
+    /// The uid of the object that adopted the data of an earlier cluster. Absent where the cluster was bootstrapped. A status
+    /// with the uid of another object, such as one that a backup restored, is not followed. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub adopted_by: Option<String>,
+
+    /// A member of this attempt had a leader, so that the attempt is not abandoned any more. Recorded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub had_leader: bool,
 
     /// Why the attempt was abandoned, while its Pods and volumes are being deleted. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -85,6 +85,21 @@ fn nothing_in_status_is_required_or_defaulted() {
     walk(status, "status", &mut |path, field| assert_eq!(field.default, None, "{path}"));
 }
 
+/// The API server refuses the definition otherwise.
+#[test]
+fn the_keys_of_lists_are_required() {
+    walk(&schema(), "", &mut |path, field| {
+        for key in field.x_kubernetes_list_map_keys.iter().flatten() {
+            let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items else {
+                panic!("{path} has no items")
+            };
+            let is_required = items.required.iter().flatten().any(|required| required == key);
+            let has_default = items.properties.as_ref().is_some_and(|all| all[key].default.is_some());
+            assert!(is_required || has_default, "{path}[].{key} is a key and may be absent");
+        }
+    });
+}
+
 #[test]
 fn status_keeps_the_fields_and_values_of_other_releases() {
     let schema = schema();

@@ -100,7 +100,7 @@ fn every_fact_in_status_survives_the_definition_and_the_types() {
                 "volumeUID": "0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e",
                 "role": "learner",
                 "isLeader": false,
-                "healthy": false,
+                "healthy": false, "isHealthy": false, "isLearner": false,
                 "version": "3.6.16",
                 "nodeName": "n1",
                 "pvcName": "demo-4",

@@ -9,7 +9,7 @@ use tonic::transport::Channel;
 use tonic::{Response, Status};
 
 use crate::dial::{Connection, Dialler};
-use crate::reply::header;
+use crate::reply::{alarm_from_wire, header};
 use crate::wire::cluster_client::ClusterClient;
 use crate::wire::kv_client::KvClient;
 use crate::wire::maintenance_client::MaintenanceClient;
@@ -107,7 +107,7 @@ impl MemberClient {
     pub async fn alarms(&self) -> Result<Vec<Alarm>, CallError> {
         let request = wire::AlarmRequest { action: AlarmAction::Get.into(), member_id: 0, alarm: 0 };
         let reply = self.call(async |channel| MaintenanceClient::new(channel).alarm(request).await).await?;
-        Ok(reply.alarms.into_iter().filter_map(Alarm::from_wire).collect())
+        Ok(reply.alarms.into_iter().filter_map(alarm_from_wire).collect())
     }
 
     /// The value of a key.

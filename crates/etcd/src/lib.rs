@@ -24,5 +24,6 @@ pub use client::{MemberClient, Read};
 pub use endpoint::{BadEndpoint, Deadlines, Endpoint, Tls};
 pub use error::CallError;
 pub use quorate_model::Refusal;
-pub use reply::{Alarm, AlarmKind, ListedMember, MemberList, MemberStatus, StoredValue};
+pub use quorate_model::snapshot::{Alarm, AlarmKind};
+pub use reply::{ListedMember, MemberList, MemberStatus, StoredValue};
 pub use transport::{Duplex, Stream, Transport};

@@ -2,6 +2,7 @@
 
 use std::str::FromStr;
 
+use quorate_model::snapshot::{Alarm, AlarmKind};
 use quorate_model::{ClusterId, MemberId, MemberName, PeerUrl, Revision, Version};
 
 use crate::CallError;
@@ -64,24 +65,6 @@ pub struct ListedMember {
     pub is_learner: bool,
 }
 
-/// An alarm, active until it is disarmed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Alarm {
-    /// The member that raised it.
-    pub member: MemberId,
-    /// Its kind.
-    pub kind: AlarmKind,
-}
-
-/// The kind of an alarm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum AlarmKind {
-    /// The database has reached its quota; every member refuses writes.
-    NoSpace,
-    /// The member's data differ from its peers'.
-    Corrupt,
-}
-
 /// A value and when it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredValue {
@@ -127,7 +110,7 @@ impl TryFrom<wire::StatusResponse> for MemberStatus {
         let version = Version::from_str(release).map_err(|error| CallError::Unknown(error.to_string()))?;
         // `leader` reports it already.
         let texts = reply.errors.into_iter().filter(|error| error != "etcdserver: no leader");
-        let (alarms, errors): (Vec<_>, Vec<_>) = texts.partition(|error| Alarm::from_text(error).is_some());
+        let (alarms, errors): (Vec<_>, Vec<_>) = texts.partition(|error| alarm_from_text(error).is_some());
         Ok(Self {
             cluster_id: ClusterId(header.cluster_id),
             member_id: MemberId(header.member_id),
@@ -140,7 +123,7 @@ impl TryFrom<wire::StatusResponse> for MemberStatus {
             db_size: reply.db_size.max(0).cast_unsigned(),
             db_size_in_use: reply.db_size_in_use.max(0).cast_unsigned(),
             revision: Revision(header.revision),
-            alarms: alarms.iter().filter_map(|text| Alarm::from_text(text)).collect(),
+            alarms: alarms.iter().filter_map(|text| alarm_from_text(text)).collect(),
             errors,
         })
     }
@@ -171,28 +154,28 @@ impl From<wire::Member> for ListedMember {
     }
 }
 
-impl Alarm {
-    /// From an entry of the alarm list; `None` for kinds unknown here.
-    pub(crate) fn from_wire(alarm: wire::AlarmMember) -> Option<Self> {
-        let kind = match alarm.alarm() {
-            wire::AlarmType::None => return None,
-            wire::AlarmType::NoSpace => AlarmKind::NoSpace,
-            wire::AlarmType::Corrupt => AlarmKind::Corrupt,
-        };
-        Some(Self { member: MemberId(alarm.member_id), kind })
-    }
+/// An entry of the alarm list; `None` for kinds unknown here.
+pub(crate) fn alarm_from_wire(alarm: wire::AlarmMember) -> Option<Alarm> {
+    let kind = match alarm.alarm() {
+        wire::AlarmType::None => return None,
+        wire::AlarmType::NoSpace => AlarmKind::NoSpace,
+        wire::AlarmType::Corrupt => AlarmKind::Corrupt,
+    };
+    Some(Alarm { member: MemberId(alarm.member_id), kind })
+}
 
-    /// From a status, which carries them as protobuf text with spacing that varies:
-    /// `memberID:10501334649042878790  alarm:NOSPACE`. The proper list costs a raft entry.
-    fn from_text(text: &str) -> Option<Self> {
-        let field = |name: &str| text.split_whitespace().find_map(|field| field.strip_prefix(name));
-        let kind = match field("alarm:")? {
-            "NOSPACE" => AlarmKind::NoSpace,
-            "CORRUPT" => AlarmKind::Corrupt,
-            _ => return None,
-        };
-        Some(Self { member: MemberId(field("memberID:")?.parse().ok()?), kind })
-    }
+/// An alarm in a status, which carries them as protobuf text with spacing that varies:
+/// `memberID:10501334649042878790  alarm:NOSPACE`. The proper list costs a raft entry. One without a member, such as the
+/// CORRUPT of etcd's periodic check when it does not know which member is wrong, stays an error, and so counts for every
+/// member.
+fn alarm_from_text(text: &str) -> Option<Alarm> {
+    let field = |name: &str| text.split_whitespace().find_map(|field| field.strip_prefix(name));
+    let kind = match field("alarm:")? {
+        "NOSPACE" => AlarmKind::NoSpace,
+        "CORRUPT" => AlarmKind::Corrupt,
+        _ => return None,
+    };
+    Some(Alarm { member: MemberId(field("memberID:")?.parse().ok()?), kind })
 }
 
 /// The header. Every reply of etcd has one.
@@ -221,13 +204,14 @@ mod tests {
                 "etcdserver: no leader",
                 "memberID:2 alarm:NOSPACE ",
                 "memberID:7  alarm:CORRUPT",
+                "alarm:CORRUPT",
                 "disk on fire",
             ],
         );
         let status = MemberStatus::try_from(spaced).unwrap();
         let alarm = |member, kind| Alarm { member: MemberId(member), kind };
         assert_eq!(status.alarms, [alarm(2, AlarmKind::NoSpace), alarm(7, AlarmKind::Corrupt)]);
-        assert_eq!(status.errors, ["disk on fire"]);
+        assert_eq!(status.errors, ["alarm:CORRUPT", "disk on fire"], "one without a member counts for all");
         assert_eq!(status.leader, None);
     }
 

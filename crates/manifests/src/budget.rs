@@ -3,7 +3,9 @@
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use quorate_api::EtcdCluster;
-use quorate_model::ClusterRef;
+use quorate_api::cluster::PodDisruptionBudgetPolicy;
+use quorate_model::snapshot::{Budget, BudgetPolicy};
+use quorate_model::{ClusterRef, MemberName, Uid};
 use serde_json::{Value, json};
 
 use crate::{diff, labels};
@@ -16,12 +18,32 @@ pub fn budget(cluster: &EtcdCluster, at: &ClusterRef, min_available: usize) -> V
     budget
 }
 
+/// Which evictions the spec wants to admit.
+pub(crate) fn policy(cluster: &EtcdCluster) -> BudgetPolicy {
+    match cluster.spec.disruption.pod_disruption_budget {
+        PodDisruptionBudgetPolicy::OneAtATime => BudgetPolicy::OneAtATime,
+        PodDisruptionBudgetPolicy::Quorum => BudgetPolicy::Quorum,
+        PodDisruptionBudgetPolicy::None => BudgetPolicy::None,
+    }
+}
+
+/// The budget as it was observed.
+pub(crate) fn read(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &ClusterRef) -> Budget {
+    let (meta, status) = (&seen.metadata, seen.status.as_ref());
+    // Until the controller has seen the present spec, the API server admits no eviction of a ready Pod.
+    let current = status.filter(|status| status.observed_generation >= meta.generation);
+    let disrupted = status.and_then(|status| status.disrupted_pods.as_ref());
+    Budget {
+        uid: Uid::new(meta.uid.clone().unwrap_or_default()),
+        resource_version: meta.resource_version.clone().unwrap_or_default(),
+        min_available: min_available(seen, cluster, at),
+        allowed: current.map(|status| usize::try_from(status.disruptions_allowed).unwrap_or(0)),
+        disrupted: disrupted.into_iter().flatten().map(|(pod, _)| MemberName::new(pod.as_str())).collect(),
+    }
+}
+
 /// `minAvailable` of a budget that otherwise matches its desired form.
-pub(crate) fn min_available(
-    seen: &PodDisruptionBudget,
-    cluster: &EtcdCluster,
-    at: &ClusterRef,
-) -> Option<usize> {
+fn min_available(seen: &PodDisruptionBudget, cluster: &EtcdCluster, at: &ClusterRef) -> Option<usize> {
     let spec = seen.spec.as_ref()?;
     let sound = spec.max_unavailable.is_none() && diff::matches(seen, &frame(cluster, at));
     match &spec.min_available {
@@ -42,6 +64,10 @@ fn frame(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": labels::owned(cluster, at, at.name.clone()),
-        "spec": { "selector": { "matchLabels": labels::selector(at) } },
+        // A Pod that is not ready protects nobody, and a node with one must be drained all the same.
+        "spec": {
+            "selector": { "matchLabels": labels::selector(at) },
+            "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        },
     })
 }

@@ -1,16 +1,20 @@
 //! Certificates: their kinds, the names they are valid for, and their Secrets. Keys are generated elsewhere.
+//!
+//! - [`read`](mod@read): from Secrets to what decisions need; [`order`]: what is generated, and the write of its Secret
 
-use std::collections::BTreeMap;
-use std::net::{Ipv4Addr, Ipv6Addr};
+pub mod order;
+pub mod read;
 
-use k8s_openapi::ByteString;
+use std::collections::BTreeSet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
 use k8s_openapi::api::core::v1::Secret;
-use quorate_api::EtcdCluster;
-use quorate_model::{ClusterRef, ClusterUid};
+use quorate_api::cluster::TlsSpec;
+use quorate_model::{ClusterRef, ClusterUid, Leaf};
 
-use crate::kind::Kind;
-use crate::request::{Act, Write};
 use crate::{labels, service};
+pub use order::{Generate, KeyPair, LeafContent, Order};
+pub use read::read;
 
 /// Key of a Secret: the certificate.
 pub const CERT: &str = "tls.crt";
@@ -24,34 +28,8 @@ pub const CA: &str = "ca.crt";
 pub enum Certificate {
     /// The cluster's own authority. Its key is mounted nowhere.
     Authority,
-    /// Presented to clients; by etcd's gateway also to etcd itself.
-    Server,
-    /// Presented by members to each other.
-    Peer,
-    /// Presented by clients: the operator, the probe, etcdctl.
-    Client,
-}
-
-/// The content of a leaf certificate.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Leaf {
-    /// Its common name.
-    pub common_name: String,
-    /// The DNS names and IP addresses it is valid for.
-    pub names: Vec<String>,
-    /// It is valid for a server.
-    pub server: bool,
-    /// It is valid for a client.
-    pub client: bool,
-}
-
-/// A certificate and its key, as PEM.
-#[derive(Clone, Copy, Debug)]
-pub struct Pair<'a> {
-    /// The certificate.
-    pub cert: &'a str,
-    /// Its private key.
-    pub key: &'a str,
+    /// A leaf that it signs.
+    Leaf(Leaf),
 }
 
 /// The content of a Secret of the cluster, as PEM.
@@ -67,30 +45,21 @@ pub struct Kept<'a> {
 
 impl Certificate {
     /// Every certificate, the authority first: it signs the others.
-    pub const ALL: [Self; 4] = [Self::Authority, Self::Server, Self::Peer, Self::Client];
+    pub const ALL: [Self; 4] =
+        [Self::Authority, Self::Leaf(Leaf::Server), Self::Leaf(Leaf::Peer), Self::Leaf(Leaf::Client)];
 
     /// The name of the Secret it is kept in.
     pub fn secret_name(self, at: &ClusterRef) -> String {
-        let suffix = match self {
-            Self::Authority => "ca",
-            Self::Server => "server-tls",
-            Self::Peer => "peer-tls",
-            Self::Client => "client-tls",
-        };
-        format!("{}-{suffix}", at.name)
-    }
-
-    /// The content of the leaf; `None` for the authority.
-    pub fn leaf(self, at: &ClusterRef) -> Option<Leaf> {
-        let leaf = |common_name: &str, names, server, client| {
-            Some(Leaf { common_name: common_name.to_owned(), names, server, client })
-        };
         match self {
-            Self::Authority => None,
-            Self::Server => leaf("quorate-server", server_names(at), true, true),
-            Self::Peer => leaf("quorate-peer", peer_names(at), true, true),
-            Self::Client => leaf("quorate-client", Vec::new(), false, true),
+            Self::Authority => format!("{}-ca", at.name),
+            Self::Leaf(leaf) => format!("{}-{leaf}-tls", at.name),
         }
+    }
+}
+
+impl From<Leaf> for Certificate {
+    fn from(leaf: Leaf) -> Self {
+        Self::Leaf(leaf)
     }
 }
 
@@ -99,63 +68,74 @@ pub fn authority_name(uid: &ClusterUid) -> String {
     format!("quorate-ca {uid}")
 }
 
-/// The certificates that do not exist, the authority first. A Secret of that name that this EtcdCluster does not own
-/// counts as missing: its creation is then refused, which is reported.
-pub fn missing(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid) -> Vec<Certificate> {
-    Certificate::ALL
-        .into_iter()
-        .filter(|certificate| kept(*certificate, secrets, at, uid).is_none())
-        .collect()
+/// The common name of a leaf. The spec may name that of the server.
+pub fn common_name(leaf: Leaf, tls: &TlsSpec) -> &str {
+    let given = tls.auto().and_then(|auto| auto.common_name.as_deref()).filter(|given| !given.is_empty());
+    match leaf {
+        Leaf::Server => given.unwrap_or("quorate-server"),
+        Leaf::Peer => "quorate-peer",
+        Leaf::Client => "quorate-client",
+    }
 }
 
-/// The content of the Secret of a certificate, if the Secret exists, belongs to the cluster, and is complete.
-pub fn kept<'a>(
-    certificate: Certificate,
-    secrets: &[&'a Secret],
-    at: &ClusterRef,
-    uid: &ClusterUid,
-) -> Option<Kept<'a>> {
-    let name = certificate.secret_name(at);
+/// The organizations of a leaf.
+pub fn organizations(leaf: Leaf, tls: &TlsSpec) -> Vec<String> {
+    match leaf {
+        Leaf::Server => tls.auto().map(|auto| auto.organizations.clone()).unwrap_or_default(),
+        Leaf::Peer | Leaf::Client => Vec::new(),
+    }
+}
+
+/// The DNS names and IP addresses that a leaf is valid for.
+pub fn names(leaf: Leaf, at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
+    match leaf {
+        Leaf::Server => server_names(at, tls),
+        Leaf::Peer => peer_names(at),
+        Leaf::Client => Vec::new(),
+    }
+}
+
+/// The content of the Secret of a leaf, if the Secret exists, belongs to the cluster, and is complete.
+pub fn kept<'a>(leaf: Leaf, secrets: &[&'a Secret], at: &ClusterRef, uid: &ClusterUid) -> Option<Kept<'a>> {
+    let name = Certificate::from(leaf).secret_name(at);
     let ours = secrets.iter().filter(|secret| labels::is_owned_by(&secret.metadata, uid));
     kept_in(ours.into_iter().find(|secret| secret.metadata.name.as_ref() == Some(&name))?)
 }
 
 /// The content of a Secret, if it is complete.
 pub fn kept_in(secret: &Secret) -> Option<Kept<'_>> {
-    let data = secret.data.as_ref()?;
-    let entry = |key: &str| data.get(key).map(|entry| entry.0.as_slice()).filter(|entry| !entry.is_empty());
-    Some(Kept { ca: entry(CA)?, cert: entry(CERT)?, key: entry(KEY)? })
+    Some(Kept { ca: entry(secret, CA)?, cert: entry(secret, CERT)?, key: entry(secret, KEY)? })
 }
 
-/// The creation of the Secret of a certificate. `ca` is the certificate of the trusted authority.
-pub fn secret(
-    cluster: &EtcdCluster,
-    at: &ClusterRef,
-    certificate: Certificate,
-    ca: &str,
-    pair: Pair<'_>,
-) -> Write {
-    let entries = [(CA, ca), (CERT, pair.cert), (KEY, pair.key)];
-    let entries = entries.map(|(key, pem)| (key.to_owned(), ByteString(pem.as_bytes().to_vec())));
-    let name = certificate.secret_name(at);
-    let secret = Secret {
-        metadata: labels::owned(cluster, at, name.clone()),
-        type_: Some("kubernetes.io/tls".to_owned()),
-        data: Some(BTreeMap::from(entries)),
-        ..Secret::default()
-    };
-    let object = serde_json::to_value(secret).expect("a Secret is plain data");
-    Write { kind: Kind::Secret, namespace: at.namespace.clone(), name, act: Act::Create(object) }
+/// The certificate and key of the cluster's authority, if its Secret exists and is complete.
+pub(crate) fn authority_pair(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid) -> Option<KeyPair> {
+    let name = Certificate::Authority.secret_name(at);
+    let mut named = secrets.iter().filter(|secret| secret.metadata.name.as_ref() == Some(&name));
+    let kept = kept_in(named.find(|secret| read::is_authority_of(&secret.metadata, at, uid))?)?;
+    let text = |pem: &[u8]| String::from_utf8_lossy(pem).into_owned();
+    Some(KeyPair { cert: text(kept.cert), key: text(kept.key) })
 }
 
-/// The names of members, both Services in every length, and the addresses that `kubectl port-forward` uses.
-fn server_names(at: &ClusterRef) -> Vec<String> {
+fn entry<'a>(secret: &'a Secret, key: &str) -> Option<&'a [u8]> {
+    let entry = secret.data.as_ref()?.get(key)?;
+    Some(entry.0.as_slice()).filter(|entry| !entry.is_empty())
+}
+
+/// The names of members, both Services in every length, the addresses that `kubectl port-forward` uses, and those in the spec.
+fn server_names(at: &ClusterRef, tls: &TlsSpec) -> Vec<String> {
     let mut names = member_names(at);
     names.extend(service_names(&at.name, at));
     names.extend(service_names(&service::client_name(at), at));
     names.push("localhost".to_owned());
     names.push(Ipv4Addr::LOCALHOST.to_string());
     names.push(Ipv6Addr::LOCALHOST.to_string());
+    if let Some(given) = tls.auto().and_then(|auto| auto.alt_names.as_ref()) {
+        // An address is written as it is read back from the certificate. `target` refuses one that does not parse.
+        let addresses = given.ip_addresses.iter().filter_map(|address| address.parse::<IpAddr>().ok());
+        names.extend(given.dns_names.iter().cloned().chain(addresses.map(|address| address.to_string())));
+    }
+    let mut known = BTreeSet::new();
+    names.retain(|name| known.insert(name.clone()));
     names
 }
 

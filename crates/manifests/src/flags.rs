@@ -18,9 +18,14 @@ pub const VOLUME_DIR: &str = "/var/lib/etcd";
 pub const DATA_DIR: &str = "/var/lib/etcd/data";
 /// The guard's part of it.
 pub const IDENTITY_FILE: &str = "/var/lib/etcd/quorate.json";
+/// What the agent writes to see whether the volume takes writes.
+pub const CANARY_FILE: &str = "/var/lib/etcd/quorate.canary";
 
 /// The flag that starts a member as part of a new cluster.
 pub(crate) const STARTS_NEW: &str = "--initial-cluster-state=new";
+
+/// Milliseconds, as in etcd.
+const DEFAULT_ELECTION_TIMEOUT: u32 = 1000;
 
 /// etcd warns above this (its documentation on system limits).
 const LARGEST_QUOTA: u64 = 8 << 30;
@@ -53,11 +58,17 @@ pub fn settings(
     Ok(flags.into_iter().map(|(_, flag)| flag).collect())
 }
 
+/// The election timeout that these flags set, in milliseconds.
+pub fn election_timeout(flags: &[String]) -> u32 {
+    let value = |flag: &String| flag.trim_start_matches('-').strip_prefix("election-timeout=")?.parse().ok();
+    flags.iter().rev().find_map(value).unwrap_or(DEFAULT_ELECTION_TIMEOUT)
+}
+
 /// The flags of a member's identity.
 pub fn identity(member: &Member<'_>) -> Vec<String> {
-    let Member { at, target, token, name, boot, peers, .. } = member;
+    let Member { at, target, token, name, boot, peers, ip_family, .. } = member;
     let scheme = if target.tls { "https" } else { "http" };
-    let own = at.dns_name(name);
+    let (own, listen) = (at.dns_name(name), ip_family.pod_host());
     let initial: Vec<String> = peers.iter().map(|(name, url)| format!("{name}={url}")).collect();
     let state = match boot {
         Boot::New => STARTS_NEW,
@@ -66,9 +77,9 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
     let mut flags = vec![
         format!("--name={name}"),
         format!("--data-dir={DATA_DIR}"),
-        format!("--listen-peer-urls={scheme}://$(POD_IP):{PEER_PORT}"),
-        format!("--listen-client-urls={scheme}://$(POD_IP):{CLIENT_PORT}"),
-        format!("--listen-metrics-urls=http://$(POD_IP):{METRICS_PORT}"),
+        format!("--listen-peer-urls={scheme}://{listen}:{PEER_PORT}"),
+        format!("--listen-client-urls={scheme}://{listen}:{CLIENT_PORT}"),
+        format!("--listen-metrics-urls=http://{listen}:{METRICS_PORT}"),
         format!("--initial-advertise-peer-urls={scheme}://{own}:{PEER_PORT}"),
         format!("--advertise-client-urls={scheme}://{own}:{CLIENT_PORT}"),
         format!("--initial-cluster={}", initial.join(",")),

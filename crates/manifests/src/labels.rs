@@ -36,15 +36,24 @@ pub fn of_joined(at: &ClusterRef) -> BTreeMap<String, String> {
     selector(at).into_iter().chain([joined]).collect()
 }
 
-/// Metadata of an object that is deleted with the cluster: it has an owner reference. Never for volumes (R10).
+/// Metadata of an object that is deleted with the cluster: it has an owner reference. Never for data (R10).
 pub fn owned(cluster: &EtcdCluster, at: &ClusterRef, name: String) -> ObjectMeta {
+    ObjectMeta { owner_references: Some(vec![owner(cluster, at)]), ..owned_by_none(at, name) }
+}
+
+/// Metadata of an object that outlives the cluster.
+pub fn owned_by_none(at: &ClusterRef, name: String) -> ObjectMeta {
     ObjectMeta {
         name: Some(name),
         namespace: Some(at.namespace.clone()),
         labels: Some(of_cluster(at)),
-        owner_references: Some(vec![owner(cluster, at)]),
         ..ObjectMeta::default()
     }
+}
+
+/// Whether an object has the label of the cluster, on which the watches select.
+pub fn is_labelled(meta: &ObjectMeta, at: &ClusterRef) -> bool {
+    meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER)) == Some(&at.name)
 }
 
 /// Whether this incarnation of the cluster controls the object.

@@ -4,21 +4,25 @@
 //! reference. They belong to the cluster by label and name, also those of an earlier incarnation, which their annotations name.
 
 mod pods;
+mod services;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use quorate_api::{EtcdCluster, EtcdClusterStatus, keys};
-use quorate_model::snapshot::{Etcd, Volume};
-use quorate_model::{ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Target};
+use quorate_api::cluster::DEFAULT_KEEP_VOLUMES;
+use quorate_api::{EtcdCluster, EtcdClusterStatus, duration, keys};
+use quorate_model::snapshot::{Etcd, Presence, Volume};
+use quorate_model::{
+    ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
+};
 use serde_json::Value;
 
 use crate::certificate::Certificate;
 use crate::kind::Kind;
-use crate::labels::is_owned_by;
+use crate::labels::{is_labelled, is_owned_by};
 use crate::target::{self, Defaults, Invalid};
 use crate::{budget, certificate, diff, record, service, volume};
 
@@ -67,34 +71,45 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
     let mut record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
     let newer_status = cluster.status.as_ref().and_then(EtcdClusterStatus::from_newer_version);
+    if record.is_of_another(&uid) && newer_status.is_none() {
+        // The names that it records were used, so they are not used again.
+        record = Record { next_ordinal: record.next_ordinal, ..Record::default() };
+    }
     if newer_status.is_none() {
         build_missing_template(cluster, &mut record, defaults);
     }
     let (desired, refused) = desired(cluster, &record, defaults)?;
+    let recorded = record.members.values().filter_map(|member| member.volume.clone()).collect();
     let (adopt, unreadable) = adopt(meta);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
-    let matches = |name: &str, desired: &Value| {
-        let mut own = services.iter().filter(|seen| is_owned_by(&seen.metadata, &uid));
-        own.any(|seen| seen.metadata.name.as_deref() == Some(name) && diff::matches(*seen, desired))
+    let client_name = service::client_name(&at);
+    let presence = |name: &str, desired: &Value| {
+        services::own(services, name, &uid).map_or(Presence::Absent, |seen| {
+            if diff::matches(seen, desired) { Presence::Matches } else { Presence::Differs }
+        })
     };
+    let member_pods = pods::read(pods, &at, &uid);
     let own_budget = budgets
         .iter()
         .find(|seen| seen.metadata.name.as_ref() == Some(&at.name) && is_owned_by(&seen.metadata, &uid));
     let snapshot = Snapshot {
         desired,
         paused: cluster.spec.paused,
+        keep_volumes: keep_volumes(cluster),
         deleting: meta.deletion_timestamp.is_some(),
         finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
         adopt,
         newer_status,
         record,
-        pods: pods::read(pods, &at, &uid),
-        volumes: read_volumes(volumes, &at),
+        volumes: read_volumes(volumes, &at, &recorded),
         foreign: foreign(seen, &at, &uid),
-        peer_service: matches(&at.name, &service::peer(cluster, &at)),
-        client_service: matches(&service::client_name(&at), &service::client(cluster, &at)),
-        budget: own_budget.and_then(|seen| budget::min_available(seen, cluster, &at)),
-        certificates: !tls || certificate::missing(secrets, &at, &uid).is_empty(),
+        peer_service: presence(&at.name, &service::peer(cluster, &at)),
+        client_service: presence(&client_name, &service::client(cluster, &at)),
+        endpoints: services::endpoints(services::own(services, &client_name, &uid), pods, &member_pods),
+        pods: member_pods,
+        budget_policy: budget::policy(cluster),
+        budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
+        certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls)),
         etcd: Etcd::default(),
         cluster: at,
         uid,
@@ -158,13 +173,25 @@ fn adopt(meta: &ObjectMeta) -> (Option<ClusterId>, Option<Invalid>) {
     }
 }
 
-fn read_volumes(volumes: &[&PersistentVolumeClaim], at: &ClusterRef) -> BTreeMap<MemberName, Volume> {
+/// The CRD refuses what is no duration; this also covers an older CRD.
+fn keep_volumes(cluster: &EtcdCluster) -> Span {
+    let seconds = duration::seconds(&cluster.spec.recovery.keep_volumes);
+    let seconds = seconds.or_else(|| duration::seconds(DEFAULT_KEEP_VOLUMES));
+    Span(seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)))
+}
+
+/// The volumes with the label of the cluster, and recorded ones from which somebody took it.
+fn read_volumes(
+    volumes: &[&PersistentVolumeClaim],
+    at: &ClusterRef,
+    recorded: &BTreeSet<Uid>,
+) -> BTreeMap<MemberName, Volume> {
     let named = volumes.iter().filter_map(|volume| Some((member_name(&volume.metadata, at)?, *volume)));
     let ours = named.filter(|(_, volume)| {
-        let labels = volume.metadata.labels.as_ref();
-        labels.is_some_and(|labels| labels.get(keys::CLUSTER) == Some(&at.name))
+        let uid = volume.metadata.uid.as_ref().map(Uid::new);
+        is_labelled(&volume.metadata, at) || uid.is_some_and(|uid| recorded.contains(&uid))
     });
-    ours.map(|(name, seen)| (name, volume::read(seen))).collect()
+    ours.map(|(name, seen)| (name, volume::read(seen, at))).collect()
 }
 
 /// The member that an object of one is named after.
@@ -182,11 +209,20 @@ fn foreign(seen: &ClusterObjects<'_>, at: &ClusterRef, uid: &ClusterUid) -> BTre
     names.judge_all(Kind::Pod, &seen.pods);
     names.judge_all(Kind::Service, &seen.services);
     names.judge_all(Kind::Budget, &seen.budgets);
-    names.judge_all(Kind::Secret, &seen.secrets);
+    for secret in &seen.secrets {
+        let name = secret.metadata.name.as_deref().unwrap_or_default();
+        names.judge(Kind::Secret, name, is_own_secret(&secret.metadata, at, uid));
+    }
     for volume in seen.volumes.iter().filter_map(|volume| member_name(&volume.metadata, at)) {
         names.foreign.remove(&ManagedObject::Volume(volume));
     }
     names.foreign
+}
+
+/// Leaves are owned by the EtcdCluster. The authority is not: the next cluster of that name takes it.
+fn is_own_secret(meta: &ObjectMeta, at: &ClusterRef, uid: &ClusterUid) -> bool {
+    let is_authority = meta.name == Some(Certificate::Authority.secret_name(at));
+    is_owned_by(meta, uid) || (is_authority && certificate::read::is_authority_of(meta, at, uid))
 }
 
 struct Names<'a> {

@@ -1,4 +1,5 @@
-//! A member's Pod: the guard checks the volume, etcd runs, the probe answers the kubelet.
+//! A member's Pod: one container with the agent as its first process. It checks the volume, runs etcd as its child, and
+//! answers the kubelet.
 //!
 //! It meets the restricted Pod Security standard and has no access to the Kubernetes API. Labels, annotations, resources
 //! and flags of the user never replace those of the member's identity.
@@ -9,25 +10,36 @@ use quorate_api::cluster::PodSpec;
 use quorate_api::{EtcdCluster, keys, quantity};
 use quorate_model::effect::Boot;
 use quorate_model::target::Medium;
-use quorate_model::{ClusterId, ClusterRef, MemberName, PeerUrl, Target, Token};
+use quorate_model::{ClusterId, ClusterRef, Leaf, MemberName, PeerUrl, Target, Token};
 use serde_json::{Value, json};
 
 use crate::certificate::Certificate;
+use crate::flags;
 use crate::labels;
+use crate::target::IpFamily;
 use crate::template::Template;
 
 /// The container of etcd itself.
 pub const ETCD: &str = "etcd";
-/// The init container that checks the volume.
-pub const GUARD: &str = "guard";
-/// The container that answers the kubelet.
-pub const PROBE: &str = "probe";
+/// The init container that brings the agent's program into the Pod.
+pub const INSTALL: &str = "install";
 
 /// User and group of every process.
 const USER: u32 = 10001;
 
-/// etcd stops at once on SIGTERM; this is for a disk that is slow to take the last writes.
+/// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
+pub(crate) const SHAPE: u32 = 2;
+
+/// Seconds for a stop that clients do not notice, besides two election timeouts: 5 s of the agent, then 5 s and two election
+/// timeouts in which etcd waits for open watches, then the last writes.
+const STOP_SECONDS: u32 = 15;
+/// For a disk that is slow to take the last writes.
 const GRACE_SECONDS: u32 = 30;
+
+/// The shortest grace period with which a stop loses nothing, in seconds.
+pub fn shortest_grace(flags: &[String]) -> u32 {
+    STOP_SECONDS + (2 * flags::election_timeout(flags)).div_ceil(1000)
+}
 
 /// The member of the Pod, and how it starts.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +60,10 @@ pub struct Member<'a> {
     pub boot: Boot,
     /// `--initial-cluster`.
     pub peers: &'a [(MemberName, PeerUrl)],
-    /// The image of guard and probe.
+    /// The image of the agent.
     pub agent_image: &'a str,
+    /// The family of its address.
+    pub ip_family: IpFamily,
 }
 
 /// The Pod.
@@ -66,7 +80,7 @@ pub fn pod(member: &Member<'_>) -> Value {
             "hostname": name.as_str(),
             "subdomain": at.name,
             "restartPolicy": "Always",
-            "terminationGracePeriodSeconds": GRACE_SECONDS,
+            "terminationGracePeriodSeconds": shortest_grace(&template.flags).max(GRACE_SECONDS),
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
             "securityContext": {
@@ -79,8 +93,8 @@ pub fn pod(member: &Member<'_>) -> Value {
             },
             "affinity": one_to_a_node(at),
             "topologySpreadConstraints": [over_the_zones(at)],
-            "initContainers": [containers::guard(member)],
-            "containers": [containers::etcd(member, &template), containers::probe(member)],
+            "initContainers": [containers::install(member)],
+            "containers": [containers::etcd(member, &template)],
             "volumes": volumes(member),
         },
     });
@@ -104,6 +118,7 @@ fn pass_through(from: &PodSpec, spec: &mut Value) {
         runtime_class_name,
         scheduler_name,
         service_account_name,
+        termination_grace_period_seconds,
         tolerations,
         topology_spread_constraints,
     } = from;
@@ -114,6 +129,7 @@ fn pass_through(from: &PodSpec, spec: &mut Value) {
         ("runtimeClassName", json!(runtime_class_name)),
         ("schedulerName", json!(scheduler_name)),
         ("serviceAccountName", json!(service_account_name)),
+        ("terminationGracePeriodSeconds", json!(termination_grace_period_seconds)),
         ("tolerations", json!(tolerations)),
         ("topologySpreadConstraints", json!(topology_spread_constraints)),
     ];
@@ -172,14 +188,14 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
         }
     };
     let mut volumes = vec![data, containers::joined_volume()];
+    volumes.extend(containers::agent_volumes());
     if target.tls {
-        volumes
-            .extend(containers::MOUNTED.map(|(certificate, volume, _)| tls_volume(certificate, volume, at)));
+        volumes.extend(containers::MOUNTED.map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
     }
     volumes
 }
 
 /// Readable by the group only, which is the one that the processes run as.
-fn tls_volume(certificate: Certificate, volume: &str, at: &ClusterRef) -> Value {
-    json!({ "name": volume, "secret": { "secretName": certificate.secret_name(at), "defaultMode": 0o440 } })
+fn tls_volume(leaf: Leaf, volume: &str, at: &ClusterRef) -> Value {
+    json!({ "name": volume, "secret": { "secretName": Certificate::from(leaf).secret_name(at), "defaultMode": 0o440 } })
 }

@@ -1,15 +1,15 @@
 //! Writes the Record to status, and reads it back unchanged.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
-    AbandonedReason, BootstrapStatus, EtcdClusterStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
-    StorageTarget, TargetStatus,
+    AbandonedReason, BootstrapStatus, CertificatesStatus, EtcdClusterStatus, FailedLearnersStatus,
+    LeavingReason, MemberPhase, MemberStatus, PodTarget, StorageTarget, TargetStatus,
 };
-use quorate_model::record::{Abandoned, Leaving, Member, Stage};
+use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
-use quorate_model::{Instant, MemberName, Ordinal, Record, Target, Token, Uid};
+use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
 
 /// The recorded facts in a status; an empty or unreadable part counts as not recorded. Members in a phase that only a newer
 /// operator knows are left out.
@@ -22,7 +22,14 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
     Record {
         attempt: bootstrap.attempt,
         token: status.cluster_token.as_deref().map(Token::new),
+        adopted_by: bootstrap.adopted_by.map(ClusterUid::new),
+        had_leader: bootstrap.had_leader,
         cluster_id: status.cluster_id.as_deref().and_then(|id| id.parse().ok()),
+        authority: status
+            .certificates
+            .as_ref()
+            .and_then(|own| own.authority.as_deref())
+            .map(Fingerprint::new),
         abandoned: bootstrap.abandoned.and_then(|why| match why {
             AbandonedReason::VolumeLost => Some(Abandoned::VolumeLost),
             AbandonedReason::SpecEdited => Some(Abandoned::SpecEdited),
@@ -32,24 +39,57 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         hibernating: status.hibernating,
         next_ordinal: Ordinal(status.next_ordinal.unwrap_or(0)),
         target: status.target.as_ref().and_then(read_target),
+        failed_learners: status.failed_learners.as_ref().map(|failed| FailedLearners {
+            count: failed.count,
+            reason: failed.last_reason.clone(),
+            at: Instant(failed.last_time.0.as_millisecond()),
+        }),
         members: members.collect(),
     }
 }
 
 /// Writes the recorded facts into a status; what else it reports of members is kept.
 pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
-    let Record { attempt, token, cluster_id, abandoned, hibernating, next_ordinal, target, members } = record;
+    let Record {
+        attempt,
+        token,
+        adopted_by,
+        had_leader,
+        cluster_id,
+        authority,
+        abandoned,
+        hibernating,
+        next_ordinal,
+        target,
+        failed_learners,
+        members,
+    } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
         Abandoned::SpecEdited => AbandonedReason::SpecEdited,
         Abandoned::VolumeEmptied => AbandonedReason::VolumeEmptied,
     });
-    status.bootstrap = (*attempt > 0).then_some(BootstrapStatus { attempt: *attempt, abandoned });
+    status.bootstrap = (*attempt > 0).then(|| BootstrapStatus {
+        attempt: *attempt,
+        adopted_by: adopted_by.as_ref().map(ToString::to_string),
+        had_leader: *had_leader,
+        abandoned,
+    });
     status.cluster_token = token.as_ref().map(ToString::to_string);
     status.cluster_id = cluster_id.map(|id| id.to_string());
+    let not_after = status.certificates.take().and_then(|before| before.not_after);
+    let certificates =
+        CertificatesStatus { authority: authority.as_ref().map(|own| own.as_str().to_owned()), not_after };
+    status.certificates = Some(certificates).filter(|own| *own != CertificatesStatus::default());
     status.hibernating = *hibernating;
     status.next_ordinal = (next_ordinal.0 > 0).then_some(next_ordinal.0);
     status.target = target.as_ref().map(write_target);
+    status.failed_learners = failed_learners.as_ref().map(|failed| FailedLearnersStatus {
+        count: failed.count,
+        last_reason: failed.reason.clone(),
+        last_time: MicroTime(Timestamp::from_millisecond(failed.at.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        next_try: Time(Timestamp::from_millisecond(failed.next_try().0).unwrap_or(Timestamp::UNIX_EPOCH)),
+    });
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     let before = std::mem::take(&mut status.members);
     status.members = members
@@ -112,6 +152,8 @@ fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus
         role: before.and_then(|before| before.role),
         is_leader: before.is_some_and(|before| before.is_leader),
         healthy: before.is_some_and(|before| before.healthy),
+        is_healthy: before.is_some_and(|before| before.healthy),
+        is_learner: before.is_some_and(|before| before.is_learner),
         version: version.map(|version| version.to_string()),
         node_name: before.and_then(|before| before.node_name.clone()),
         pvc_name: before.and_then(|before| before.pvc_name.clone()),

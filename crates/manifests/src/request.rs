@@ -7,11 +7,13 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, keys};
-use quorate_model::{Effect, KubeEffect, MemberName, Record, Snapshot, Target, Token, Uid};
+use quorate_model::{Effect, Instant, KubeEffect, Leaf, MemberName, Record, Snapshot, Target, Token, Uid};
 use serde_json::{Map, Value, json};
 
+use crate::certificate::order::{self, Renewed};
+use crate::certificate::{self, Certificate, KeyPair, Order};
 use crate::kind::Kind;
-use crate::labels::is_owned_by;
+use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::Defaults;
@@ -30,13 +32,15 @@ pub struct Context<'a> {
     pub record: &'a Record,
     /// The defaults from the operator's flags.
     pub defaults: &'a Defaults,
+    /// The time of the plan.
+    pub now: Instant,
 }
 
 /// What carries out an effect on Kubernetes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Request {
-    /// Generate keys, then create the Secrets of [`crate::certificate::missing`].
-    Certificates,
+    /// Generate a certificate, then write its Secret.
+    Certificate(Box<Order>),
     /// A write to the Kubernetes API.
     Write(Write),
 }
@@ -63,6 +67,12 @@ pub enum Act {
     Patch(Value),
     /// A merge patch of its status, with preconditions in its metadata.
     PatchStatus(Value),
+    /// A Pod is evicted, if the budgets allow it. The version is no precondition: the API server takes the eviction from the budget
+    /// before it compares versions, and a mismatch would close the budget for two minutes.
+    Evict {
+        /// This Pod and no later one.
+        uid: String,
+    },
     /// It is deleted, if it has not changed since it was observed.
     Delete {
         /// This object and no later one.
@@ -74,7 +84,7 @@ pub enum Act {
 
 /// The request that carries out an effect on Kubernetes.
 pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
-    let Context { cluster, seen, snapshot, record, defaults } = *context;
+    let Context { cluster, seen, snapshot, record, defaults, now: _ } = *context;
     let at = &snapshot.cluster;
     let write = |kind, name: &str, act| {
         Request::Write(Write { kind, namespace: at.namespace.clone(), name: name.to_owned(), act })
@@ -95,7 +105,33 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             };
             write(Kind::Budget, &at.name, act)
         }
-        KubeEffect::IssueCertificates => Request::Certificates,
+        KubeEffect::DeleteBudget { budget, resource_version } => {
+            write(Kind::Budget, &at.name, delete(budget, resource_version))
+        }
+        KubeEffect::CreateAuthority => {
+            Request::Certificate(Box::new(order::authority(at, &snapshot.uid, context.now)))
+        }
+        KubeEffect::KeepAuthority { secret, resource_version } => {
+            let patch = json!({ "metadata": {
+                "uid": secret.as_str(),
+                "resourceVersion": resource_version,
+                "ownerReferences": null,
+                "annotations": { keys::CLUSTER_UID: snapshot.uid.as_str() },
+            } });
+            write(Kind::Secret, &Certificate::Authority.secret_name(at), Act::Patch(patch))
+        }
+        KubeEffect::DeleteAuthority { secret, resource_version } => {
+            let act = delete(secret, resource_version);
+            write(Kind::Secret, &Certificate::Authority.secret_name(at), act)
+        }
+        KubeEffect::IssueLeaf { leaf, by: _ } => leaf_order(context, *leaf, None),
+        KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {
+            let seen = snapshot.certificates.as_ref().and_then(|seen| seen.leaves.get(leaf));
+            let trusts =
+                seen.is_some_and(|seen| seen.content.as_ref().is_ok_and(|leaf| leaf.trusted.contains(by)));
+            let renewed = Renewed { secret, resource_version, trusts_authority: trusts };
+            leaf_order(context, *leaf, Some(renewed))
+        }
         KubeEffect::CreateVolume { member } => {
             let storage = &target(context).storage;
             let made = volume::volume(at, &snapshot.uid, &token(record), member, storage);
@@ -103,8 +139,13 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         }
         KubeEffect::AnnotateVolume { member, volume: uid, cluster_id, member_id } => {
             let precondition = volume_as_seen(snapshot, member, uid);
-            let token = record.token.as_ref();
-            let patch = volume::annotate(&precondition, &snapshot.uid, token, *cluster_id, *member_id);
+            let (cluster_id, member_id) = (*cluster_id, *member_id);
+            let identity = volume::Identity { at, uid: &snapshot.uid, member, record, cluster_id, member_id };
+            let patch = volume::annotate(&precondition, identity);
+            write(Kind::Volume, member.as_str(), Act::Patch(patch))
+        }
+        KubeEffect::QuarantineVolume { member, volume: uid, since, why } => {
+            let patch = volume::quarantine(&volume_as_seen(snapshot, member, uid), *since, *why);
             write(Kind::Volume, member.as_str(), Act::Patch(patch))
         }
         KubeEffect::ExpandVolume { member, volume: uid, bytes } => {
@@ -122,21 +163,27 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 boot: *boot,
                 peers,
                 agent_image: &defaults.agent_image,
+                ip_family: defaults.ip_family,
             });
             write(Kind::Pod, member.as_str(), Act::Create(made))
         }
         KubeEffect::LabelJoined { member, pod } => {
             let seen = snapshot.pods.get(member).filter(|seen| seen.uid == *pod);
+            let mut labels = labels::of_member(at, member);
+            labels.insert(keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
             let patch = json!({ "metadata": {
                 "uid": pod.as_str(),
                 "resourceVersion": seen.map(|seen| &seen.resource_version),
                 "annotations": { keys::JOINED: keys::JOINED_VALUE },
-                "labels": { keys::JOINED: keys::JOINED_VALUE },
+                "labels": labels,
             } });
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
         }
         KubeEffect::UngatePod { member, pod } => {
             write(Kind::Pod, member.as_str(), Act::Patch(ungate(context, pod)))
+        }
+        KubeEffect::EvictPod { member, pod } => {
+            write(Kind::Pod, member.as_str(), Act::Evict { uid: pod.as_str().to_owned() })
         }
         KubeEffect::DeletePod { member, pod, resource_version } => {
             write(Kind::Pod, member.as_str(), delete(pod, resource_version))
@@ -186,6 +233,7 @@ impl Write {
             Act::Create(_) => "create",
             Act::Patch(_) => "change",
             Act::PatchStatus(_) => "write the status of",
+            Act::Evict { .. } => "evict",
             Act::Delete { .. } => "delete",
         };
         format!("{verb} {}", self.object())
@@ -199,6 +247,15 @@ impl Write {
             Act::Patch(patch) => request.patch(&self.name, &PatchParams::default(), &Patch::Merge(patch)),
             Act::PatchStatus(patch) => {
                 request.patch_subresource("status", &self.name, &PatchParams::default(), &Patch::Merge(patch))
+            }
+            Act::Evict { uid } => {
+                let eviction = json!({
+                    "apiVersion": "policy/v1",
+                    "kind": "Eviction",
+                    "metadata": { "name": self.name, "namespace": self.namespace },
+                    "deleteOptions": { "preconditions": { "uid": uid } },
+                });
+                request.create_subresource("eviction", &self.name, &PostParams::default(), body(&eviction))
             }
             Act::Delete { uid, resource_version } => {
                 let preconditions = Preconditions {
@@ -221,6 +278,17 @@ fn target<'a>(context: &Context<'a>) -> &'a Target {
 /// Recorded before the first volume is created (B1).
 fn token(record: &Record) -> Token {
     record.token.clone().unwrap_or_else(|| Token::new(""))
+}
+
+/// A leaf that the observed authority signs. Without its key nothing can be signed, which the driver then reports.
+fn leaf_order(context: &Context<'_>, leaf: Leaf, renewed: Option<Renewed<'_>>) -> Request {
+    let Context { cluster, seen, snapshot, now, .. } = context;
+    let at = &snapshot.cluster;
+    let pair = certificate::authority_pair(&seen.secrets, at, &snapshot.uid);
+    let pair = pair.unwrap_or_else(|| KeyPair { cert: String::new(), key: String::new() });
+    let secret = snapshot.certificates.as_ref().and_then(|seen| seen.authority.as_ref());
+    let authority = secret.and_then(|secret| secret.content.as_ref().ok());
+    Request::Certificate(Box::new(order::leaf(cluster, at, leaf, (pair, authority), renewed, *now)))
 }
 
 fn apply_service(context: &Context<'_>, desired: Value, name: &str) -> Request {

@@ -3,17 +3,19 @@
 //! Status is a function of the observation, of the plan, and of the status before, from which only times are kept. The
 //! same input gives the same status, so that nothing is written when nothing has changed.
 
+mod certificates;
 mod conditions;
 mod events;
 mod explain;
 mod members;
 mod picture;
+mod quarantined;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::status::{EtcdClusterStatus, FORMAT_VERSION, Phase};
 use quorate_api::{ConditionType, EtcdCluster, Reason};
-use quorate_model::{Instant, Plan, Snapshot};
+use quorate_model::{Instant, Plan, Snapshot, Version};
 
 use crate::target::Invalid;
 use crate::{labels, record};
@@ -50,6 +52,8 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
         record::into_status(&plan.record, &mut status);
         status.members.iter_mut().for_each(|member| members::fill(member, &picture));
     }
+    status.quarantined_volumes = quarantined::list(snapshot);
+    status.certificates = certificates::status(&status, snapshot);
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(picture.phase());
     status.current_replicas = count(snapshot.pods.len());
@@ -58,9 +62,10 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
         status.member_count = count(list.members.len());
     }
     status.leader_id = snapshot.leader(now).map(|id| id.to_string());
-    let versions =
-        snapshot.etcd.answers.keys().filter_map(|member| Some(snapshot.status_of(member, now)?.version));
-    if let Some(lowest) = versions.min() {
+    // A member that restarts does not answer. Until it does, it counts with the version that it ran last.
+    let recorded =
+        status.members.iter().filter_map(|member| member.version.as_deref()?.parse::<Version>().ok());
+    if let Some(lowest) = recorded.min() {
         status.current_version = Some(lowest.to_string());
     }
     let selector = labels::selector(&snapshot.cluster);

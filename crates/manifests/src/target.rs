@@ -9,9 +9,10 @@ use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage
 use quorate_model::{Target, Version};
 
 use crate::flags;
+use crate::pod;
 use crate::template::Template;
 
-/// The default image of guard and probe. They are part of the operator's program; this is the image of the same release,
+/// The default image of the agent. It is part of the operator's program; this is the image of the same release,
 /// as `cargo xtask image` writes it.
 pub const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
@@ -20,8 +21,31 @@ pub const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSIO
 pub struct Defaults {
     /// The etcd image repository of clusters whose spec names none.
     pub image_registry: String,
-    /// The image that guard and probe run from.
+    /// The image that the agent comes from.
     pub agent_image: String,
+    /// The family of Pods' addresses.
+    pub ip_family: IpFamily,
+}
+
+/// The family of the addresses of Pods: of the first one, where they have two.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IpFamily {
+    /// Such as 10.1.2.3.
+    #[default]
+    V4,
+    /// Such as fd00::1.
+    V6,
+}
+
+impl IpFamily {
+    /// The Pod's address as a part of a URL. Kubernetes fills in the address. etcd from 3.6.6 on refuses brackets around an
+    /// IPv4 address.
+    pub(crate) fn pod_host(self) -> &'static str {
+        match self {
+            Self::V4 => "$(POD_IP)",
+            Self::V6 => "[$(POD_IP)]",
+        }
+    }
 }
 
 /// Why a spec cannot be carried out.
@@ -50,6 +74,7 @@ impl Default for Defaults {
         Self {
             image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
+            ip_family: IpFamily::default(),
         }
     }
 }
@@ -65,6 +90,8 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
         flags::settings(&spec.etcd_options, spec.etcd.as_ref(), version.line(), storage.bytes, medium)?;
     let cluster::PodTemplate { metadata, spec: pod_spec } = spec.pod_template.clone().unwrap_or_default();
     let metadata = metadata.unwrap_or_default();
+    let pod_spec = pod_spec.unwrap_or_default();
+    grace_is_enough(&pod_spec, &flags)?;
     let template = Template {
         image: image(cluster, defaults, version),
         image_pull_policy: spec.image_pull_policy.map(|policy| policy.as_str().to_owned()),
@@ -72,15 +99,30 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
         flags,
         labels: metadata.labels,
         annotations: metadata.annotations,
-        spec: pod_spec.unwrap_or_default(),
+        spec: pod_spec,
     };
     let pod = template.seal(version, &defaults.agent_image);
     let tls = match spec.tls.provider {
         TlsProvider::Auto => true,
         TlsProvider::Disabled => false,
     };
+    addresses(&spec.tls)?;
     let size = usize::try_from(spec.size).unwrap_or(usize::MAX);
     Ok(Target { size, version, pod, storage, tls })
+}
+
+/// The kubelet kills etcd when the time is up, in the middle of a transfer of leadership if need be.
+fn grace_is_enough(spec: &cluster::PodSpec, flags: &[String]) -> Result<(), Invalid> {
+    let needed = pod::shortest_grace(flags);
+    match spec.termination_grace_period_seconds {
+        Some(seconds) if seconds < needed => Err(Invalid::new(
+            "spec.podTemplate.spec.terminationGracePeriodSeconds",
+            format!(
+                "{seconds} s are too short: a stop needs up to {needed} s (15 s and two election timeouts)"
+            ),
+        )),
+        Some(_) | None => Ok(()),
+    }
 }
 
 /// What is used of a spec that cannot be carried out: the size and the retention policy. Nothing more is needed to delete
@@ -99,6 +141,18 @@ fn image(cluster: &EtcdCluster, defaults: &Defaults, version: Version) -> String
     let spec = &cluster.spec;
     let registry = spec.image_registry.as_deref().unwrap_or(&defaults.image_registry);
     spec.image.clone().unwrap_or_else(|| format!("{registry}:v{version}"))
+}
+
+/// Further addresses of the server certificate. The CRD refuses most of what is no address.
+fn addresses(tls: &cluster::TlsSpec) -> Result<(), Invalid> {
+    let given = tls.auto().and_then(|auto| auto.alt_names.as_ref()).map(|names| &names.ip_addresses);
+    match given.into_iter().flatten().find(|address| address.parse::<std::net::IpAddr>().is_err()) {
+        None => Ok(()),
+        Some(address) => Err(Invalid::new(
+            "spec.tls.providerCfg.autoCfg.altNames.ipAddresses",
+            format!("{address:?} is not an IP address such as 192.0.2.1 or 2001:db8::1"),
+        )),
+    }
 }
 
 fn storage(spec: &cluster::StorageSpec) -> Result<Storage, Invalid> {

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::pod::SHAPE;
+
 /// Everything of the spec that a Pod is built from. What is absent or empty is not written, so that a new field changes
 /// no revision until it is used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -41,7 +43,12 @@ impl Template {
     /// The form that status keeps.
     pub fn seal(&self, version: Version, agent_image: &str) -> PodTemplate {
         let content = json!(self);
-        let all = json!({ "agentImage": agent_image, "template": content, "version": version.to_string() });
+        let all = json!({
+            "agentImage": agent_image,
+            "shape": SHAPE,
+            "template": content,
+            "version": version.to_string(),
+        });
         PodTemplate {
             revision: revision(&all),
             image_has_version: self.image.ends_with(&format!(":v{version}")),
@@ -105,7 +112,7 @@ mod tests {
         let sealed = sample().seal(Version::new(3, 6, 16), "quorate:1");
         let content = r#"{"flags":["--quota-backend-bytes=644245092"],"image":"registry.example/etcd:v3.6.16","labels":{"team":"a"}}"#;
         assert_eq!(sealed.content, content);
-        assert_eq!(sealed.revision, PodRevision("f37d6d0400b1".to_owned()));
+        assert_eq!(sealed.revision, PodRevision("6895f1b276d5".to_owned()));
         assert!(sealed.image_has_version);
     }
 

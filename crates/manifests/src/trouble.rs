@@ -12,6 +12,16 @@ pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) ->
     Explanation::new(Reason::WriteRefused, message)
 }
 
+/// For a while now no PodDisruptionBudget admits the eviction of a Pod.
+pub fn eviction_blocked(what: &str, answer: &str) -> Explanation {
+    let answer = answer.trim_end_matches('.');
+    let message = format!(
+        "cannot {what}: {answer}. The operator waits for its turn and never deletes a Pod that serves instead. A drain that \
+         takes long, a Pod that is not ready or another PodDisruptionBudget can be the cause"
+    );
+    Explanation::new(Reason::EvictionBlocked, message)
+}
+
 /// The API server did not answer, or not in time: the write may have been done or not.
 pub fn api_unavailable(what: &str, error: &str) -> Explanation {
     let error = error.trim_end_matches('.');

@@ -2,10 +2,12 @@
 //! annotations identify its data.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::jiff::Timestamp;
 use quorate_api::{keys, quantity};
-use quorate_model::snapshot::Volume;
+use quorate_model::record::Leaving;
+use quorate_model::snapshot::{Quarantine, Volume};
 use quorate_model::target::Storage;
-use quorate_model::{ClusterId, ClusterRef, ClusterUid, MemberId, MemberName, Token, Uid};
+use quorate_model::{ClusterId, ClusterRef, ClusterUid, Instant, MemberId, MemberName, Record, Token, Uid};
 use serde_json::{Value, json};
 
 use crate::labels;
@@ -44,23 +46,45 @@ pub fn volume(
     volume
 }
 
-/// The patch that annotates a volume with the identity of its data.
-pub(crate) fn annotate(
-    precondition: &Value,
-    uid: &ClusterUid,
-    token: Option<&Token>,
-    cluster_id: ClusterId,
-    member_id: MemberId,
-) -> Value {
+/// The identity of the data on a volume.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity<'a> {
+    pub(crate) at: &'a ClusterRef,
+    pub(crate) uid: &'a ClusterUid,
+    pub(crate) member: &'a MemberName,
+    /// The token and TLS of its members, as they are recorded.
+    pub(crate) record: &'a Record,
+    pub(crate) cluster_id: ClusterId,
+    pub(crate) member_id: MemberId,
+}
+
+/// The patch that annotates a volume with the identity of its data, and puts back its labels.
+pub(crate) fn annotate(precondition: &Value, identity: Identity<'_>) -> Value {
+    let Identity { at, uid, member, record, cluster_id, member_id } = identity;
     let mut patch = json!({ "metadata": precondition });
+    patch["metadata"]["labels"] = json!(labels::of_member(at, member));
     patch["metadata"]["annotations"] = json!({
         keys::CLUSTER_UID: uid.as_str(),
         keys::CLUSTER_ID: cluster_id.to_string(),
         keys::MEMBER_ID: member_id.to_string(),
     });
-    if let Some(token) = token {
+    if let Some(token) = &record.token {
         patch["metadata"]["annotations"][keys::CLUSTER_TOKEN] = json!(token.as_str());
     }
+    if let Some(target) = &record.target {
+        patch["metadata"]["annotations"][keys::TLS] = json!(target.tls.to_string());
+    }
+    patch
+}
+
+/// The patch that quarantines a volume.
+pub(crate) fn quarantine(precondition: &Value, since: Instant, why: Leaving) -> Value {
+    let mut patch = json!({ "metadata": precondition });
+    let since = Timestamp::from_second(since.0.div_euclid(1000)).unwrap_or(Timestamp::UNIX_EPOCH);
+    patch["metadata"]["annotations"] = json!({
+        keys::QUARANTINED_SINCE: since.to_string(),
+        keys::QUARANTINE_REASON: why.as_str(),
+    });
     patch
 }
 
@@ -73,7 +97,7 @@ pub(crate) fn expand(precondition: &Value, bytes: u64) -> Value {
 }
 
 /// The part of a volume that the planner needs.
-pub(crate) fn read(volume: &PersistentVolumeClaim) -> Volume {
+pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
     let annotation = |key: &str| volume.metadata.annotations.as_ref().and_then(|all| all.get(key));
     let requested =
         volume.spec.as_ref().and_then(|spec| spec.resources.as_ref()?.requests.as_ref()?.get("storage"));
@@ -85,6 +109,12 @@ pub(crate) fn read(volume: &PersistentVolumeClaim) -> Volume {
         cluster_id: annotation(keys::CLUSTER_ID).and_then(|id| id.parse().ok()),
         member_id: annotation(keys::MEMBER_ID).and_then(|id| id.parse().ok()),
         token: annotation(keys::CLUSTER_TOKEN).map(Token::new),
+        labelled: labels::is_labelled(&volume.metadata, at),
+        tls: annotation(keys::TLS).and_then(|tls| tls.parse().ok()),
+        quarantine: annotation(keys::QUARANTINED_SINCE).map(|since| Quarantine {
+            since: since.parse().ok().map(|since: Timestamp| Instant(since.as_millisecond())),
+            why: annotation(keys::QUARANTINE_REASON).cloned().unwrap_or_default(),
+        }),
         bytes: requested.and_then(quantity::bytes).unwrap_or(0),
         trouble: trouble(volume),
     }

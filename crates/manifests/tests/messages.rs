@@ -12,8 +12,8 @@ use quorate_manifests::{
 };
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Abandoned;
-use quorate_model::snapshot::{Etcd, Listed};
-use quorate_model::{ClusterId, MemberId, MemberName, PeerUrl, Waiting};
+use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Etcd, Listed};
+use quorate_model::{ClusterId, Fingerprint, MemberId, MemberName, PeerUrl, Span, Waiting};
 use serde_json::{Value, json};
 use world::{World, plain};
 
@@ -85,13 +85,21 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::ExistingData { found: vec![ClusterId(0xc1)], volumes: vec![name("demo-0")], unfit: None }
         }
         Waiting::ExistingData { .. } => {
+            Waiting::AdoptionDiffers { field: "spec.tls.provider", needed: "auto", found: "disabled" }
+        }
+        Waiting::AdoptionDiffers { .. } => {
             Waiting::SplitBrain(vec![(name("demo-0"), ClusterId(0xc1)), (demo(), ClusterId(0xdead))])
         }
         Waiting::SplitBrain(_) => {
             Waiting::WrongMember { member: demo(), answers: MemberId(0xb0), recorded: MemberId(0xb2) }
         }
         Waiting::WrongMember { .. } => Waiting::Objects,
-        Waiting::Objects => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
+        Waiting::Objects => Waiting::AuthorityLost {
+            secret: "Secret default/demo-ca".to_owned(),
+            loss: AuthorityLoss::Missing(Some(Fingerprint::new("0a1b2c3d4e5f60718293"))),
+        },
+        Waiting::AuthorityLost { secret, .. } => Waiting::AuthorityEnded(secret.clone()),
+        Waiting::AuthorityEnded(_) => Waiting::Clearing(Abandoned::VolumeLost.as_str()),
         Waiting::Clearing(_) => Waiting::PodStarting(demo()),
         Waiting::PodStarting(_) => {
             Waiting::PodStuck(demo(), "Unschedulable: 0/3 nodes are available".to_owned())
@@ -107,6 +115,13 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::FirstLeader => Waiting::InSync(demo()),
         Waiting::InSync(_) => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
         Waiting::Sick(..) => {
+            Waiting::LeadershipStays { leader: name("demo-0"), tried: vec![(demo(), 2), (name("demo-2"), 1)] }
+        }
+        Waiting::LeadershipStays { .. } => Waiting::LearnersFailed {
+            count: 2,
+            reason: "demo-4 did not get in sync within 10m (ErrImagePull: not found)".to_owned(),
+        },
+        Waiting::LearnersFailed { .. } => {
             Waiting::UnmanagedMember(MemberId(0xbad), PeerUrl::new("https://elsewhere:2380"))
         }
         Waiting::UnmanagedMember(..) => Waiting::VersionRefused(
@@ -142,14 +157,20 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::ChangeOutstanding(_) => Unsafe::SecondDisruption(demo()),
         Unsafe::SecondDisruption(_) => Unsafe::VoterUnhealthy(demo()),
         Unsafe::VoterUnhealthy(_) => Unsafe::NotThatMember(demo()),
-        Unsafe::NotThatMember(_) => Unsafe::NoFreshList,
+        Unsafe::NotThatMember(_) => Unsafe::NotProven(None),
+        Unsafe::NotProven(None) => Unsafe::NotProven(Some("demo-0: no reply within 2s".to_owned())),
+        Unsafe::NotProven(Some(_)) => Unsafe::MustEvict(demo()),
+        Unsafe::MustEvict(_) => Unsafe::BudgetOpen(demo()),
+        Unsafe::BudgetOpen(_) => Unsafe::NoFreshList,
         Unsafe::NoFreshList => Unsafe::StillListed(demo()),
         Unsafe::StillListed(_) => Unsafe::PodNotGone(demo()),
         Unsafe::PodNotGone(_) => Unsafe::DataKept(demo()),
         Unsafe::DataKept(_) => Unsafe::NoQuorum,
         Unsafe::NoQuorum => Unsafe::WouldLoseQuorum { member: demo(), left: 1, of: 3 },
         Unsafe::WouldLoseQuorum { .. } => Unsafe::SplitBrain,
-        Unsafe::SplitBrain => return None,
+        Unsafe::SplitBrain => Unsafe::AnotherAuthority,
+        Unsafe::AnotherAuthority => Unsafe::AuthorityKept,
+        Unsafe::AuthorityKept => return None,
     })
 }
 
@@ -173,6 +194,11 @@ fn troubles() -> Vec<Explanation> {
             world.now,
         ),
         trouble::write_refused(&pod.describe(), quota, &new.observe().unwrap().observation.snapshot, new.now),
+        trouble::eviction_blocked(
+            &write(Kind::Pod, "demo-2", Act::Evict { uid: "u".into() }).describe(),
+            "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget demo needs 2 healthy \
+             pods and has 2 currently",
+        ),
         trouble::api_unavailable(&pod.describe(), "no answer within 10s"),
         trouble::status_not_written("default/demo", "the API server refuses it: etcdserver: mvcc: no space"),
         trouble::membership_change_refused("MemberAdd demo-3", "refused: permission denied"),
@@ -189,9 +215,29 @@ fn situations() -> Vec<World> {
     let spec = |world: &mut World, field: &str, value: Value| {
         world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"][field] = value);
     };
+    let with_budget = |size: usize, policy: &str| {
+        let mut world = World::running(size);
+        spec(&mut world, "disruption", json!({ "podDisruptionBudget": policy }));
+        world
+    };
     let mut taken = World::new(&plain(1));
     taken.conflicts.push(NameConflict { kind: Kind::Service, name: "demo".to_owned() });
+    // Nothing is renewed while it is paused.
+    let with_old_certificates = |days: u64| {
+        let mut world = World::new(&json!({ "size": 1, "version": "3.6.16" }));
+        world.settle();
+        spec(&mut world, "paused", json!(true));
+        world.now = world.now + Span::seconds(days * 86_400);
+        world
+    };
+    let mut without_authority = with_old_certificates(0);
+    without_authority.remove(Kind::Secret, "demo-ca");
     vec![
+        with_old_certificates(310),
+        with_old_certificates(370),
+        with_old_certificates(3600),
+        with_old_certificates(3651),
+        without_authority,
         World::new(&plain(3)),
         World::new(&json!({ "size": 1, "version": "3.6.16" })),
         World::new(&plain(0)),
@@ -220,12 +266,32 @@ fn situations() -> Vec<World> {
             world.silent.clear();
         }),
         running(&|world| world.silent.extend(["demo-1".to_owned()])),
+        running(&|world| {
+            world.edit(Kind::Pod, "demo-0", |pod| pod["status"]["conditions"][0]["status"] = json!("False"));
+            world.edit(Kind::Pod, "demo-1", |pod| {
+                pod["metadata"]["labels"]["operator.etcd.io/cluster"] = json!("x");
+            });
+            world.silent.insert("demo-2".to_owned());
+        }),
+        running(&|world| {
+            spec(world, "paused", json!(true));
+            world.remove(Kind::Service, "demo-client");
+        }),
+        running(&|world| world.alarms = vec![Alarm { member: MemberId(0xdead), kind: AlarmKind::NoSpace }]),
+        running(&|world| {
+            let member = world.members[1].id;
+            world.alarms = vec![Alarm { member, kind: AlarmKind::Corrupt }];
+        }),
+        with_budget(1, "OneAtATime"),
+        with_budget(2, "Quorum"),
+        with_budget(1, "None"),
         running(&|world| world.silent.extend(["demo-1".to_owned(), "demo-2".to_owned()])),
         running(&|world| {
             let stray = PeerUrl::new("http://elsewhere:2380");
             let (id, name) = (MemberId(0xbad), "x".to_owned());
             world.members.push(Listed { id, name, peer_url: stray, is_learner: false, started: true });
         }),
+        running(&|world| world.members.truncate(2)),
         running(&|world| {
             world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["clusterID"] = json!("dead"));
         }),

@@ -4,9 +4,9 @@ mod world;
 
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use quorate_manifests::Kind;
-use quorate_manifests::certificate::Certificate;
-use quorate_model::ClusterRef;
+use quorate_manifests::certificate::{Certificate, common_name, names};
+use quorate_manifests::{IpFamily, Kind};
+use quorate_model::{ClusterRef, Leaf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -38,6 +38,7 @@ fn rich() -> Value {
                 "runtimeClassName": "kata",
                 "schedulerName": "packing",
                 "serviceAccountName": "etcd",
+                "terminationGracePeriodSeconds": 60,
                 "tolerations": [{ "key": "dedicated", "operator": "Exists" }],
                 "topologySpreadConstraints": [
                     { "topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule" },
@@ -96,7 +97,7 @@ fn every_field_of_every_object_exists_in_its_kind() {
 }
 
 #[test]
-fn a_member_is_a_pod_with_guard_etcd_and_probe() {
+fn a_member_is_a_pod_whose_one_container_runs_the_agent_and_etcd() {
     insta::assert_yaml_snapshot!("pod", created(&running(&rich()), Kind::Pod, "demo-1"));
 }
 
@@ -108,6 +109,34 @@ fn a_member_without_tls_and_disk_is_a_smaller_pod() {
     let world = running(&spec);
     insta::assert_yaml_snapshot!("pod_plain_in_memory", created(&world, Kind::Pod, "demo-0"));
     assert!(world.all::<Value>(Kind::Volume).is_empty() && world.all::<Value>(Kind::Secret).is_empty());
+}
+
+#[test]
+fn the_grace_period_is_as_long_as_a_stop_with_this_election_timeout_needs() {
+    let grace = |etcd: Value| {
+        let world = running(&json!({ "size": 1, "version": "3.6.16", "etcd": etcd }));
+        created(&world, Kind::Pod, "demo-0")["spec"]["terminationGracePeriodSeconds"].clone()
+    };
+    assert_eq!(grace(json!({})), json!(30));
+    assert_eq!(grace(json!({ "heartbeatInterval": 1000, "electionTimeout": 10_001 })), json!(36));
+}
+
+#[test]
+fn l05_where_pods_have_ipv6_addresses_etcd_and_the_probe_listen_on_them_in_brackets() {
+    let mut world = World::new(&rich());
+    world.defaults.ip_family = IpFamily::V6;
+    world.settle();
+    let pod = created(&world, Kind::Pod, "demo-1").to_string();
+    for flag in [
+        "--listen-peer-urls=https://[$(POD_IP)]:2380",
+        "--listen-client-urls=https://[$(POD_IP)]:2379",
+        "--listen-metrics-urls=http://[$(POD_IP)]:2381",
+        "--listen=[$(POD_IP)]:9980",
+        "--endpoint=https://[$(POD_IP)]:2379",
+    ] {
+        assert!(pod.contains(flag), "{flag} is not in {pod}");
+    }
+    assert!(!pod.contains("/$(POD_IP)") && !pod.contains("=$(POD_IP)"), "{pod}");
 }
 
 #[test]
@@ -123,12 +152,9 @@ fn volumes_services_and_budget() {
 #[test]
 fn h42_certificates_are_valid_for_every_name_by_which_members_are_reached() {
     let at = ClusterRef::new("apps", "demo");
-    let leaves = Certificate::ALL.map(|certificate| {
-        let leaf = certificate.leaf(&at);
-        (
-            certificate.secret_name(&at),
-            leaf.map(|leaf| (leaf.common_name, leaf.server, leaf.client, leaf.names)),
-        )
+    let tls = quorate_api::cluster::TlsSpec::default();
+    let leaves = Leaf::ALL.map(|leaf| {
+        (Certificate::from(leaf).secret_name(&at), common_name(leaf, &tls).to_owned(), names(leaf, &at, &tls))
     });
     insta::assert_yaml_snapshot!("certificates", leaves);
 }
@@ -157,8 +183,10 @@ fn h20_volumes_carry_no_owner_reference_and_everything_else_does() {
     let world = running(&rich());
     for (kind, name) in world.objects.keys().filter(|(kind, _)| *kind != Kind::Cluster) {
         let owners = &created(&world, *kind, name)["metadata"]["ownerReferences"];
-        assert_eq!(owners.is_null(), *kind == Kind::Volume, "{name}");
-        if *kind != Kind::Volume {
+        // The certificate authority is data, too.
+        let is_data = *kind == Kind::Volume || name == "demo-ca";
+        assert_eq!(owners.is_null(), is_data, "{name}");
+        if !is_data {
             assert_eq!((&owners[0]["uid"], &owners[0]["controller"]), (&json!("u-1"), &json!(true)));
         }
     }
@@ -173,11 +201,7 @@ fn h22_a_recreated_pod_gets_the_volume_of_its_member() {
     assert_eq!(pod["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"], json!("demo-1"));
     let args = pod["spec"]["containers"][0]["args"].as_array().unwrap();
     assert!(args.contains(&json!("--initial-cluster-state=existing")));
-    let guard = pod["spec"]["initContainers"][0]["args"].as_array().unwrap();
-    assert!(
-        guard.contains(&json!("--expect=data")) && guard.contains(&json!("--cluster-id=c1")),
-        "{guard:?}"
-    );
+    assert!(args.contains(&json!("--expect=data")) && args.contains(&json!("--cluster-id=c1")), "{args:?}");
 }
 
 #[test]
@@ -190,7 +214,7 @@ fn a_member_that_joins_is_started_with_the_list_on_an_empty_volume() {
     assert!(args.contains(&json!("--initial-cluster-state=existing")));
     let peers = "--initial-cluster=demo-0=http://demo-0.demo.default.svc:2380,demo-1=http://demo-1.demo.default.svc:2380";
     assert!(args.contains(&json!(peers)), "{args:?}");
-    assert!(pod["spec"]["initContainers"][0]["args"].as_array().unwrap().contains(&json!("--expect=fresh")));
+    assert!(args.contains(&json!("--expect=fresh")), "{args:?}");
 }
 
 #[test]
@@ -232,6 +256,7 @@ fn a_volume_grows_with_the_spec_and_gets_the_identity_annotations() {
             "operator.etcd.io/cluster-token": "u-1-1",
             "operator.etcd.io/cluster-id": "c1",
             "operator.etcd.io/member-id": id,
+            "operator.etcd.io/tls": "false",
         })
     );
 }

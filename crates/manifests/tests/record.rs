@@ -5,9 +5,12 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
 use quorate_manifests::record::{from_status, into_status};
-use quorate_model::record::{Abandoned, Leaving, Member, Stage};
+use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
-use quorate_model::{ClusterId, Instant, MemberId, MemberName, Ordinal, Record, Target, Token, Uid, Version};
+use quorate_model::{
+    ClusterId, ClusterUid, Fingerprint, Instant, MemberId, MemberName, Ordinal, Record, Target, Token, Uid,
+    Version,
+};
 
 fn text() -> impl Strategy<Value = String> {
     "[a-z0-9./:-]{1,12}"
@@ -73,10 +76,11 @@ fn record() -> impl Strategy<Value = Record> {
     let abandoned = [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied];
     let abandoned = prop::option::of(prop::sample::select(abandoned.to_vec()));
     let members = prop::collection::btree_map(text().prop_map(MemberName::new), member(), 0..4);
-    let token = prop::option::of(text());
+    let token = (prop::option::of(text()), prop::option::of(text()), any::<bool>());
+    let authority = prop::option::of(text());
     (
         1..9_u32,
-        token,
+        (token, authority),
         any::<Option<u64>>(),
         abandoned,
         any::<bool>(),
@@ -84,15 +88,25 @@ fn record() -> impl Strategy<Value = Record> {
         prop::option::of(target()),
         members,
     )
-        .prop_map(|(attempt, token, id, abandoned, hibernating, next, target, members)| Record {
-            attempt,
-            token: token.map(Token::new),
-            cluster_id: id.map(ClusterId),
-            abandoned,
-            hibernating,
-            next_ordinal: Ordinal(next),
-            target,
-            members,
+        .prop_map(|(attempt, (token, authority), id, abandoned, hibernating, next, target, members)| {
+            Record {
+                attempt,
+                token: token.0.map(Token::new),
+                had_leader: token.2,
+                adopted_by: token.1.map(ClusterUid::new),
+                cluster_id: id.map(ClusterId),
+                authority: authority.map(Fingerprint::new),
+                abandoned,
+                hibernating,
+                next_ordinal: Ordinal(next),
+                target,
+                failed_learners: (attempt > 4).then(|| FailedLearners {
+                    count: attempt,
+                    reason: "demo-3 did not get in sync".to_owned(),
+                    at: Instant(i64::from(next)),
+                }),
+                members,
+            }
         })
 }
 

@@ -12,7 +12,11 @@ fn resolved(spec: &Value) -> Result<Target, Invalid> {
     let cluster: EtcdCluster = serde_json::from_value(world::cluster(spec)).unwrap();
     resolve(
         &cluster,
-        &Defaults { image_registry: "registry/etcd".to_owned(), agent_image: "agent:1".to_owned() },
+        &Defaults {
+            image_registry: "registry/etcd".to_owned(),
+            agent_image: "agent:1".to_owned(),
+            ..Defaults::default()
+        },
     )
 }
 
@@ -117,6 +121,19 @@ fn an_invalid_spec_is_refused_with_the_field_and_what_to_do() {
             "spec.storageSpec.volumeSizeLimit",
             "smaller than the request",
         ),
+        (
+            json!({ "podTemplate": { "spec": { "terminationGracePeriodSeconds": 16 } } }),
+            "spec.podTemplate.spec.terminationGracePeriodSeconds",
+            "16 s are too short: a stop needs up to 17 s",
+        ),
+        (
+            json!({
+                "etcdOptions": ["--election-timeout=5000"],
+                "podTemplate": { "spec": { "terminationGracePeriodSeconds": 24 } },
+            }),
+            "spec.podTemplate.spec.terminationGracePeriodSeconds",
+            "needs up to 25 s",
+        ),
     ];
     for (change, field, text) in table {
         let invalid = resolved(&with(&change)).unwrap_err();
@@ -152,6 +169,7 @@ fn fields_that_change_pods_change_the_revision_and_others_do_not() {
         json!({ "podTemplate": { "spec": { "resources": { "limits": { "memory": "1Gi" } } } } }),
         json!({ "podTemplate": { "spec": { "priorityClassName": "high" } } }),
         json!({ "podTemplate": { "spec": { "nodeSelector": { "disk": "fast" } } } }),
+        json!({ "podTemplate": { "spec": { "terminationGracePeriodSeconds": 60 } } }),
     ] {
         let found = revision(&other);
         assert!(!others.contains(&found), "{other}");

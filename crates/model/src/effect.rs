@@ -35,6 +35,8 @@ pub struct Plan {
     pub waiting: Vec<Waiting>,
     /// The protocol after which no other ran in this pass; `None` if all ran.
     pub ended_by: Option<Protocol>,
+    /// A proof of progress is needed before the next step, or is due (R15). The pass makes one, then plans again.
+    pub needs_proof: bool,
 }
 
 /// The protocols that can end a pass, in the order in which they run.
@@ -54,6 +56,8 @@ pub enum Protocol {
     ForeignObjects,
     /// The first members are started.
     Bootstrap,
+    /// Status lost the committed target.
+    Target,
     /// The cluster is at size zero.
     Hibernate,
     /// Peer Service and certificates.
@@ -84,6 +88,7 @@ impl fmt::Display for Protocol {
             Self::Adopt => "adopt",
             Self::ForeignObjects => "foreign objects",
             Self::Bootstrap => "bootstrap",
+            Self::Target => "target",
             Self::Hibernate => "hibernate",
             Self::NamesAndCertificates => "names and certificates",
             Self::NoQuorum => "no quorum",
@@ -159,10 +164,23 @@ impl Effect {
         is_independent(self) && is_independent(next) && self.step() == next.step()
     }
 
-    /// Whether the plan goes on when this effect fails. No other effect depends on upkeep, and its failure may last: a
-    /// storage class that cannot expand volumes, a name that is taken. The failure is reported.
+    /// Whether the plan goes on when this effect fails. No other effect depends on upkeep or on the restart of a lost Pod, and
+    /// their failure may last: a storage class that cannot expand volumes, a quota that is used up. The failure is reported.
     pub fn is_best_effort(&self) -> bool {
-        matches!(self.step(), Step::K1 | Step::B7)
+        matches!(self.step(), Step::K1 | Step::B7 | Step::W1 | Step::W2 | Step::I3 | Step::I4)
+    }
+
+    /// Whether it takes redundancy, data or a leader: it is only right as long as what it rests on is (R18).
+    pub fn is_destructive(&self) -> bool {
+        match self {
+            Self::Kube { write, .. } => write.is_destructive(),
+            Self::Etcd { call, .. } => match call {
+                EtcdCall::AddLearner { .. } => false,
+                EtcdCall::Promote { .. }
+                | EtcdCall::RemoveMember { .. }
+                | EtcdCall::MoveLeadership { .. } => true,
+            },
+        }
     }
 
     /// Whether it changes etcd's membership.

@@ -8,6 +8,7 @@
 //! - [`ids`]: etcd's own numbers: member, cluster, revision
 //! - [`version`]: etcd versions and minors
 //! - [`quorum`]: quorum arithmetic
+//! - [`certificate`]: leaves, fingerprints, when a certificate ends
 //! - [`time`]: instants and spans, given from outside
 //! - [`target`]: the validated spec, and its committed copy
 //! - [`record`]: what is recorded in status and outlives the operator
@@ -15,12 +16,15 @@
 //! - [`guard`]: whether etcd may start on a volume
 //! - [`refusal`]: why etcd refused a call
 //! - [`effect`]: what is to be done, with its precondition and its step
+//! - [`mutants`]: rules that a test can turn off
 //! - [`crash_point`]: the moments before and after a step, for tests
 
+pub mod certificate;
 pub mod crash_point;
 pub mod effect;
 pub mod guard;
 pub mod ids;
+pub mod mutants;
 pub mod names;
 pub mod object;
 pub mod quorum;
@@ -31,6 +35,7 @@ pub mod target;
 pub mod time;
 pub mod version;
 
+pub use certificate::{Fingerprint, Leaf};
 pub use crash_point::CrashPoint;
 pub use effect::{Effect, EtcdCall, KubeEffect, Plan, Protocol, Step, Waiting};
 pub use guard::GuardVerdict;

@@ -95,6 +95,19 @@ impl fmt::Display for ClusterRef {
     }
 }
 
+impl Token {
+    /// The token of a bootstrap attempt. It contains the uid of the EtcdCluster, so that no two clusters have the same.
+    pub fn of_attempt(uid: &ClusterUid, attempt: u32) -> Self {
+        Self::new(format!("{uid}-{attempt}"))
+    }
+
+    /// Whether this EtcdCluster made it, for any of its attempts.
+    pub fn is_of(&self, uid: &ClusterUid) -> bool {
+        let attempt = self.as_str().strip_prefix(uid.as_str()).and_then(|rest| rest.strip_prefix('-'));
+        attempt.is_some_and(|attempt| attempt.parse::<u32>().is_ok())
+    }
+}
+
 /// The number in a member's name. Counts up; never reused (R2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Ordinal(pub u32);
@@ -138,6 +151,14 @@ impl fmt::Debug for MemberName {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_token_names_the_etcd_cluster_that_made_it() {
+        let (own, other) = (ClusterUid::new("u-1"), ClusterUid::new("u"));
+        let token = Token::of_attempt(&own, 2);
+        assert!(token.is_of(&own) && !token.is_of(&other), "{token}");
+        assert!(!Token::new("u-1").is_of(&own), "without an attempt");
+    }
 
     #[test]
     fn a_member_name_gives_back_its_ordinal_and_only_its_own() {

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::certificate::Fingerprint;
 use crate::ids::{ClusterId, MemberId};
-use crate::names::{MemberName, Ordinal, Token, Uid};
+use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::target::{Medium, Target};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 use crate::version::Version;
 
 /// The recorded part of a cluster's status.
@@ -16,8 +17,15 @@ pub struct Record {
     pub attempt: u32,
     /// The token of this attempt, or of the adopted data.
     pub token: Option<Token>,
+    /// The EtcdCluster that adopted the data, if they were adopted: then the token is that of another one.
+    pub adopted_by: Option<ClusterUid>,
     /// Recorded once and never changed (B6). From then on no member starts with `new` (R1).
     pub cluster_id: Option<ClusterId>,
+    /// A member of this attempt had a leader: clients that know its name may have written to it. Then the attempt is not given
+    /// up. Once the cluster id is recorded, this says nothing more.
+    pub had_leader: bool,
+    /// The authority that signs the leaves. Recorded before the first leaf is signed, and never changed (R19).
+    pub authority: Option<Fingerprint>,
     /// The attempt was given up: its Pods and volumes are being cleared away.
     pub abandoned: Option<Abandoned>,
     /// The cluster is at size zero: Pods stopped, volumes kept.
@@ -26,9 +34,28 @@ pub struct Record {
     pub next_ordinal: Ordinal,
     /// The committed target.
     pub target: Option<Target>,
+    /// Learners that were given up, since the last one became a voter and the spec was edited last.
+    pub failed_learners: Option<FailedLearners>,
     /// Every member that has a name and is not completely removed yet.
     pub members: BTreeMap<MemberName, Member>,
 }
+
+/// Learners that did not get in sync in time, one after another. Each used up a name and a volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedLearners {
+    /// How many.
+    pub count: u32,
+    /// Why the last one did not get in sync.
+    pub reason: String,
+    /// When the last one was given up.
+    pub at: Instant,
+}
+
+/// The delay after the first failed learner. What keeps one from running may be over in a moment.
+const FIRST_LEARNER_DELAY: Span = Span::seconds(60);
+
+/// The delay stops growing here: whoever has put the cause right does not wait for longer.
+const LONGEST_LEARNER_DELAY: Span = Span::seconds(3600);
 
 /// What is recorded of one member.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +111,19 @@ pub enum Abandoned {
     VolumeEmptied,
 }
 
+impl FailedLearners {
+    /// When the next learner is added: after a delay that doubles with each failure.
+    pub fn next_try(&self) -> Instant {
+        let factor = 2_u64.checked_pow(self.count.saturating_sub(1)).unwrap_or(u64::MAX);
+        self.at + Span(FIRST_LEARNER_DELAY.0.saturating_mul(factor)).min(LONGEST_LEARNER_DELAY)
+    }
+
+    /// Whether the next learner has to wait. A failure in the future does not count: the clock was set back.
+    pub fn must_wait(&self, now: Instant) -> bool {
+        self.at <= now && now < self.next_try()
+    }
+}
+
 impl Record {
     /// Whether the cluster id is recorded.
     pub fn is_bootstrapped(&self) -> bool {
@@ -93,6 +133,15 @@ impl Record {
     /// Whether members keep their data in memory, by the committed target: they are gone with the Pod.
     pub fn is_in_memory(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Memory)
+    }
+
+    /// Whether it was recorded for another EtcdCluster than this one, for example because a backup of the object with its
+    /// status was restored. Then it says nothing about this one.
+    pub fn is_of_another(&self, uid: &ClusterUid) -> bool {
+        match &self.adopted_by {
+            Some(adopted_by) => adopted_by != uid,
+            None => self.token.as_ref().is_some_and(|token| !token.is_of(uid)),
+        }
     }
 
     /// Members that are voters by the record.
@@ -111,7 +160,26 @@ impl Record {
     }
 }
 
+impl Member {
+    /// Whether it may count for the quorum, by the record.
+    pub fn counts_for_quorum(&self) -> bool {
+        match self.stage {
+            Stage::Bootstrap | Stage::Voter | Stage::Leaving(Leaving::Shrink | Leaving::Lost) => true,
+            Stage::Joining | Stage::Leaving(Leaving::RolledBack | Leaving::Stray | Leaving::Removed) => false,
+        }
+    }
+}
+
 impl Leaving {
+    /// R17: whether its volume is quarantined. The operator did not choose to remove it, so its data may be all that is left
+    /// of an acknowledged write.
+    pub fn quarantines_volume(self) -> bool {
+        match self {
+            Self::Lost | Self::Removed => true,
+            Self::Shrink | Self::RolledBack | Self::Stray => false,
+        }
+    }
+
     /// How status and events put it.
     pub fn as_str(self) -> &'static str {
         match self {

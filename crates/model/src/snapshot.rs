@@ -1,18 +1,36 @@
 //! What was observed of one cluster, in Kubernetes and in etcd, and how old it is. It is partial: what is absent was not
 //! observed, and may still exist.
 
+mod certificates;
 mod health;
+mod leadership;
+mod progress;
+mod quarantine;
+mod service;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::ManagedObject;
+use crate::quorum::has_quorum;
 use crate::record::Record;
 use crate::target::{PodRevision, Target};
 use crate::time::{Instant, Span};
 use crate::version::Version;
+pub use certificates::{
+    Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
+};
+pub use quarantine::Quarantine;
+
+pub use health::Unhealthy;
+pub use leadership::TransferAttempt;
+pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
+pub use service::Presence;
+
+/// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
+const LATE_STOP: Span = Span::seconds(60);
 
 /// How long an observation of etcd counts as fresh. Longer than the calm interval (10 s) plus one deadline.
 pub const FRESH: Span = Span::seconds(15);
@@ -28,6 +46,8 @@ pub struct Snapshot {
     pub desired: Target,
     /// `spec.paused`.
     pub paused: bool,
+    /// `spec.recovery.keepVolumes`: how long a quarantined volume is kept.
+    pub keep_volumes: Span,
     /// The object is being deleted.
     pub deleting: bool,
     /// Our finalizer is on the object.
@@ -45,14 +65,18 @@ pub struct Snapshot {
     /// Objects that have the names of this cluster's objects and are not owned by this EtcdCluster, each with its kind and name
     /// for messages: `Service default/demo`.
     pub foreign: BTreeMap<ManagedObject, String>,
-    /// The headless peer Service matches its desired form.
-    pub peer_service: bool,
-    /// The client Service matches its desired form.
-    pub client_service: bool,
-    /// `minAvailable` of the PodDisruptionBudget, if one exists.
-    pub budget: Option<usize>,
-    /// All Secrets with certificates exist (or TLS is off).
-    pub certificates: bool,
+    /// The headless peer Service.
+    pub peer_service: Presence,
+    /// The client Service.
+    pub client_service: Presence,
+    /// Members whose Pods the client Service, as it is, sends clients to: it selects them, and they are ready.
+    pub endpoints: BTreeSet<MemberName>,
+    /// Which evictions the spec wants to admit.
+    pub budget_policy: BudgetPolicy,
+    /// The PodDisruptionBudget, if it exists.
+    pub budget: Option<Budget>,
+    /// The Secrets with certificates; `None` if TLS is off.
+    pub certificates: Option<Certificates>,
     /// What etcd reported.
     pub etcd: Etcd,
 }
@@ -82,9 +106,11 @@ pub struct Pod {
     pub gated: bool,
     /// Started with `new`.
     pub boots_new: bool,
+    /// When it stops at the latest, if it is being deleted: its kubelet ends it by then.
+    pub stops_by: Option<Instant>,
     /// Annotated as joined: its guard takes an empty volume for a loss.
     pub joined: bool,
-    /// Labelled as joined: the client Service selects it.
+    /// Labelled as joined, and as the cluster's: the client Service selects it.
     pub labelled: bool,
     /// etcd was started in it at least once.
     pub has_run: bool,
@@ -96,6 +122,33 @@ pub struct Pod {
     pub guard: Option<(GuardVerdict, String)>,
     /// What keeps it from running, as Kubernetes reports it: `ErrImagePull: ...`.
     pub trouble: Option<String>,
+}
+
+/// Which evictions the PodDisruptionBudget admits, as the spec asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BudgetPolicy {
+    /// One Pod at a time, also of a cluster of one or two, which is out of service meanwhile.
+    #[default]
+    OneAtATime,
+    /// As long as a quorum stays: a cluster of one or two admits none.
+    Quorum,
+    /// There is no budget.
+    None,
+}
+
+/// The PodDisruptionBudget of the cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Budget {
+    /// Its uid.
+    pub uid: Uid,
+    /// Its resource version when it was observed.
+    pub resource_version: String,
+    /// Its `minAvailable`; `None` if it does not match its desired form otherwise.
+    pub min_available: Option<usize>,
+    /// How many evictions it admits now; `None` while its status is not yet of the present spec.
+    pub allowed: Option<usize>,
+    /// Pods whose eviction it admitted and that are not gone yet.
+    pub disrupted: BTreeSet<MemberName>,
 }
 
 /// A member's volume.
@@ -115,6 +168,12 @@ pub struct Volume {
     pub member_id: Option<MemberId>,
     /// The token of its identity annotation.
     pub token: Option<Token>,
+    /// It has the label of the cluster, without which the watches do not show it.
+    pub labelled: bool,
+    /// Whether the members of its data use TLS; `None` where an earlier release did not annotate it.
+    pub tls: Option<bool>,
+    /// Its quarantine, if it is quarantined.
+    pub quarantine: Option<Quarantine>,
     /// The bytes that it requests.
     pub bytes: u64,
     /// Why it is not usable, as Kubernetes reports it, if it is not.
@@ -126,10 +185,28 @@ pub struct Volume {
 pub struct Etcd {
     /// A linearizable member list: proof of a quorum at that moment (R9).
     pub list: Option<List>,
+    /// When a list was last read, in this pass or an earlier one.
+    pub quorum_at: Option<Instant>,
     /// Why there is no list.
     pub list_failure: Option<String>,
     /// Each member's own answer, by the name of its Pod.
     pub answers: BTreeMap<MemberName, Answer>,
+    /// What the leader had committed in an earlier look, at least [`IN_SYNC_WITHIN`] ago.
+    pub committed_before: Option<CommittedMark>,
+    /// The proof of progress of this pass.
+    pub proof: Option<Proof>,
+    /// Why the proof of progress of this pass failed.
+    pub proof_failure: Option<String>,
+    /// When the last proof of progress was made, in this pass or an earlier one.
+    pub proved_at: Option<Instant>,
+    /// The recent attempts to move leadership that did not come about, in the order in which they were made.
+    pub transfers: Vec<TransferAttempt>,
+    /// The voters that are not healthy while there is a leader, and since when.
+    pub unhealthy_since: BTreeMap<MemberName, Instant>,
+    /// The joining member whose applied index has grown, and when it last did.
+    pub learner_progress: Option<(MemberName, Instant)>,
+    /// The joining members that the list has as voters and that do not answer, and since when.
+    pub unheard_since: BTreeMap<MemberName, Instant>,
 }
 
 /// A linearizable member list.
@@ -181,20 +258,57 @@ pub struct StatusReply {
     pub leader: Option<MemberId>,
     /// Its raft still says learner (the list alone can lie: etcd-io/etcd#18347).
     pub is_learner: bool,
-    /// Applied raft index, for catching up.
+    /// The index that it knows to be committed (`raftIndex`).
+    pub committed: u64,
+    /// The index that it has applied (`raftAppliedIndex`).
     pub applied: u64,
     /// The store's revision.
     pub revision: Revision,
     /// The version that it runs.
     pub version: Version,
-    /// Alarms and errors it reports.
+    /// The alarms it knows of, of any member: alarms are replicated.
+    pub alarms: Vec<Alarm>,
+    /// Its other errors. An alarm without a member is here, so it counts for every member.
     pub errors: Vec<String>,
+}
+
+/// An alarm, active until it is disarmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Alarm {
+    /// The member that raised it.
+    pub member: MemberId,
+    /// Its kind.
+    pub kind: AlarmKind,
+}
+
+/// The kind of an alarm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum AlarmKind {
+    /// The database has reached its quota; every member refuses writes.
+    NoSpace,
+    /// The member's data differ from its peers'.
+    Corrupt,
 }
 
 impl Pod {
     /// Whether label and annotation are both on it: its member's data must exist, and the client Service selects it.
     pub fn is_labelled_joined(&self) -> bool {
         self.joined && self.labelled
+    }
+}
+
+impl Budget {
+    /// Whether no Pod is being evicted, and none will be while the spec of the budget stays.
+    pub fn is_closed(&self, at_least: usize) -> bool {
+        let refuses = self.min_available.is_some_and(|min_available| min_available >= at_least);
+        refuses && self.allowed == Some(0) && self.disrupted.is_empty()
+    }
+}
+
+impl Pod {
+    /// Whether it is being deleted, and its kubelet has not ended it in time. Its node may be gone.
+    pub fn is_stuck(&self, now: Instant) -> bool {
+        self.stops_by.is_some_and(|by| now > by + LATE_STOP)
     }
 }
 
@@ -232,6 +346,12 @@ impl Snapshot {
             .any(|volume| volume.cluster_uid.as_ref() == Some(&self.uid) && volume.cluster_id.is_some())
     }
 
+    /// Whether no client was ever served: a bootstrap attempt is recorded, and no cluster id, leader or identity annotation.
+    /// Where no attempt is recorded, status was lost, and nothing is known.
+    pub fn never_served(&self, record: &Record) -> bool {
+        record.attempt > 0 && record.cluster_id.is_none() && !record.had_leader && !self.has_identity()
+    }
+
     /// The peer URL of a member of this EtcdCluster.
     pub fn peer_url(&self, member: &MemberName) -> PeerUrl {
         let scheme = if self.target().tls { "https" } else { "http" };
@@ -261,13 +381,35 @@ impl Snapshot {
             .map(|(name, _)| name.clone())
     }
 
-    /// The leader, as the members report it.
+    /// The leader: the member that a quorum of the voters follow. A leader that was cut off, or whose disk hangs, goes on
+    /// reporting itself. The term in a Status does not tell them apart: it is that of the last applied entry.
     pub fn leader(&self, now: Instant) -> Option<MemberId> {
-        self.etcd
-            .answers
-            .keys()
-            .filter_map(|member| self.status_of(member, now))
-            .find_map(|status| status.leader)
+        let voters = self.count_voters(now);
+        let followers = |id| self.voters_that_answer(now).filter(|status| status.leader == Some(id)).count();
+        let mut named = self.etcd.answers.keys().filter_map(|member| self.status_of(member, now)?.leader);
+        named.find(|id| has_quorum(followers(*id), voters))
+    }
+
+    /// Whether a quorum served a linearizable read in this pass; or a moment ago, and its members still answer. An election that
+    /// fails one read is no loss of the quorum. For reports only: every act rests on the list of this pass (R9).
+    pub fn had_quorum(&self, now: Instant) -> bool {
+        let was_recent = self.etcd.quorum_at.is_some_and(|at| at <= now && now - at <= FRESH);
+        let still_answers = || has_quorum(self.voters_that_answer(now).count(), self.count_voters(now));
+        self.list(now).is_some() || (was_recent && still_answers())
+    }
+
+    fn voters_that_answer(&self, now: Instant) -> impl Iterator<Item = &StatusReply> {
+        let answers = self.etcd.answers.keys().filter_map(move |member| self.status_of(member, now));
+        answers.filter(|status| !status.is_learner)
+    }
+
+    fn count_voters(&self, now: Instant) -> usize {
+        let voters = self.list(now).map_or_else(
+            || self.record.members.values().filter(|member| member.counts_for_quorum()).count(),
+            |list| list.members.iter().filter(|listed| !listed.is_learner).count(),
+        );
+        // Without a list and without a record, those that answer are all that is known.
+        if voters > 0 { voters } else { self.etcd.answers.len() }
     }
 
     /// The committed target; before the first commit, the desired one.

@@ -1,9 +1,11 @@
 //! The command line of `quorate operator`. Each flag may also be given by environment.
 
-use std::net::{Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+
+use quorate_manifests::IpFamily;
 
 use crate::runtime::crash::CrashPoint;
 
@@ -19,10 +21,15 @@ pub struct OperatorArgs {
         default_value = quorate_api::cluster::DEFAULT_IMAGE_REGISTRY)]
     pub image_registry: String,
 
-    /// The image of the guard and the probe in member Pods.
+    /// The image of the agent in member Pods.
     #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
         default_value = quorate_manifests::DEFAULT_AGENT_IMAGE)]
     pub agent_image: String,
+
+    /// The family of the addresses of Pods, of the first one where they have two. `auto`: that of the API server's Service, and IPv4
+    /// outside of Kubernetes.
+    #[arg(long, env = "QUORATE_IP_FAMILY", value_name = "FAMILY", value_enum, default_value_t)]
+    pub ip_family: Family,
 
     /// The address to serve metrics on, such as `:8080` or `127.0.0.1:8080`. `0` turns it off.
     #[arg(long, env = "QUORATE_METRICS_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8080")]
@@ -53,6 +60,34 @@ pub struct OperatorArgs {
     /// For tests: abort at this point, such as `before:B4#1`.
     #[arg(long, env = "QUORATE_CRASH_AT", value_name = "POINT", hide = true)]
     pub crash_at: Option<CrashPoint>,
+}
+
+/// A family of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Family {
+    /// That of the API server's Service.
+    #[default]
+    Auto,
+    /// IPv4.
+    #[value(name = "IPv4")]
+    V4,
+    /// IPv6.
+    #[value(name = "IPv6")]
+    V6,
+}
+
+impl Family {
+    /// The family, where Kubernetes gives its containers this address of the API server's Service.
+    pub(crate) fn resolve(self, service: Option<&str>) -> IpFamily {
+        match self {
+            Self::V4 => IpFamily::V4,
+            Self::V6 => IpFamily::V6,
+            Self::Auto => match service.and_then(|address| address.parse().ok()) {
+                Some(IpAddr::V6(_)) => IpFamily::V6,
+                Some(IpAddr::V4(_)) | None => IpFamily::V4,
+            },
+        }
+    }
 }
 
 /// The format of the logs.
@@ -110,6 +145,16 @@ mod tests {
     use clap::Parser;
 
     use super::*;
+
+    #[test]
+    fn l05_the_family_of_pods_is_that_of_the_api_servers_service() {
+        assert_eq!(Family::Auto.resolve(Some("fd00::1")), IpFamily::V6);
+        for v4 in [Some("10.96.0.1"), Some("kubernetes.default"), None] {
+            assert_eq!(Family::Auto.resolve(v4), IpFamily::V4);
+        }
+        assert_eq!(Family::V4.resolve(Some("fd00::1")), IpFamily::V4);
+        assert_eq!(Family::V6.resolve(None), IpFamily::V6);
+    }
 
     #[derive(Parser)]
     struct Program {

@@ -185,7 +185,11 @@ impl From<OperatorArgs> for Options {
             Bind::At(address) => Some(address),
         };
         Self {
-            defaults: Defaults { image_registry: args.image_registry, agent_image: args.agent_image },
+            defaults: Defaults {
+                image_registry: args.image_registry,
+                agent_image: args.agent_image,
+                ip_family: args.ip_family.resolve(std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref()),
+            },
             metrics: address(args.metrics_bind_address),
             health: address(args.health_probe_bind_address),
             leader_elect: args.leader_elect,

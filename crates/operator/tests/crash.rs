@@ -17,7 +17,8 @@ use world::{DieAt, World, three_members, until, until_pods};
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 
 /// The steps of the story below.
-const STEPS: [Step; 8] = [Step::B1, Step::B2, Step::B3, Step::B4, Step::BR, Step::D1, Step::D2, Step::D3];
+const STEPS: [Step; 10] =
+    [Step::B1, Step::B2, Step::I1, Step::I2, Step::B3, Step::B4, Step::BR, Step::D1, Step::D2, Step::D3];
 
 /// Creates a cluster, and deletes it once its Pods exist.
 async fn story(world: &World) -> Result<()> {

@@ -27,9 +27,21 @@ const ADOPT: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Ado
 const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
-const ELSEWHERE: [(&str, &str); 2] = [
-    ("IssueCertificates", "modelled members have no TLS: crash.rs"),
+const ELSEWHERE: [(&str, &str); 6] = [
+    ("CreateAuthority", "modelled members have no TLS: crash.rs"),
+    ("IssueLeaf", "modelled members have no TLS: crash.rs"),
+    ("DeleteAuthority", "modelled members have no TLS: crash.rs"),
+    ("KeepAuthority", "modelled members have no TLS: certificates.rs"),
+    ("RenewLeaf", "modelled members have no TLS: certificates.rs"),
     ("ExpandVolume", "no StorageClass here allows expansion: testing/scenarios"),
+];
+
+/// Steps of certificates, with the tests that crash at them.
+const STEPS_ELSEWHERE: [(Step, &str); 4] = [
+    (Step::I1, "crash.rs"),
+    (Step::I2, "crash.rs"),
+    (Step::I3, "certificates.rs"),
+    (Step::I4, "certificates.rs"),
 ];
 
 /// Whether the operator crashes at this step of the story. The deadline of a learner is long, and the other steps of that
@@ -114,7 +126,9 @@ async fn the_stories_pass_every_step_and_send_every_effect() -> Result<()> {
                 .map(|(_, effect)| effect),
         );
     }
-    let missed: Vec<Step> = Step::ALL.into_iter().filter(|step| !steps.contains(step)).collect();
+    let elsewhere = |step: &Step| STEPS_ELSEWHERE.iter().any(|(known, _)| known == step);
+    let missed: Vec<Step> =
+        Step::ALL.into_iter().filter(|step| steps.contains(step) == elsewhere(step)).collect();
     ensure!(missed.is_empty(), "never crashed at: {missed:?}");
     let elsewhere = |effect: &str| ELSEWHERE.iter().any(|(name, _)| *name == effect);
     let missed: Vec<&str> =

@@ -59,7 +59,7 @@ async fn refused_upkeep_is_reported_and_does_not_stop_growth() -> Result<()> {
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(plain(1)).await?;
     until("it serves", async || {
-        Ok(world.condition("Available", "True").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
+        Ok(world.condition("QuorumAvailable", "True").await?.map(drop).ok_or_else(|| "not yet".to_owned()))
     })
     .await?;
     scale(&world, 3).await?;

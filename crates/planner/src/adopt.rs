@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::record::{Member, Stage};
 use quorate_model::snapshot::Volume;
+use quorate_model::target::Medium;
 use quorate_model::{ClusterId, Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
@@ -17,8 +18,13 @@ pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
     }
     match chosen(draft) {
         Some(id) if !volumes_of(draft, id).is_empty() => {
-            adopt(draft, id);
-            ON
+            if let Some(differs) = contradiction(draft, id) {
+                draft.wait(differs);
+                DONE
+            } else {
+                adopt(draft, id);
+                ON
+            }
         }
         unfit => {
             // A new cluster must not use these names again, whatever the person decides.
@@ -56,19 +62,38 @@ fn volumes_of<'a>(draft: &Draft<'a>, id: ClusterId) -> Vec<(&'a MemberName, &'a 
                 && volume.member_id.is_some()
                 && volume.token.is_some()
                 && !volume.terminating
+                && volume.quarantine.is_none()
         })
         .collect()
 }
 
-/// BX: records their members as voters.
+/// What the spec says otherwise than the data. Medium and TLS are recorded with the adoption and never change afterwards: with the
+/// wrong medium every member would count as lost, and with the wrong TLS no member would find another.
+fn contradiction(draft: &Draft<'_>, id: ClusterId) -> Option<Waiting> {
+    let desired = &draft.seen.desired;
+    if desired.storage.medium == Medium::Memory {
+        let field = "spec.storageSpec.medium";
+        return Some(Waiting::AdoptionDiffers { field, needed: "\"\"", found: "Memory" });
+    }
+    let tls = volumes_of(draft, id).into_iter().find_map(|(_, volume)| volume.tls)?;
+    let provider = |tls: bool| if tls { "auto" } else { "disabled" };
+    (tls != desired.tls).then(|| Waiting::AdoptionDiffers {
+        field: "spec.tls.provider",
+        needed: provider(tls),
+        found: provider(desired.tls),
+    })
+}
+
+/// BX: records their members as voters. The target follows as after its loss (T1): members may run another version than the spec
+/// asks for.
 fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
-    let (next, now, target) = (draft.next_ordinal(), draft.now, draft.seen.desired.clone());
-    let volumes = volumes_of(draft, id);
+    let (next, now) = (draft.next_ordinal(), draft.now);
+    let (volumes, uid) = (volumes_of(draft, id), draft.seen.uid.clone());
     draft.write_record(Step::BX, |record| {
         record.attempt = 1;
+        record.adopted_by = Some(uid);
         record.cluster_id = Some(id);
         record.next_ordinal = next;
-        record.target = Some(target);
         for (name, volume) in volumes {
             record.token.clone_from(&volume.token);
             record.members.insert(

@@ -2,22 +2,24 @@
 //!
 //! B1 record attempt, token and names; B2 peer Service and certificates; B3 volumes, and record their uids; B4 all Pods,
 //! `new`, each gated until it was observed (BR); B5 a quorum reports one cluster id and a leader; B6 record cluster id and
-//! member ids; B7 client Service and PodDisruptionBudget; B8 Available. Before B6 no client Service exists, so an attempt can
-//! be given up as a whole (BA).
+//! member ids; B7 client Service and PodDisruptionBudget; B8 Available. Before B6 no client Service exists, but clients that know
+//! the names of members can write as soon as there is a leader. So an attempt is given up (BA) only before that.
 
 use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
-use quorate_model::snapshot::{List, Pod};
+use quorate_model::snapshot::{List, Pod, StatusReply};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
+use crate::facts;
 use crate::upkeep;
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.is_bootstrapped() {
         return ON;
     }
+    record_leader(draft);
     if draft.record.abandoned.is_none()
         && let Some(list) = formed(draft)
     {
@@ -70,6 +72,13 @@ fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
     (whole && has_quorum(agreeing, members.len())).then_some(list)
 }
 
+/// B6, where the set has not formed yet for the operator: a client may have written to it.
+pub(crate) fn record_leader(draft: &mut Draft<'_>) {
+    if !draft.record.is_bootstrapped() && has_served(draft) {
+        draft.write_record(Step::B6, |record| (record.had_leader, record.abandoned) = (true, None));
+    }
+}
+
 /// BR, for every Pod that is gated and may be ungated. Done when none is.
 fn ungate_pods(draft: &mut Draft<'_>) -> Progress {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
@@ -100,7 +109,7 @@ fn record_cluster(draft: &mut Draft<'_>, list: &List) {
     let now = draft.now;
     draft.write_record(Step::B6, |record| {
         record.cluster_id = Some(list.cluster_id);
-        record.abandoned = None;
+        (record.had_leader, record.abandoned) = (false, None);
         for (member, id) in ids {
             if let Some(recorded) = record.members.get_mut(&member) {
                 (recorded.id, recorded.stage, recorded.since) = (Some(id), Stage::Voter, now);
@@ -131,7 +140,7 @@ fn delete_late_pods(draft: &mut Draft<'_>) {
 fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     let record = &draft.record;
     let committed = record.target.as_ref()?;
-    if record.members.is_empty() || has_served(draft) {
+    if record.members.is_empty() || record.had_leader {
         return None;
     }
     if !committed.bootstraps_the_same_set(&draft.seen.desired) {
@@ -145,15 +154,22 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     if record.members.iter().any(lost) {
         return Some(Abandoned::VolumeLost);
     }
-    let emptied = |member| draft.pod(member).is_some_and(|pod| pod.already_bootstrapped && pod.restarts > 0);
+    // Its peers know it as started, or its Pod remembers that it had data.
+    let known_to_peers = |pod: &Pod| pod.already_bootstrapped && pod.restarts > 0;
+    let emptied =
+        |member| draft.pod(member).is_some_and(known_to_peers) || facts::guard_misses_data(draft, member);
     record.members.keys().any(emptied).then_some(Abandoned::VolumeEmptied)
 }
 
-/// Whether the cluster exists, whatever keeps us from observing it: then it is waited for and never deleted. A member is
-/// Ready only once it runs with a quorum, and a volume is annotated only once the cluster id is recorded.
+/// Whether the cluster exists, whatever keeps us from observing it: then it is waited for and never deleted. A member has a
+/// leader, or has applied more than the entries that a new member begins with, one for each member of the set. A member is Ready
+/// only once it runs with a quorum, and a volume is annotated only once the cluster id is recorded.
 fn has_served(draft: &Draft<'_>) -> bool {
+    let begins_with = u64::try_from(draft.record.members.len()).unwrap_or(u64::MAX);
+    let had_leader = |status: &StatusReply| status.leader.is_some() || status.applied > begins_with;
     let serves = |member: &MemberName| {
-        draft.pod(member).is_some_and(|pod| pod.ready)
+        draft.status_of(member).is_some_and(had_leader)
+            || draft.pod(member).is_some_and(|pod| pod.ready)
             || draft.volume(member).is_some_and(|volume| volume.cluster_id.is_some())
     };
     draft.record.members.keys().any(serves)
@@ -182,7 +198,7 @@ fn begin_attempt(draft: &mut Draft<'_>) {
     let size = desired.size;
     draft.write_record(Step::B1, |record| {
         record.attempt += 1;
-        record.token = Some(Token::new(format!("{uid}-{}", record.attempt)));
+        record.token = Some(Token::of_attempt(&uid, record.attempt));
         record.target = Some(desired);
     });
     for _ in 0..size {

@@ -1,24 +1,65 @@
 //! Commits the spec as the target, at safe points only, so that an edit in the middle of a change cannot mix two plans. A
 //! stuck step is a safe point: the edit that repairs it must be accepted at once.
 
-use quorate_model::record::Stage;
-use quorate_model::{MemberName, Step, Target, Waiting};
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::target::{PodRevision, PodTemplate};
+use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
-use crate::draft::Draft;
-use crate::upgrade;
+use crate::draft::{DONE, Draft, Flow, ON};
+use crate::{facts, upgrade};
 
-pub(crate) fn target(draft: &mut Draft<'_>) {
-    let Some(committed) = draft.record.target.clone() else {
-        // The cluster is bootstrapped, but its status lost the target. Only the spec is left to follow.
-        let desired = draft.seen.desired.clone();
+pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
+    match draft.record.target.clone() {
+        Some(committed) if is_older_than_all(draft, &committed) => lost_target(draft),
+        Some(committed) => {
+            edit(draft, &committed);
+            ON
+        }
+        None => lost_target(draft),
+    }
+}
+
+/// The cluster is bootstrapped, but its status lost the target. Only the spec is left to follow, though not to a version that
+/// may not follow the one that members run: the edit may have been refused before status was lost. Their version is committed
+/// then, and the next pass has the Pod template for it.
+fn lost_target(draft: &mut Draft<'_>) -> Flow {
+    let desired = draft.seen.desired.clone();
+    let running = running_version(draft).filter(|running| upgrade::step(*running, desired.version).is_err());
+    let Some(version) = running else {
         draft.write_record(Step::T1, |record| record.target = Some(desired));
-        return;
+        return ON;
     };
-    let mut desired = desired(draft, &committed);
-    if desired == committed {
+    let pod = PodTemplate { revision: PodRevision::default(), content: String::new(), ..desired.pod };
+    let target = Target { version, pod, ..desired };
+    draft.write_record(Step::T1, |record| record.target = Some(target));
+    DONE
+}
+
+/// Whether every voter runs a newer minor version than the committed one. No edit leads there: the target was recorded after status
+/// was lost, when no member could be asked.
+fn is_older_than_all(draft: &Draft<'_>, committed: &Target) -> bool {
+    let is_older =
+        |voter| draft.status_of(voter).is_some_and(|status| committed.version.line() < status.version.line());
+    committed.pod.image_has_version
+        && draft.record.voters().count() > 0
+        && draft.record.voters().all(is_older)
+}
+
+/// The highest version that a recorded member reports.
+fn running_version(draft: &Draft<'_>) -> Option<Version> {
+    let members = draft.record.members.keys();
+    members.filter_map(|member| draft.status_of(member)).map(|status| status.version).max()
+}
+
+fn edit(draft: &mut Draft<'_>, committed: &Target) {
+    let mut desired = desired(draft, committed);
+    if desired == *committed {
         return;
     }
-    if let Some(member) = moving_learner(draft) {
+    let learner = moving_learner(draft);
+    if let Some(member) = &learner
+        && !may_make_way(draft, &desired)
+    {
         draft.wait(Waiting::SafePoint(format!("the edit is committed once learner {member} is a voter")));
         return;
     }
@@ -27,9 +68,36 @@ pub(crate) fn target(draft: &mut Draft<'_>) {
         // The rest of the edit waits with the version, because its flags are meant for that version.
         desired = committed.clone().with_what_is_always_safe(&desired);
     }
-    if desired != committed {
-        draft.write_record(Step::T1, |record| record.target = Some(desired));
+    if desired == *committed {
+        return;
     }
+    draft.write_record(Step::T1, |record| {
+        record.target = Some(desired);
+        // The edit may be the cure.
+        record.failed_learners = None;
+    });
+    // In the same record, because no later pass can tell why the target is another one.
+    if let Some(member) = learner
+        && let Some(voter) = facts::holds_up_promotion(draft, &member)
+    {
+        let why = format!("{member} makes way for the edit: it is not promoted while {voter} is not healthy");
+        draft.wait(Waiting::SafePoint(why));
+        draft.enter(Step::G5, &member, Stage::Leaving(Leaving::RolledBack));
+    }
+}
+
+/// Whether an edit is committed although a learner is on its way.
+///
+/// - The edit makes the learner superfluous: growth rolls it back. At size zero Pods stop at once, so that edit waits.
+/// - The learner is in sync and is not promoted, because a voter is not healthy: this edit may be the cure, and the learner holds
+///   the only outstanding change. It is rolled back with the commit.
+/// - There is no quorum, so nothing is promoted. The edit may be the cure; the learner may be a voter already, and stays.
+fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {
+    let voters = draft.record.voters().count();
+    let is_superfluous = desired.size > 0 && desired.size <= voters;
+    let is_held_up =
+        || moving_learner(draft).is_some_and(|member| facts::holds_up_promotion(draft, &member).is_some());
+    is_superfluous || draft.via().is_none() || is_held_up()
 }
 
 /// The desired target, with the committed value of every field that cannot change while members run. The CRD refuses such an

@@ -1,10 +1,13 @@
 //! Deletion of the cluster: D1 delete the Pods; D2 delete volumes by the retention policy; D3 remove the finalizer.
-//! Kubernetes deletes Services, PodDisruptionBudget and Secrets by their owner reference.
+//! Kubernetes deletes Services, PodDisruptionBudget and leaf certificates by their owner reference. The certificate authority
+//! has none: it stays with the volumes, or is deleted after them (D2).
 
 use quorate_model::snapshot::Volume;
 use quorate_model::target::Retention;
 use quorate_model::{Effect, KubeEffect, MemberName, Step};
 
+use crate::bootstrap;
+use crate::certificates;
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 
 pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
@@ -14,7 +17,12 @@ pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     if !draft.seen.finalizer {
         return DONE;
     }
-    if delete_pods(draft).is_done() && delete_volumes(draft).is_done() {
+    // After the Pods are gone, nothing would show it.
+    bootstrap::record_leader(draft);
+    if delete_pods(draft).is_done()
+        && delete_volumes(draft).is_done()
+        && keep_or_delete_authority(draft).is_done()
+    {
         draft.propose(Effect::kube(Step::D3, KubeEffect::RemoveFinalizer));
     }
     DONE
@@ -26,13 +34,31 @@ fn delete_pods(draft: &mut Draft<'_>) -> Progress {
     for_all(&pods, |member| draft.delete_pod(Step::D1, member))
 }
 
-/// D2. A cluster that never had an id never served a client, so there is nothing to retain. An identity annotation on any of
-/// its volumes proves that it did serve, also where status was lost.
+/// D2. An attempt that never had a cluster id never served a client, so there is nothing to retain. An identity annotation on
+/// any of its volumes proves that it did serve. Where no attempt is recorded, status was lost, and the volumes may have data.
 fn delete_volumes(draft: &mut Draft<'_>) -> Progress {
     let retain = draft.seen.desired.storage.when_deleted == Retention::Retain;
-    let served = draft.record.is_bootstrapped() || draft.seen.has_identity();
+    let served = !draft.seen.never_served(&draft.record);
     let goes = |volume: &Volume| !(retain && (served || volume.cluster_id.is_some()));
     let volumes = draft.seen.volumes.iter().filter(|(_, volume)| goes(volume));
     let volumes: Vec<MemberName> = volumes.map(|(name, _)| name.clone()).collect();
     for_all(&volumes, |member| draft.delete_volume(Step::D2, member))
+}
+
+/// D2. The authority is kept with data, and deleted without.
+fn keep_or_delete_authority(draft: &mut Draft<'_>) -> Progress {
+    let seen = draft.seen.certificates.as_ref().and_then(|seen| seen.authority.as_ref());
+    let Some(secret) = seen.filter(|secret| secret.incarnation.as_ref() == Some(&draft.seen.uid)) else {
+        return Progress::Done;
+    };
+    if draft.seen.volumes.is_empty() {
+        let delete = KubeEffect::DeleteAuthority {
+            secret: secret.uid.clone(),
+            resource_version: secret.resource_version.clone(),
+        };
+        draft.propose(Effect::kube(Step::D2, delete));
+        return Progress::Pending;
+    }
+    certificates::keep(draft, secret);
+    if secret.owned { Progress::Pending } else { Progress::Done }
 }

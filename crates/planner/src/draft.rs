@@ -3,11 +3,11 @@
 
 use std::ops::ControlFlow;
 
-use quorate_model::record::{Member, Stage};
-use quorate_model::snapshot::{Listed, Pod, StatusReply, Volume};
+use quorate_model::effect::Unsafe;
+use quorate_model::record::{Leaving, Member, Stage};
+use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    Effect, EtcdCall, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot, Step,
-    Waiting,
+    Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot, Step, Waiting,
 };
 
 use crate::safety::{self, Scene};
@@ -27,6 +27,7 @@ pub(crate) struct Draft<'a> {
     recorded_steps: Vec<Step>,
     effects: Vec<Effect>,
     waiting: Vec<Waiting>,
+    needs_proof: bool,
 }
 
 /// How far an act has come.
@@ -75,12 +76,34 @@ impl<'a> Draft<'a> {
             recorded_steps: Vec::new(),
             effects: Vec::new(),
             waiting: Vec::new(),
+            needs_proof: false,
         }
     }
 
     pub(crate) fn finish(self, ended_by: Option<Protocol>) -> Plan {
+        let is_calm = ended_by.is_none() && self.via().is_some();
+        let needs_proof = self.needs_proof || (is_calm && self.is_proof_due());
         let recorded_steps = if self.record == self.seen.record { Vec::new() } else { self.recorded_steps };
-        Plan { record: self.record, recorded_steps, effects: self.effects, waiting: self.waiting, ended_by }
+        Plan {
+            record: self.record,
+            recorded_steps,
+            effects: self.effects,
+            waiting: self.waiting,
+            ended_by,
+            needs_proof,
+        }
+    }
+
+    /// Whether progress was not proved for a while: without an entry to apply, a member whose disk hangs looks healthy.
+    fn is_proof_due(&self) -> bool {
+        let older_than = |age| self.seen.etcd.proved_at.is_none_or(|at| self.now - at >= age);
+        older_than(PROOF_INTERVAL) || (older_than(DOUBT_INTERVAL) && self.any_lags())
+    }
+
+    /// Whether the index alone makes a voter unhealthy. etcd does not report what it applied with a snapshot, so a proof decides.
+    fn any_lags(&self) -> bool {
+        let health = |voter: &MemberName| self.seen.health(voter, self.now);
+        self.record.voters().any(|voter| matches!(health(voter), Err(Unhealthy::Lagging { .. })))
     }
 
     /// Changes the record; status is written before any effect of this plan.
@@ -107,8 +130,17 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// Takes back the restart of a member's Pod.
+    pub(crate) fn withdraw_restart(&mut self, member: &MemberName) {
+        self.effects.retain(|effect| {
+            !matches!(effect.as_kube(), Some(KubeEffect::CreatePod { member: created, .. }) if created == member)
+        });
+        self.waiting.retain(|waiting| *waiting != Waiting::PodStarting(member.clone()));
+    }
+
     /// Adds what is waited on, once.
     pub(crate) fn wait(&mut self, waiting: Waiting) {
+        self.needs_proof |= matches!(waiting, Waiting::Unsafe(Unsafe::NotProven(_)));
         if !self.waiting.contains(&waiting) {
             self.waiting.push(waiting);
         }
@@ -200,7 +232,9 @@ impl<'a> Draft<'a> {
             return Progress::Done;
         }
         match self.volume(member) {
-            Some(volume) if volume.cluster_uid.as_ref() == Some(&self.seen.uid) => {
+            Some(volume)
+                if volume.cluster_uid.as_ref() == Some(&self.seen.uid) && volume.quarantine.is_none() =>
+            {
                 self.write_record(step, |record| {
                     if let Some(member) = record.members.get_mut(member) {
                         member.volume = Some(volume.uid.clone());
@@ -223,7 +257,10 @@ impl<'a> Draft<'a> {
     /// Deletes a Pod as it was observed, or waits until it is gone.
     pub(crate) fn delete_pod(&mut self, step: Step, member: &MemberName) -> Progress {
         let Some(pod) = self.pod(member) else { return Progress::Done };
-        if !pod.terminating {
+        let is_proposed = self.effects.iter().any(|effect| {
+            matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member: deleted, .. }) if deleted == member)
+        });
+        if !pod.terminating && !is_proposed {
             let delete = KubeEffect::DeletePod {
                 member: member.clone(),
                 pod: pod.uid.clone(),
@@ -231,6 +268,19 @@ impl<'a> Draft<'a> {
             };
             self.propose(Effect::kube(step, delete));
         }
+        self.wait(Waiting::PodStopping(member.clone()));
+        Progress::Pending
+    }
+
+    /// Takes a Pod away so that it is created again: one that serves is evicted (R16), another one is deleted.
+    pub(crate) fn restart_pod(&mut self, step: Step, member: &MemberName) -> Progress {
+        let Some(pod) = self.pod(member) else { return Progress::Done };
+        let serves = pod.ready && self.seen.is_healthy(member, self.now);
+        if pod.terminating || !serves {
+            return self.delete_pod(step, member);
+        }
+        let evict = KubeEffect::EvictPod { member: member.clone(), pod: pod.uid.clone() };
+        self.propose(Effect::kube(step, evict));
         self.wait(Waiting::PodStopping(member.clone()));
         Progress::Pending
     }
@@ -253,21 +303,15 @@ impl<'a> Draft<'a> {
         Progress::Pending
     }
 
-    /// Moves leadership from a member to the healthy voter with the highest applied index. Done when it does not lead, or
-    /// when no other voter can: then etcd elects after the removal.
-    pub(crate) fn move_leadership_away(&mut self, step: Step, member: &MemberName) -> Progress {
-        if !self.is_leader(member) {
+    /// Quarantines the volume of a member that is not one any more. Done also where there is none, or a person deletes it.
+    pub(crate) fn quarantine_volume(&mut self, step: Step, member: &MemberName, why: Leaving) -> Progress {
+        let is_own = |volume: &&Volume| volume.cluster_uid.as_ref() == Some(&self.seen.uid);
+        let Some(volume) = self.volume(member).filter(is_own) else { return Progress::Done };
+        if volume.quarantine.is_some() || volume.terminating {
             return Progress::Done;
         }
-        let target = self
-            .record
-            .voters()
-            .filter(|voter| *voter != member && self.seen.is_healthy(voter, self.now))
-            .filter_map(|voter| Some((self.status_of(voter)?, voter)))
-            .max_by_key(|(status, _)| status.applied)
-            .map(|(status, voter)| EtcdCall::MoveLeadership { to: voter.clone(), to_id: status.member_id });
-        let Some(call) = target else { return Progress::Done };
-        self.propose(Effect::etcd(step, member.clone(), call));
+        let (member, volume, since) = (member.clone(), volume.uid.clone(), self.now);
+        self.propose(Effect::kube(step, KubeEffect::QuarantineVolume { member, volume, since, why }));
         Progress::Pending
     }
 }

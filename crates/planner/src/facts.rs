@@ -23,6 +23,16 @@ pub(crate) fn lost_its_volume(draft: &Draft<'_>, member: &MemberName) -> bool {
     recorded.is_some() && draft.volume(member).map(|volume| &volume.uid) != recorded
 }
 
+/// The voter that keeps a learner in sync from being promoted, because it is not healthy. `None` for a learner that is not in sync,
+/// or is not a learner any more.
+pub(crate) fn holds_up_promotion(draft: &Draft<'_>, learner: &MemberName) -> Option<MemberName> {
+    let in_sync = draft.status_of(learner).is_some_and(|status| status.leader.is_some());
+    let is_learner = draft.listed(learner).is_some_and(|listed| listed.is_learner);
+    let unhealthy =
+        || draft.record.voters().find(|voter| draft.seen.etcd.unhealthy_since.contains_key(*voter));
+    if in_sync && is_learner { unhealthy().cloned() } else { None }
+}
+
 /// A voter whose data are certainly lost.
 pub(crate) fn lost_voter(draft: &Draft<'_>) -> Option<MemberName> {
     draft.record.voters().find(|voter| is_lost(draft, voter)).cloned()
@@ -58,7 +68,8 @@ fn lost_its_memory(draft: &Draft<'_>, voter: &MemberName) -> bool {
     guard_misses_data(draft, voter) || refused_by_peers || never_joined
 }
 
-fn guard_misses_data(draft: &Draft<'_>, voter: &MemberName) -> bool {
+/// Whether the guard refuses the member's volume because it was emptied.
+pub(crate) fn guard_misses_data(draft: &Draft<'_>, voter: &MemberName) -> bool {
     let refused = draft.pod(voter).and_then(|pod| pod.guard.as_ref());
     refused.is_some_and(|(verdict, _)| *verdict == GuardVerdict::DataMissing)
 }

@@ -2,13 +2,17 @@
 //! initial cluster; G5 wait until it is started and in sync, and label its Pod joined; G6 promote. Every step depends on what
 //! is observed, so after a crash the next pass continues. A learner without progress is rolled back.
 
-use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
-use quorate_model::record::{Leaving, Stage};
+use quorate_model::effect::{Boot, LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
+use quorate_model::record::{FailedLearners, Leaving, Stage};
 use quorate_model::snapshot::Pod;
-use quorate_model::{Effect, EtcdCall, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
+use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{facts, safety};
+
+/// How long a learner in sync waits for a voter that is not healthy. It is the only outstanding change (R5), so nothing else
+/// begins meanwhile, also not what would cure the voter. A node that restarts is back within this time.
+const UNHEALTHY_VOTER_DEADLINE: Span = Span::seconds(600);
 
 /// Takes the outstanding growth one step on.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -17,7 +21,10 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         return ON;
     };
     if let Some(why) = reason_to_roll_back(draft, &name, member.since) {
-        draft.wait(why);
+        draft.wait(why.as_waiting(&name));
+        if let RollBack::Failed(reason) = why {
+            count_failure(draft, reason);
+        }
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
         return crate::shrink::finish(draft);
     }
@@ -38,41 +45,89 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     // A name is recorded only when etcd will accept the member: names are never reused.
     if let Err(why) = safety::may_grow(draft.seen, &draft.record, draft.now) {
+        // The rollout may be what cures that voter: it takes it first.
+        let flow = if matches!(why, Unsafe::VoterUnhealthy(_)) { ON } else { DONE };
         draft.wait(Waiting::Unsafe(why));
-        return DONE;
+        return flow;
+    }
+    if let Some(failed) = draft.record.failed_learners.clone().filter(|failed| failed.must_wait(draft.now)) {
+        draft.wait(Waiting::LearnersFailed { count: failed.count, reason: failed.reason });
+        return ON;
     }
     draft.record_name(Step::G1, Stage::Joining);
     finish(draft)
 }
 
-fn reason_to_roll_back(
-    draft: &Draft<'_>,
-    name: &MemberName,
-    since: quorate_model::Instant,
-) -> Option<Waiting> {
+/// Why a learner is rolled back.
+enum RollBack {
+    /// Its volume is gone.
+    VolumeLost,
+    /// It is not needed, or makes way for something else.
+    MakesWay(String),
+    /// It did not get in sync within its deadline, and why.
+    Failed(String),
+}
+
+impl RollBack {
+    fn as_waiting(&self, name: &MemberName) -> Waiting {
+        match self {
+            Self::VolumeLost => Waiting::VolumeLost(name.clone()),
+            Self::MakesWay(why) | Self::Failed(why) => Waiting::SafePoint(why.clone()),
+        }
+    }
+}
+
+fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> Option<RollBack> {
     let target = draft.record.target.as_ref()?;
     if draft.is_listed_voter(name) {
         return None;
     }
     if facts::lost_its_volume(draft, name) {
-        return Some(Waiting::VolumeLost(name.clone()));
+        return Some(RollBack::VolumeLost);
     }
     if draft.record.voters().count() >= target.size {
-        return Some(Waiting::SafePoint(format!("{name} is no longer desired")));
+        return Some(RollBack::MakesWay(format!("{name} is no longer desired")));
     }
     // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
     if let Some(lost) = facts::lost_voter(draft) {
-        return Some(Waiting::SafePoint(format!(
-            "{name} makes way: the data of {lost} are gone, and it is replaced first"
-        )));
+        let why = format!("{name} makes way: the data of {lost} are gone, and it is replaced first");
+        return Some(RollBack::MakesWay(why));
+    }
+    if let Some(voter) = facts::holds_up_promotion(draft, name) {
+        let since = draft.seen.etcd.unhealthy_since.get(&voter)?;
+        return (draft.now - *since > UNHEALTHY_VOTER_DEADLINE).then(|| {
+            RollBack::MakesWay(format!(
+                "{name} makes way: it is not promoted while {voter} is not healthy, and that is so for more than \
+                 {UNHEALTHY_VOTER_DEADLINE}"
+            ))
+        });
     }
     let deadline = deadline(draft, name)?;
-    (draft.now - since > deadline)
-        .then(|| Waiting::SafePoint(format!("{name} did not get in sync within {deadline}")))
+    // A learner that still receives data has time.
+    let progress =
+        draft.seen.etcd.learner_progress.as_ref().filter(|(learner, at)| learner == name && *at <= draft.now);
+    let since = progress.map_or(since, |(_, at)| since.max(*at));
+    (draft.now - since > deadline).then(|| {
+        let trouble = draft.pod(name).and_then(|pod| {
+            let refused = pod.guard.as_ref().map(|(verdict, why)| format!("{verdict}: {why}"));
+            refused.or_else(|| pod.trouble.clone())
+        });
+        let why = trouble.map_or_else(String::new, |trouble| format!(" ({trouble})"));
+        RollBack::Failed(format!("{name} did not get in sync within {deadline}{why}"))
+    })
 }
 
-/// How long a learner may take. A learner that follows the leader has caught up: another member delays its promotion, and
-/// starting over would not help.
+/// A learner that failed differs from one that made way: after it the next one is added with growing delay.
+fn count_failure(draft: &mut Draft<'_>, reason: String) {
+    let now = draft.now;
+    draft.write_record(Step::G5, |record| {
+        let count = record.failed_learners.as_ref().map_or(0, |failed| failed.count).saturating_add(1);
+        record.failed_learners = Some(FailedLearners { count, reason, at: now });
+    });
+}
+
+/// How long a learner may take. A learner that follows the leader has caught up: another member delays its promotion
+/// ([`UNHEALTHY_VOTER_DEADLINE`]).
 fn deadline(draft: &Draft<'_>, name: &MemberName) -> Option<Span> {
     if draft.status_of(name).is_some_and(|status| status.leader.is_some()) {
         return None;

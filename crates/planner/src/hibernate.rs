@@ -3,6 +3,7 @@
 
 use quorate_model::{MemberName, Step};
 
+use crate::certificates;
 use crate::draft::{DONE, Draft, Flow, ON};
 
 pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
@@ -14,17 +15,25 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     if !at_zero {
         return ON;
     }
-    // One at a time, so that the leader writes last.
-    if let Some(stopping) = draft.seen.pods.iter().find(|(_, pod)| pod.terminating).map(|(name, _)| name) {
-        let _ = draft.delete_pod(Step::Z1, stopping);
-    } else if let Some(next) = next_to_stop(draft) {
+    // They must be valid when the cluster wakes.
+    let _ = certificates::provide(draft);
+    // One at a time, so that the leader writes last. One that is stuck on a node that is gone delays no other.
+    let stopping: Vec<_> = draft.seen.pods.iter().filter(|(_, pod)| pod.terminating).collect();
+    for (name, _) in &stopping {
+        let _ = draft.delete_pod(Step::Z1, name);
+    }
+    if stopping.iter().any(|(_, pod)| !pod.is_stuck(draft.now)) {
+        return DONE;
+    }
+    if let Some(next) = next_to_stop(draft) {
         let _ = draft.delete_pod(Step::Z1, &next);
     }
     DONE
 }
 
 fn next_to_stop(draft: &Draft<'_>) -> Option<MemberName> {
-    let highest_first = draft.seen.pods.iter().max_by_key(|(name, pod)| {
+    let pods = draft.seen.pods.iter().filter(|(_, pod)| !pod.terminating);
+    let highest_first = pods.max_by_key(|(name, pod)| {
         // An emptied bootstrap member would start as new once no member is left that knows it. Once its Pod is labelled
         // joined, the guard refuses that.
         (!pod.joined, !draft.is_leader(name), draft.seen.cluster.ordinal(name))

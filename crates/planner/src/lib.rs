@@ -8,6 +8,8 @@
 
 mod adopt;
 mod bootstrap;
+mod budget;
+mod certificates;
 mod commit;
 mod deletion;
 mod draft;
@@ -15,6 +17,7 @@ mod facts;
 mod grow;
 mod halt;
 mod hibernate;
+mod leadership;
 mod membership;
 mod replace;
 mod restart;
@@ -49,9 +52,10 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::Adopt, adopt::existing_data(draft))?;
     by(Protocol::ForeignObjects, halt::on_foreign_objects(draft))?;
     by(Protocol::Bootstrap, bootstrap::run(draft))?;
-    commit::target(draft);
+    by(Protocol::Target, commit::target(draft))?;
     membership::settle(draft);
     by(Protocol::Hibernate, hibernate::stop_or_wake(draft))?;
+    upkeep::expand_volumes(draft);
     by(Protocol::NamesAndCertificates, upkeep::names_and_certificates(draft).into())?;
     restart::lost_pods(draft);
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;

@@ -3,10 +3,14 @@
 
 use quorate_model::record::{Leaving, Member, Stage};
 use quorate_model::snapshot::Listed;
-use quorate_model::{MemberName, Step, Waiting};
+use quorate_model::{MemberName, Span, Step, Waiting};
 
 use crate::draft::Draft;
 use crate::facts;
+
+/// How long a promoted member may take to answer. It answered as a learner, so one round of a few seconds suffices where nothing is
+/// wrong with it.
+const UNHEARD_FOR: Span = Span::seconds(60);
 
 pub(crate) fn settle(draft: &mut Draft<'_>) {
     let Some(list) = draft.seen.list(draft.now) else { return };
@@ -47,18 +51,33 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     // The list alone is not enough: the member's own raft may still say learner (etcd-io/etcd#18347).
     // A member in memory whose data are lost cannot answer any more: it is replaced as the voter that it may be.
     let cannot_answer = || draft.record.is_in_memory() && facts::is_lost(draft, name);
-    let promoted = !listed.is_learner
-        && (draft.status_of(name).is_some_and(|status| !status.is_learner) || cannot_answer());
+    let says_so = || draft.status_of(name).is_some_and(|status| !status.is_learner);
+    let promoted = !listed.is_learner && (says_so() || cannot_answer() || is_unheard_voter(draft, name));
     if member.stage == Stage::Joining && promoted {
         draft.enter(Step::G6, name, Stage::Voter);
+        draft.write_record(Step::G6, |record| record.failed_learners = None);
     }
+}
+
+/// Whether a promoted member does not answer, and need not be waited for: the list has it as a voter for long enough, or its Pod or
+/// volume is gone. As long as it counts as joining, no other change begins, also not the one that removes it. It is not healthy, so
+/// nothing relies on it.
+fn is_unheard_voter(draft: &Draft<'_>, name: &MemberName) -> bool {
+    let since = draft.seen.etcd.unheard_since.get(name);
+    let for_long = since.is_some_and(|since| draft.now - *since > UNHEARD_FOR);
+    let cannot_answer = draft.pod(name).is_none() || facts::lost_its_volume(draft, name);
+    draft.status_of(name).is_none() && (for_long || cannot_answer)
 }
 
 /// A voter whose record was lost: its volume is the one that is annotated with its id, or that is not annotated yet.
 fn find_volume(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     let Some(volume) = draft.volume(name) else { return };
     let own = volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
-    if own && volume.member_id.is_none_or(|id| id == listed.id) && !volume.terminating {
+    if own
+        && volume.quarantine.is_none()
+        && volume.member_id.is_none_or(|id| id == listed.id)
+        && !volume.terminating
+    {
         draft.write_record(Step::BX, |record| {
             if let Some(member) = record.members.get_mut(name) {
                 member.volume = Some(volume.uid.clone());

@@ -60,7 +60,7 @@ fn stray_pods(draft: &mut Draft<'_>) {
 }
 
 /// Whether its volume was emptied and only its peers keep it from starting as a new member under its old id. Once it cannot
-/// reach them nothing would, because the guard does not run again in this Pod. In the next Pod it runs and refuses.
+/// reach them nothing would, unless this Pod remembers its data. In the next Pod the guard requires them.
 fn forgot_its_start(pod: &Pod) -> bool {
     pod.boots_new && pod.already_bootstrapped && !pod.ready
 }
@@ -71,7 +71,8 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
     let is_known = recorded.is_some_and(|member| member.id.is_some());
     match recorded.map(|member| member.stage) {
         Some(Stage::Voter) => true,
-        Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none() || draft.listed(member).is_some(),
+        // A quorum can remove it, so it is not needed any more.
+        Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none(),
         // G4 creates its Pod. But its promotion may have succeeded unobserved, and then a quorum may need this member.
         Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.is_listed_voter(member)),
         Some(Stage::Leaving(Leaving::RolledBack)) => is_known && draft.via().is_none(),

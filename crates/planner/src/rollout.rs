@@ -1,15 +1,11 @@
 //! Rollout: gives Pods the committed revision, one at a time. U1 the Pods of another revision; U2 the next one: unhealthy
-//! first, then followers, the leader last; U3 all other voters are healthy; U4 move leadership away; U5 delete the Pod,
+//! first, then followers, the leader last; U3 all other voters are healthy; U4 move leadership away; U5 evict the Pod,
 //! which W1 creates again on its volume; U6 wait until it is ready and in sync before the next.
 
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, upgrade};
-
-/// How many raft entries a voter in sync may be behind: writes go on while members are asked one after the other. etcd keeps
-/// 5000 entries for a follower (`SnapshotCatchUpEntries`).
-const LAG: u64 = 5000;
+use crate::{facts, leadership, upgrade};
 
 pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
     let stale = draft.record.voters().filter(|voter| facts::is_stale(draft, voter));
@@ -25,19 +21,14 @@ pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
         draft.wait(Waiting::PodStarting(other));
         return DONE;
     }
-    if draft.move_leadership_away(Step::U4, &next).is_done() {
-        let _ = draft.delete_pod(Step::U5, &next);
+    if leadership::move_away(draft, Step::U4, &next).is_done() {
+        let _ = draft.restart_pod(Step::U5, &next);
     }
     DONE
 }
 
-/// U6: another voter whose Pod is not ready, or that has not caught up yet.
+/// U6: another voter whose Pod is not ready. Whether it has caught up, its health says.
 fn not_ready(draft: &Draft<'_>, next: &MemberName) -> Option<MemberName> {
-    let applied = |voter: &MemberName| draft.status_of(voter).map(|status| status.applied);
-    let most = draft.record.voters().filter_map(applied).max().unwrap_or(0);
-    let is_in_sync = |voter: &MemberName| applied(voter).is_some_and(|applied| applied + LAG >= most);
-    let other = |voter: &&MemberName| {
-        *voter != next && (draft.pod(voter).is_none_or(|pod| !pod.ready) || !is_in_sync(voter))
-    };
+    let other = |voter: &&MemberName| *voter != next && draft.pod(voter).is_none_or(|pod| !pod.ready);
     draft.record.voters().find(other).cloned()
 }

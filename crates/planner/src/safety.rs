@@ -1,21 +1,23 @@
 //! The safety rules. Every effect of every protocol passes [`permits`]. This is the one place where R1 to R12 are enforced.
-//! (R13 and R14 are about carrying effects out; the operator enforces them.)
+//! R15 is defined in `quorate_model::snapshot`. (R13, R14 and R18 are about carrying effects out; the operator enforces them.)
 //!
 //! The cluster may change between the check and the act. So the rules never make a known bad situation worse, and etcd's own
 //! reconfiguration check and Kubernetes' preconditions refuse the rest.
 
+mod certificates;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+mod volumes;
 
 use std::collections::BTreeSet;
 
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::{has_quorum, quorum};
-use quorate_model::record::{Leaving, Stage};
-use quorate_model::snapshot::{List, Pod};
-use quorate_model::target::Retention;
+use quorate_model::record::Stage;
+use quorate_model::snapshot::{BudgetPolicy, List, Pod};
 use quorate_model::{
-    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, PeerUrl, Record, Snapshot, Uid,
+    ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
+    Snapshot, Uid,
 };
 
 /// What an effect is judged against.
@@ -61,16 +63,29 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::ApplyPeerService
         | KubeEffect::ApplyClientService
         | KubeEffect::ApplyBudget { .. }
-        | KubeEffect::IssueCertificates => Ok(()),
+        | KubeEffect::DeleteBudget { .. } => Ok(()),
+        KubeEffect::CreateAuthority => certificates::may_create_authority(scene),
+        KubeEffect::KeepAuthority { secret, resource_version } => {
+            certificates::may_keep_authority(scene, secret, resource_version)
+        }
+        KubeEffect::DeleteAuthority { secret, resource_version } => {
+            certificates::may_delete_authority(scene, secret, resource_version)
+        }
+        KubeEffect::IssueLeaf { leaf, by } => certificates::may_issue(scene, *leaf, by),
+        KubeEffect::RenewLeaf { leaf, by, secret, resource_version } => {
+            certificates::may_renew(scene, *leaf, by, secret, resource_version)
+        }
         KubeEffect::CreateVolume { member } => may_create_volume(scene, member),
         KubeEffect::AnnotateVolume { member, volume, .. }
         | KubeEffect::ExpandVolume { member, volume, .. } => may_change_volume(scene, member, volume),
         KubeEffect::DeleteVolume { member, volume, resource_version } => {
-            may_delete_volume(scene, member, volume, resource_version)
+            volumes::may_delete(scene, member, volume, resource_version)
         }
+        KubeEffect::QuarantineVolume { member, volume, .. } => volumes::may_quarantine(scene, member, volume),
         KubeEffect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
         KubeEffect::UngatePod { member, pod } => may_ungate(scene, member, pod),
         KubeEffect::LabelJoined { member, pod } => may_label_joined(scene, member, pod),
+        KubeEffect::EvictPod { member, pod } => may_evict(scene, member, pod),
         KubeEffect::DeletePod { member, pod, resource_version } => {
             may_delete_pod(scene, member, pod, resource_version)
         }
@@ -104,12 +119,8 @@ pub fn wrong_member(seen: &Snapshot, now: Instant) -> Option<(MemberName, Member
 
 /// Members that count for quorum by the record.
 pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
-    record.members.iter().filter_map(|(name, member)| match member.stage {
-        Stage::Voter | Stage::Leaving(Leaving::Shrink | Leaving::Lost) => Some(name),
-        Stage::Bootstrap
-        | Stage::Joining
-        | Stage::Leaving(Leaving::RolledBack | Leaving::Stray | Leaving::Removed) => None,
-    })
+    let voters = record.members.iter().filter(|(_, member)| member.counts_for_quorum());
+    voters.filter(|(_, member)| member.stage != Stage::Bootstrap).map(|(name, _)| name)
 }
 
 /// R5, R6, R9, R11: whether a member may be added.
@@ -143,11 +154,10 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     }
     let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
     let left = healthy_voters(seen, record, now).filter(|healthy| healthy != member).count();
-    if has_quorum(left, of) {
-        Ok(())
-    } else {
-        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
+    if !has_quorum(left, of) {
+        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
     }
+    progress_is_proven(seen, now)
 }
 
 /// R2, R3: only for a recorded name, and only once.
@@ -243,7 +253,18 @@ fn may_vote(scene: &Scene<'_>, member: &MemberName) -> bool {
     scene.seen.list(scene.now).is_none() || listed.is_some_and(|listed| !listed.is_learner)
 }
 
-/// A Pod that serves is deleted only where the other voters still form a quorum. A Pod that cannot serve may always be deleted.
+/// R16: a Pod that serves is evicted, so that its disruption and that of a drain take turns.
+fn may_evict(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
+    its_pod(scene, member, pod)?;
+    // R5
+    if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
+        forbid(Unsafe::SecondDisruption(member.clone()))?;
+    }
+    may_disturb(scene, member)
+}
+
+/// A Pod that cannot serve may always be deleted. Another one is deleted only where the other voters form a quorum and none of
+/// their Pods can be evicted meanwhile.
 fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &str) -> Judged {
     let Some(seen) = scene.seen.pods.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
     // R3
@@ -256,6 +277,13 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
     // R5
     if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
         forbid(Unsafe::SecondDisruption(member.clone()))?;
+    }
+    // R16
+    if seen.ready && scene.seen.is_healthy(member, scene.now) {
+        forbid(Unsafe::MustEvict(member.clone()))?;
+    }
+    if seen.ready {
+        budget_is_closed(scene.seen, scene.record, member)?;
     }
     may_disturb(scene, member)
 }
@@ -286,56 +314,21 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
         healthy_voters(scene.seen, scene.record, scene.now).filter(|healthy| healthy != member).count();
     // With one or two voters, any restart interrupts service. On a disk the data stay. In memory they would be lost with the
     // Pod, and with them the quorum that has to remove the member.
-    if (of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of) {
-        Ok(())
-    } else {
-        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })
+    if !((of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of)) {
+        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
     }
+    progress_is_proven(scene.seen, scene.now)
 }
 
 fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
-    let deletes_a_voter = matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member, .. })
-        if scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_delete(scene, member, pod)));
-    deletes_a_voter || matches!(effect.as_etcd(), Some(EtcdCall::RemoveMember { .. }))
-}
-
-/// R10.
-fn may_delete_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid, version: &str) -> Judged {
-    let Some(seen) = scene.seen.volumes.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
-    if seen.uid != *volume || seen.resource_version != version {
-        forbid(Unsafe::NotSeen(member.clone()))?;
-    }
-    if seen.cluster_uid.as_ref() != Some(&scene.seen.uid) {
-        forbid(Unsafe::NotItsVolume(member.clone()))?;
-    }
-    if scene.seen.pods.contains_key(member) {
-        forbid(Unsafe::PodNotGone(member.clone()))?;
-    }
-    // A bootstrap attempt without a cluster id never served a client.
-    let never_served = scene.record.cluster_id.is_none() && !scene.seen.has_identity();
-    if scene.seen.deleting {
-        let kept = scene.seen.desired.storage.when_deleted == Retention::Retain && !never_served;
-        return if kept { forbid(Unsafe::DataKept(member.clone())) } else { Ok(()) };
-    }
-    if never_served {
-        let decided = scene.record.abandoned.is_some();
-        return if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) };
-    }
-    let Some(recorded) = scene.record.members.get(member) else {
-        // A late call created it again for a member that was given up. It never had data.
-        let unused = seen.cluster_id.is_none() && seen.member_id.is_none();
-        if !unused {
-            forbid(Unsafe::DataKept(member.clone()))?;
+    let deletes_a_voter = match effect.as_kube() {
+        Some(KubeEffect::EvictPod { .. }) => true,
+        Some(KubeEffect::DeletePod { member, .. }) => {
+            scene.seen.pods.get(member).is_some_and(|pod| !is_free_to_delete(scene, member, pod))
         }
-        return is_gone_from_list(scene, member);
+        Some(_) | None => false,
     };
-    match recorded.stage {
-        Stage::Leaving(_) => is_gone_from_list(scene, member),
-        Stage::Bootstrap | Stage::Joining | Stage::Voter => {
-            forbid(Unsafe::DataKept(member.clone()))?;
-            is_gone_from_list(scene, member)
-        }
-    }
+    deletes_a_voter || matches!(effect.as_etcd(), Some(EtcdCall::RemoveMember { .. }))
 }
 
 /// R5, R6, R7, R9.
@@ -357,10 +350,15 @@ fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &Membe
     let list = membership_call(scene, member, via)?;
     all_voters_healthy(scene.seen, scene.record, scene.now, None)?;
     let learner = list.members.iter().any(|listed| listed.id == id && listed.is_learner);
-    if learner && recorded.stage == Stage::Joining {
+    if !learner || recorded.stage != Stage::Joining {
+        forbid(Unsafe::NotThatMember(member.clone()))?;
+    }
+    progress_is_proven(scene.seen, scene.now)?;
+    // etcd takes a learner for ready by what its leader sent it. Once it votes, the quorum may depend on its disk.
+    if scene.seen.is_healthy(member, scene.now) {
         Ok(())
     } else {
-        forbid(Unsafe::NotThatMember(member.clone()))
+        forbid(Unsafe::VoterUnhealthy(member.clone()))
     }
 }
 
@@ -380,6 +378,9 @@ fn may_remove_now(
     }
     // R5
     let voter = list.members.iter().any(|listed| listed.id == id && !listed.is_learner);
+    if voter {
+        budget_is_closed(scene.seen, scene.record, member)?;
+    }
     if voter && scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
         forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
@@ -395,7 +396,11 @@ fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
     if !voter {
         forbid(Unsafe::NotThatMember(to.clone()))?;
     }
-    if scene.seen.is_healthy(to, scene.now) { Ok(()) } else { forbid(Unsafe::VoterUnhealthy(to.clone())) }
+    if !scene.seen.is_healthy(to, scene.now) {
+        forbid(Unsafe::VoterUnhealthy(to.clone()))?;
+    }
+    // A member that cannot store its vote does not take over, and meanwhile etcd drops writes.
+    progress_is_proven(scene.seen, scene.now)
 }
 
 /// R5: one membership call in a plan. R9: it is made at the member that served the list.
@@ -422,10 +427,32 @@ fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
     seen.etcd.list.as_ref().ok_or(Unsafe::NoFreshList)
 }
 
+/// R16: no Pod of the cluster is evicted while a member is removed or deleted. An eviction is admitted by the number of ready
+/// Pods, which does not know that a ready member does not store, or that it is about to leave.
+fn budget_is_closed(seen: &Snapshot, record: &Record, member: &MemberName) -> Judged {
+    let is_foreign = seen.foreign.contains_key(&ManagedObject::DisruptionBudget);
+    let is_ours = seen.budget_policy != BudgetPolicy::None && !is_foreign;
+    let voters = record.members.values().filter(|member| member.counts_for_quorum()).count();
+    let is_closed = seen.budget.as_ref().is_some_and(|budget| budget.is_closed(voters));
+    if is_closed || !is_ours { Ok(()) } else { forbid(Unsafe::BudgetOpen(member.clone())) }
+}
+
+/// R15: in this pass, after the list was read, every member that counts as healthy has stored an entry. Asked last, because a
+/// proof costs two raft entries.
+fn progress_is_proven(seen: &Snapshot, now: Instant) -> Judged {
+    let list = fresh_list(seen, now)?;
+    if seen.etcd.proof.is_some_and(|proof| proof.at >= list.at) {
+        Ok(())
+    } else {
+        forbid(Unsafe::NotProven(seen.etcd.proof_failure.clone()))
+    }
+}
+
 /// R10: a linearizable list has neither its id nor its peer URL.
 fn is_gone_from_list(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let list = fresh_list(scene.seen, scene.now)?;
-    let id = scene.record.members.get(member).and_then(|member| member.id);
+    let annotated = || scene.seen.volumes.get(member).and_then(|volume| volume.member_id);
+    let id = scene.record.members.get(member).and_then(|member| member.id).or_else(annotated);
     let url = scene.seen.peer_url(member);
     let listed = list.members.iter().any(|listed| Some(listed.id) == id || listed.peer_url == url);
     if listed { forbid(Unsafe::StillListed(member.clone())) } else { Ok(()) }
@@ -472,6 +499,8 @@ fn its_volume(scene: &Scene<'_>, member: &MemberName, recorded: Option<&Uid>) ->
         return Ok(());
     }
     match scene.seen.volumes.get(member) {
+        // R17: a quarantined volume is never mounted again.
+        Some(volume) if volume.quarantine.is_some() => forbid(Unsafe::NotItsVolume(member.clone())),
         Some(volume) if recorded == Some(&volume.uid) && !volume.terminating => Ok(()),
         Some(_) | None => forbid(Unsafe::NotItsVolume(member.clone())),
     }

@@ -1,5 +1,5 @@
-//! Removal of one member. S1 choose; S2 move leadership away; S3 MemberRemove; S4 delete the Pod; S5 delete the volume, by
-//! the retention policy. A learner that is rolled back, a stray member and a lost one are removed the same way.
+//! Removal of one member. S1 choose; S2 move leadership away; S3 MemberRemove; S4 delete the Pod; S5 delete, retain or
+//! quarantine the volume. A learner that is rolled back, a stray member and a lost one are removed the same way.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -10,8 +10,8 @@ use quorate_model::snapshot::Listed;
 use quorate_model::target::Retention;
 use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
 
-use crate::draft::{DONE, Draft, Flow, ON};
-use crate::safety;
+use crate::draft::{DONE, Draft, Flow, ON, Progress};
+use crate::{leadership, safety};
 
 /// Continues every outstanding removal. While the member is in etcd's list, no other change of membership begins.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -33,7 +33,7 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
                 remove(draft, &name, listed);
                 return DONE;
             }
-            None => delete_pod_and_volume(draft, &name, why),
+            None => settle_pod_and_volume(draft, &name, why),
         }
     }
     ON
@@ -79,31 +79,35 @@ fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
 
 /// S2 and S3.
 fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
-    if !draft.move_leadership_away(Step::S2, name).is_done() {
+    if !leadership::move_away(draft, Step::S2, name).is_done() {
         return;
     }
     let Some(via) = draft.via().cloned() else { return };
     let remove =
         EtcdCall::RemoveMember { member: name.clone(), id: listed.id, peer_url: listed.peer_url.clone() };
-    draft.propose(Effect::etcd(Step::S3, via, remove));
+    if draft.propose(Effect::etcd(Step::S3, via, remove)) {
+        // A quorum removes it now, so its Pod would be deleted as soon as it runs. Without quorum it is restarted.
+        draft.withdraw_restart(name);
+    }
 }
 
 /// S4 and S5; then the record forgets the member, but never its name.
-fn delete_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
-    if !draft.delete_pod(Step::S4, name).is_done() {
-        return;
-    }
-    let retained = match why {
-        Leaving::Shrink | Leaving::Removed => {
-            draft.record.target.as_ref().is_some_and(|target| target.storage.when_scaled == Retention::Retain)
+fn settle_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
+    let pod = draft.delete_pod(Step::S4, name);
+    let is_retained =
+        || draft.record.target.as_ref().is_some_and(|target| target.storage.when_scaled == Retention::Retain);
+    let volume = match why {
+        // R17. A Pod that cannot stop, because its node is gone, does not delay it.
+        Leaving::Lost | Leaving::Removed => draft.quarantine_volume(Step::S5, name, why),
+        Leaving::Shrink if is_retained() => Progress::Done,
+        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if pod.is_done() => {
+            draft.delete_volume(Step::S5, name)
         }
-        Leaving::RolledBack | Leaving::Lost | Leaving::Stray => false,
+        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray => Progress::Pending,
     };
-    if retained || draft.delete_volume(Step::S5, name).is_done() {
+    if pod.is_done() && volume.is_done() {
         draft.write_record(Step::S5, |record| {
             record.members.remove(name);
         });
-    } else {
-        draft.wait(Waiting::VolumeGoing(name.clone()));
     }
 }

@@ -2,25 +2,32 @@
 //! PodDisruptionBudget once the cluster id is recorded (B7); the joined label of every voter's Pod; the identity annotations
 //! and the size of every volume.
 
-use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{Pod, Volume};
-use quorate_model::target::Medium;
+use quorate_model::snapshot::{Pod, Presence, Volume};
+use quorate_model::target::{Medium, Retention};
 use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
-use crate::{facts, safety};
+use crate::{budget, certificates, facts, safety};
 
 /// B2. Members resolve each other by the names of the peer Service, and authenticate each other by the certificates.
+///
+/// The API server may refuse for good to correct a Service that exists, such as by an admission webhook. The members of a
+/// cluster that was bootstrapped behind it find each other by it, so the correction (K1) is best-effort and keeps no lost Pod
+/// from being made. A new cluster waits for a Service that matches.
 pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Progress {
-    let (service, certificates) = (draft.seen.peer_service, draft.seen.certificates);
-    if !service {
-        draft.propose(Effect::kube(Step::B2, KubeEffect::ApplyPeerService));
-    }
-    if !certificates {
-        draft.propose(Effect::kube(Step::B2, KubeEffect::IssueCertificates));
-    }
-    if service && certificates {
+    let service = match draft.seen.peer_service {
+        Presence::Matches => true,
+        Presence::Differs if draft.record.is_bootstrapped() => {
+            draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyPeerService));
+            true
+        }
+        Presence::Differs | Presence::Absent => {
+            draft.propose(Effect::kube(Step::B2, KubeEffect::ApplyPeerService));
+            false
+        }
+    };
+    if certificates::provide(draft).is_done() && service {
         return Progress::Done;
     }
     draft.wait(Waiting::Objects);
@@ -43,20 +50,33 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     let any_may_start_empty = draft.record.voters().any(may_start_empty);
     // It selects Pods that are labelled joined. An older Service without this selector stays until there is such a Pod.
     let any_labelled = draft.record.voters().any(|voter| draft.pod(voter).is_some_and(|pod| pod.labelled));
-    if !draft.seen.client_service && !service_is_foreign && !any_may_start_empty && any_labelled {
+    // If status is lost later, only the identity annotations prove that the volumes have data.
+    let any_without_identity = draft.record.voters().any(|voter| lacks_identity(draft, voter).is_some());
+    if draft.seen.client_service != Presence::Matches
+        && !service_is_foreign
+        && !any_may_start_empty
+        && any_labelled
+        && !any_without_identity
+    {
         draft.propose(Effect::kube(Step::B7, KubeEffect::ApplyClientService));
     }
-    let min_available = min_available(draft);
-    if draft.seen.budget != Some(min_available) && !budget_is_foreign {
-        draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available }));
+    if !budget_is_foreign {
+        budget::apply(draft);
     }
     if !draft.seen.finalizer {
         draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
     delete_stray_volumes(draft);
+    delete_quarantined_volumes(draft);
     for member in safety::voters_by_record(&draft.record).cloned().collect::<Vec<_>>() {
         label_joined(draft, &member);
         annotate_volume(draft, &member);
+    }
+}
+
+/// Needs no quorum: where every disk is full, there is none until the volumes are larger.
+pub(crate) fn expand_volumes(draft: &mut Draft<'_>) {
+    for member in safety::voters_by_record(&draft.record).cloned().collect::<Vec<_>>() {
         expand_volume(draft, &member);
     }
 }
@@ -75,7 +95,7 @@ pub(crate) fn require_all_voters_joined(draft: &mut Draft<'_>) -> Flow {
 fn delete_stray_volumes(draft: &mut Draft<'_>) {
     let is_unused = |volume: &Volume| {
         let has_no_identity = volume.cluster_id.is_none() && volume.member_id.is_none();
-        has_no_identity && volume.cluster_uid.as_ref() == Some(&draft.seen.uid)
+        has_no_identity && volume.quarantine.is_none() && volume.cluster_uid.as_ref() == Some(&draft.seen.uid)
     };
     let is_unknown =
         |name: &MemberName| !draft.record.members.contains_key(name) && !draft.seen.pods.contains_key(name);
@@ -87,12 +107,21 @@ fn delete_stray_volumes(draft: &mut Draft<'_>) {
     }
 }
 
-/// All voters but one, and at least a quorum, of the larger of the present and the committed size. It is a number because
-/// Pods without a controller have no scale: a percentage would allow no eviction at all.
-fn min_available(draft: &Draft<'_>) -> usize {
-    let target = draft.record.target.as_ref().map_or(0, |target| target.size);
-    let voters = draft.record.voters().count().max(target);
-    quorum(voters).max(voters.saturating_sub(1))
+/// R17: quarantined volumes whose time is over, unless the policy retains the volumes of members that are removed.
+fn delete_quarantined_volumes(draft: &mut Draft<'_>) {
+    if draft.seen.target().storage.when_scaled == Retention::Retain {
+        return;
+    }
+    let is_over = |volume: &Volume| {
+        let quarantine = volume.quarantine.as_ref();
+        quarantine.is_some_and(|quarantine| quarantine.is_over(draft.seen.keep_volumes, draft.now))
+    };
+    let over = draft.seen.volumes.iter().filter(|(name, volume)| {
+        is_over(volume) && !draft.record.members.contains_key(*name) && !draft.seen.pods.contains_key(*name)
+    });
+    for name in over.map(|(name, _)| name.clone()).collect::<Vec<_>>() {
+        let _ = draft.delete_volume(Step::K1, &name);
+    }
 }
 
 fn label_joined(draft: &mut Draft<'_>, member: &MemberName) {
@@ -130,16 +159,29 @@ fn must_answer_first(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> Optio
 }
 
 fn annotate_volume(draft: &mut Draft<'_>, member: &MemberName) {
-    let (Some(volume), Some(cluster_id)) = (draft.volume(member), draft.record.cluster_id) else { return };
-    let Some(member_id) = draft.record.members.get(member).and_then(|member| member.id) else { return };
-    let is_annotated = volume.cluster_id == Some(cluster_id)
-        && volume.member_id == Some(member_id)
-        && volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
-    if !is_annotated && !volume.terminating {
-        let (member, volume) = (member.clone(), volume.uid.clone());
-        let annotate = KubeEffect::AnnotateVolume { member, volume, cluster_id, member_id };
+    if let Some(annotate) = lacks_identity(draft, member) {
         draft.propose(Effect::kube(Step::K1, annotate));
     }
+}
+
+/// What writes the identity of the member's data, and the labels, on its volume, unless they are there.
+fn lacks_identity(draft: &Draft<'_>, member: &MemberName) -> Option<KubeEffect> {
+    let (volume, cluster_id) = (draft.volume(member)?, draft.record.cluster_id?);
+    let recorded = draft.record.members.get(member)?;
+    let member_id = recorded.id?;
+    let is_annotated = volume.cluster_id == Some(cluster_id)
+        && volume.member_id == Some(member_id)
+        && volume.cluster_uid.as_ref() == Some(&draft.seen.uid)
+        && volume.tls == draft.record.target.as_ref().map(|target| target.tls)
+        && volume.labelled;
+    let is_its_own = recorded.volume.as_ref() == Some(&volume.uid) && !volume.terminating;
+    let (member, volume) = (member.clone(), volume.uid.clone());
+    (is_its_own && !is_annotated).then_some(KubeEffect::AnnotateVolume {
+        member,
+        volume,
+        cluster_id,
+        member_id,
+    })
 }
 
 fn expand_volume(draft: &mut Draft<'_>, member: &MemberName) {

@@ -5,10 +5,17 @@ mod world;
 
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::record::{Abandoned, Leaving, Stage};
-use quorate_model::snapshot::FRESH;
+use quorate_model::snapshot::{BudgetPolicy, FRESH, Quarantine};
 use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Record, Span, Step, Uid};
 use quorate_planner::safety::{Scene, permits};
 use world::{World, name};
+
+/// A cluster without a budget: the other rules are judged here.
+fn running(size: usize) -> World {
+    let mut world = World::running(size);
+    world.seen.budget_policy = BudgetPolicy::None;
+    world
+}
 
 fn judge(world: &World, record: &Record, before: &[Effect], effect: &Effect) -> Result<(), Unsafe> {
     permits(&Scene { seen: &world.seen, record, now: world.now, before }, effect)
@@ -16,6 +23,7 @@ fn judge(world: &World, record: &Record, before: &[Effect], effect: &Effect) -> 
 
 fn verdict(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
     world.observe();
+    world.prove();
     judge(world, &world.seen.record.clone(), &[], effect)
 }
 
@@ -32,6 +40,11 @@ fn delete_pod(world: &World, member: &str) -> Effect {
     let pod = &world.seen.pods[&name(member)];
     let (pod, resource_version) = (pod.uid.clone(), pod.resource_version.clone());
     Effect::kube(Step::U5, KubeEffect::DeletePod { member: name(member), pod, resource_version })
+}
+
+fn evict(world: &World, member: &str) -> Effect {
+    let pod = world.seen.pods[&name(member)].uid.clone();
+    Effect::kube(Step::U5, KubeEffect::EvictPod { member: name(member), pod })
 }
 
 fn delete_volume(world: &World, member: &str) -> Effect {
@@ -90,7 +103,7 @@ fn r1_new_is_only_for_bootstrap_members_before_the_cluster_id_is_recorded() {
     let refused = verdict(&mut world, &create("demo-0", Boot::New));
     assert_eq!(refused, Err(Unsafe::NotABootstrapMember(name("demo-0"))));
 
-    let mut running = World::running(3);
+    let mut running = running(3);
     running.lose_pod("demo-0");
     let refused = verdict(&mut running, &create("demo-0", Boot::New));
     assert_eq!(refused, Err(Unsafe::NotABootstrapMember(name("demo-0"))));
@@ -119,7 +132,7 @@ fn r1_a_gated_pod_is_ungated_only_during_bootstrap_and_on_its_own_volume() {
 
 #[test]
 fn r2_a_member_starts_only_under_a_recorded_name_and_on_its_own_volume() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     assert_eq!(
         verdict(&mut world, &create("demo-7", Boot::Resume)),
         Err(Unsafe::NotRecorded(name("demo-7")))
@@ -136,7 +149,9 @@ fn r2_a_member_starts_only_under_a_recorded_name_and_on_its_own_volume() {
 
 #[test]
 fn r3_only_the_object_that_was_observed_is_deleted() {
-    let mut world = World::running(3);
+    let mut world = running(3);
+    // It does not serve.
+    world.silence("demo-1");
     let delete = delete_pod(&world, "demo-1");
     assert_eq!(verdict(&mut world, &delete), Ok(()));
     world.seen.pods.get_mut(&name("demo-1")).unwrap().uid = Uid::new("later");
@@ -161,28 +176,30 @@ fn r4_observed_size_is_never_desired_size() {
 
 #[test]
 fn r5_a_plan_changes_membership_once_and_disturbs_one_member() {
-    let mut world = World::running(5);
+    let mut world = running(5);
     leaving(&mut world, "demo-4");
     leaving(&mut world, "demo-3");
     world.observe();
+    world.prove();
     let record = world.seen.record.clone();
     let (first, second) = (remove(&world, "demo-4"), remove(&world, "demo-3"));
     assert_eq!(judge(&world, &record, &[], &second), Ok(()));
     assert_eq!(judge(&world, &record, &[first], &second), Err(Unsafe::ChangeOutstanding(name("demo-3"))));
     let world = {
-        let mut world = World::running(5);
+        let mut world = running(5);
         world.observe();
+        world.prove();
         world
     };
     let record = world.seen.record.clone();
-    let (first, second) = (delete_pod(&world, "demo-1"), delete_pod(&world, "demo-2"));
+    let (first, second) = (evict(&world, "demo-1"), evict(&world, "demo-2"));
     assert_eq!(judge(&world, &record, &[], &second), Ok(()));
     assert_eq!(judge(&world, &record, &[first], &second), Err(Unsafe::SecondDisruption(name("demo-2"))));
 }
 
 #[test]
 fn r5_one_learner_at_a_time() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     joining(&mut world, "demo-3");
     let effect = add(&world, "demo-3");
     assert_eq!(verdict(&mut world, &effect), Ok(()));
@@ -195,7 +212,7 @@ fn r5_one_learner_at_a_time() {
 
 #[test]
 fn r6_a_dead_member_is_removed_before_its_replacement_is_added() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     joining(&mut world, "demo-3");
     world.silence("demo-2");
     let effect = add(&world, "demo-3");
@@ -207,7 +224,7 @@ fn r6_a_dead_member_is_removed_before_its_replacement_is_added() {
 
 #[test]
 fn r7_a_member_is_identified_by_id_and_url() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     leaving(&mut world, "demo-2");
     let effect = remove(&world, "demo-2");
     assert_eq!(verdict(&mut world, &effect), Ok(()));
@@ -217,14 +234,16 @@ fn r7_a_member_is_identified_by_id_and_url() {
 
 #[test]
 fn r9_membership_changes_only_on_a_fresh_list_and_at_the_member_that_served_it() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     leaving(&mut world, "demo-2");
     let effect = remove(&world, "demo-2");
     world.observe();
+    world.prove();
     let elsewhere = Effect::etcd(Step::S3, name("demo-1"), effect.as_etcd().unwrap().clone());
     assert_eq!(verdict(&mut world, &elsewhere), Err(Unsafe::NoFreshList));
 
     world.observe();
+    world.prove();
     world.now = world.now + FRESH + Span(1);
     let record = world.seen.record.clone();
     assert_eq!(judge(&world, &record, &[], &effect), Err(Unsafe::NoFreshList));
@@ -232,7 +251,7 @@ fn r9_membership_changes_only_on_a_fresh_list_and_at_the_member_that_served_it()
 
 #[test]
 fn r10_a_volume_is_deleted_only_when_a_quorum_has_removed_the_member_and_its_pod_is_gone() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     let effect = delete_volume(&world, "demo-2");
     assert_eq!(verdict(&mut world, &effect), Err(Unsafe::PodNotGone(name("demo-2"))));
     world.lose_pod("demo-2");
@@ -249,7 +268,7 @@ fn r10_a_volume_is_deleted_only_when_a_quorum_has_removed_the_member_and_its_pod
 
 #[test]
 fn r10_retained_data_outlive_the_cluster() {
-    let mut world = World::running(1);
+    let mut world = running(1);
     world.lose_pod("demo-0");
     world.seen.deleting = true;
     let effect = delete_volume(&world, "demo-0");
@@ -261,8 +280,56 @@ fn r10_retained_data_outlive_the_cluster() {
 }
 
 #[test]
-fn r11_without_quorum_only_restarts_are_permitted() {
+fn r17_the_volume_of_a_member_that_the_operator_did_not_choose_to_remove_is_quarantined_and_not_deleted() {
     let mut world = World::running(3);
+    let delete = delete_volume(&world, "demo-2");
+    let uid = world.seen.volumes[&name("demo-2")].uid.clone();
+    let (member, since, why) = (name("demo-2"), world.now, Leaving::Removed);
+    let quarantine = Effect::kube(Step::S5, KubeEffect::QuarantineVolume { member, volume: uid, since, why });
+    assert_eq!(verdict(&mut world, &quarantine), Err(Unsafe::NotRecorded(name("demo-2"))));
+    let set = |world: &mut World, why| {
+        world.seen.record.members.get_mut(&name("demo-2")).unwrap().stage = Stage::Leaving(why);
+    };
+    set(&mut world, Leaving::Shrink);
+    assert_eq!(verdict(&mut world, &quarantine), Err(Unsafe::NotRecorded(name("demo-2"))));
+    set(&mut world, Leaving::Removed);
+    assert_eq!(verdict(&mut world, &quarantine), Err(Unsafe::StillListed(name("demo-2"))));
+    world.members.pop();
+    world.lose_pod("demo-2");
+    for why in [Leaving::Removed, Leaving::Lost] {
+        set(&mut world, why);
+        assert_eq!(verdict(&mut world, &quarantine), Ok(()));
+        assert_eq!(verdict(&mut world, &delete), Err(Unsafe::DataKept(name("demo-2"))));
+    }
+
+    let kept = Quarantine { since: Some(world.now), why: "why".into() };
+    world.seen.volumes.get_mut(&name("demo-2")).unwrap().quarantine = Some(kept);
+    world.seen.record.members.remove(&name("demo-2"));
+    assert_eq!(verdict(&mut world, &delete), Err(Unsafe::DataKept(name("demo-2"))));
+    world.now = world.now + world.seen.keep_volumes;
+    assert_eq!(verdict(&mut world, &delete), Ok(()));
+    let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
+    answer.reply.as_mut().unwrap().errors.push("NOSPACE".into());
+    let record = world.seen.record.clone();
+    assert_eq!(judge(&world, &record, &[], &delete), Err(Unsafe::VoterUnhealthy(name("demo-1"))));
+}
+
+#[test]
+fn r17_a_quarantined_volume_is_never_mounted_again() {
+    let mut world = World::running(3);
+    world.lose_pod("demo-2");
+    assert_eq!(verdict(&mut world, &create("demo-2", Boot::Resume)), Ok(()));
+    let kept = Quarantine { since: None, why: "why".into() };
+    world.seen.volumes.get_mut(&name("demo-2")).unwrap().quarantine = Some(kept);
+    assert_eq!(
+        verdict(&mut world, &create("demo-2", Boot::Resume)),
+        Err(Unsafe::NotItsVolume(name("demo-2")))
+    );
+}
+
+#[test]
+fn r11_without_quorum_only_restarts_are_permitted() {
+    let mut world = running(3);
     leaving(&mut world, "demo-2");
     let (removal, deletion) = (remove(&world, "demo-2"), delete_pod(&world, "demo-0"));
     world.silence("demo-1");
@@ -274,43 +341,47 @@ fn r11_without_quorum_only_restarts_are_permitted() {
 
 #[test]
 fn r11_what_is_left_after_a_removal_must_be_a_quorum() {
-    let mut world = World::running(4);
-    leaving(&mut world, "demo-3");
-    world.silence("demo-3");
+    let mut world = running(5);
+    leaving(&mut world, "demo-4");
+    world.silence("demo-4");
     world.observe();
-    let effect = remove(&world, "demo-3");
+    world.prove();
+    let effect = remove(&world, "demo-4");
     assert_eq!(verdict(&mut world, &effect), Ok(()), "the unhealthy one may go");
-    // Two of four answer, and the list is from just before.
+    // Three of five answer, and the list is from just before.
     world.observe();
-    world.silence("demo-2");
+    world.prove();
+    world.silence("demo-3");
     let list = world.seen.etcd.list.clone();
     world.observe();
+    world.prove();
     world.seen.etcd.list = list;
     for answer in world.seen.etcd.answers.values_mut() {
         if let Ok(status) = &mut answer.reply {
-            status.leader = Some(MemberId(1));
+            status.leader = Some(MemberId(0xb050));
         }
     }
     let record = world.seen.record.clone();
-    assert_eq!(judge(&world, &record, &[], &effect), Ok(()), "two of three are a quorum");
+    assert_eq!(judge(&world, &record, &[], &effect), Ok(()), "three of four are a quorum");
+    // Two of five follow the leader: it leads no more.
     world.seen.etcd.answers.remove(&name("demo-1"));
     assert_eq!(
         judge(&world, &record, &[], &effect),
-        Err(Unsafe::WouldLoseQuorum { member: name("demo-3"), left: 1, of: 3 })
+        Err(Unsafe::WouldLoseQuorum { member: name("demo-4"), left: 0, of: 4 })
     );
 }
 
 #[test]
 fn r11_a_serving_member_is_not_disturbed_while_another_is_unhealthy() {
-    let mut world = World::running(5);
-    let effect = delete_pod(&world, "demo-1");
+    let mut world = running(5);
+    let effect = evict(&world, "demo-1");
     world.silence("demo-2");
     assert_eq!(verdict(&mut world, &effect), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
 }
 
 #[test]
 fn r12_two_cluster_ids_stop_every_effect() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     world.lose_pod("demo-2");
     let effect = create("demo-2", Boot::Resume);
     assert_eq!(verdict(&mut world, &effect), Ok(()));
@@ -320,7 +391,7 @@ fn r12_two_cluster_ids_stop_every_effect() {
 
 #[test]
 fn r5_a_learner_is_promoted_and_a_healthy_member_removed_only_while_the_other_voters_are_healthy() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     world.resize(4);
     for _ in 0..2 {
         let plan = world.plan();
@@ -334,7 +405,7 @@ fn r5_a_learner_is_promoted_and_a_healthy_member_removed_only_while_the_other_vo
     world.silence("demo-2");
     assert_eq!(verdict(&mut world, &promote(learner)), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
 
-    let mut world = World::running(5);
+    let mut world = running(5);
     leaving(&mut world, "demo-1");
     let healthy = remove(&world, "demo-1");
     assert_eq!(verdict(&mut world, &healthy), Ok(()));
@@ -344,7 +415,7 @@ fn r5_a_learner_is_promoted_and_a_healthy_member_removed_only_while_the_other_vo
 
 #[test]
 fn leadership_moves_only_to_a_voter_that_is_healthy() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     let to_id = world.members.iter().find(|member| member.name == "demo-1").unwrap().id;
     let lead = |to_id| {
         Effect::etcd(Step::U4, name("demo-0"), EtcdCall::MoveLeadership { to: name("demo-1"), to_id })
@@ -357,8 +428,8 @@ fn leadership_moves_only_to_a_voter_that_is_healthy() {
 
 #[test]
 fn r5_no_voter_is_disturbed_while_a_member_joins() {
-    let mut world = World::running(3);
-    let delete = delete_pod(&world, "demo-1");
+    let mut world = running(3);
+    let delete = evict(&world, "demo-1");
     assert_eq!(verdict(&mut world, &delete), Ok(()));
     joining(&mut world, "demo-3");
     assert_eq!(verdict(&mut world, &delete), Err(Unsafe::ChangeOutstanding(name("demo-3"))));
@@ -366,7 +437,7 @@ fn r5_no_voter_is_disturbed_while_a_member_joins() {
 
 #[test]
 fn a_hibernating_cluster_starts_no_pod_and_neither_it_nor_a_deleted_one_changes_membership() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     joining(&mut world, "demo-3");
     let add = add(&world, "demo-3");
     assert_eq!(verdict(&mut world, &add), Ok(()));
@@ -385,7 +456,7 @@ fn a_hibernating_cluster_starts_no_pod_and_neither_it_nor_a_deleted_one_changes_
 
 #[test]
 fn r2_a_volume_is_created_once_and_only_a_members_own_volume_is_changed() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     let create_volume =
         |member: &str| Effect::kube(Step::G2, KubeEffect::CreateVolume { member: name(member) });
     joining(&mut world, "demo-3");
@@ -413,7 +484,7 @@ fn r2_a_volume_is_created_once_and_only_a_members_own_volume_is_changed() {
 
 #[test]
 fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_labelled_joined() {
-    let mut world = World::running(3);
+    let mut world = running(3);
     let pod = world.seen.pods[&name("demo-1")].uid.clone();
     let label = label_joined("demo-1", pod);
     assert_eq!(verdict(&mut world, &label), Ok(()));

@@ -1,10 +1,12 @@
 //! What a pass asks of its driver, and what the driver replies.
 
-use quorate_manifests::certificate::{self, Leaf};
+use std::collections::BTreeMap;
+
+use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{Kind, Write};
-use quorate_model::MemberName;
 use quorate_model::effect::EtcdCall;
-use quorate_model::snapshot::{Answer, List};
+use quorate_model::snapshot::{Answer, List, Proof};
+use quorate_model::{Instant, MemberName};
 
 use crate::objects::{Caches, Object};
 use crate::reply::{CallError, WriteError};
@@ -18,6 +20,8 @@ pub struct Command {
     pub purpose: Purpose,
     /// What to do.
     pub task: Task,
+    /// It is not sent after this moment, because the observation that it rests on is too old by then (R18).
+    pub not_after: Option<Instant>,
 }
 
 /// Names a command until it is answered.
@@ -59,6 +63,16 @@ pub enum Task {
         /// The member.
         at: MemberName,
     },
+    /// Prove that members store what the cluster commits: two AlarmList calls at one member, then each member's Status until it
+    /// has applied the second one, for at most [`IN_SYNC_WITHIN`]. Answered by [`Reply::Proved`].
+    ///
+    /// [`IN_SYNC_WITHIN`]: quorate_model::snapshot::IN_SYNC_WITHIN
+    ProveProgress {
+        /// The member that is asked for the alarms.
+        at: MemberName,
+        /// The members that must apply it.
+        members: Vec<MemberName>,
+    },
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
     /// Call etcd, once. Answered by [`Reply::Called`].
@@ -68,27 +82,8 @@ pub enum Task {
         /// The call.
         call: EtcdCall,
     },
-    /// Generate a certificate authority. Answered by [`Reply::Keys`].
-    NewAuthority {
-        /// Its common name.
-        common_name: String,
-    },
-    /// Generate a leaf certificate. Answered by [`Reply::Keys`].
-    NewLeaf {
-        /// The authority that signs it.
-        authority: KeyPair,
-        /// What it is valid for.
-        leaf: Leaf,
-    },
-}
-
-/// A certificate and its key, as PEM.
-#[derive(Clone, PartialEq, Eq)]
-pub struct KeyPair {
-    /// The certificate.
-    pub cert: String,
-    /// Its key.
-    pub key: String,
+    /// Generate a certificate. Answered by [`Reply::Keys`].
+    Generate(Generate),
 }
 
 /// The reply to a command.
@@ -102,12 +97,23 @@ pub enum Reply {
     Status(Answer),
     /// The member list, or why there is none.
     List(Result<List, String>),
+    /// What the members had applied, or why nothing is proved.
+    Proved(Result<Proved, String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
     /// Whether etcd carried it out.
     Called(Result<(), CallError>),
     /// The certificate and its key, or why there are none.
     Keys(Result<KeyPair, String>),
+}
+
+/// What a proof of progress showed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proved {
+    /// The index that members must have applied, and when the proof began.
+    pub proof: Proof,
+    /// Each member's last answer.
+    pub answers: BTreeMap<MemberName, Answer>,
 }
 
 impl Task {
@@ -119,22 +125,8 @@ impl Task {
             | Self::Caches
             | Self::Status { .. }
             | Self::MemberList { .. }
-            | Self::NewAuthority { .. }
-            | Self::NewLeaf { .. } => false,
+            | Self::ProveProgress { .. }
+            | Self::Generate(_) => false,
         }
-    }
-}
-
-impl KeyPair {
-    /// As it is put into a Secret.
-    pub fn borrowed(&self) -> certificate::Pair<'_> {
-        certificate::Pair { cert: &self.cert, key: &self.key }
-    }
-}
-
-impl std::fmt::Debug for KeyPair {
-    /// Without the key.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeyPair").field("cert", &self.cert).finish_non_exhaustive()
     }
 }

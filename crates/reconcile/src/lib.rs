@@ -15,10 +15,12 @@ mod memory;
 mod objects;
 mod ownership;
 mod pass;
+mod progress;
+mod recent;
 mod reply;
 mod write_cache;
 
-pub use command::{Command, CommandId, KeyPair, Purpose, Reply, Task};
+pub use command::{Command, CommandId, Proved, Purpose, Reply, Task};
 pub use members::member_to_ask;
 pub use memory::Memory;
 pub use objects::{Caches, ClusterView, Object, ReadCluster, Versions};

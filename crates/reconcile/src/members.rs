@@ -1,19 +1,25 @@
 //! Which member is asked for the member list.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use quorate_model::MemberName;
 use quorate_model::snapshot::{Answer, StatusReply};
 
-/// The leader, else a voter that follows one. Without a leader a linearizable list would only wait for its deadline.
+/// The leader, else a voter that follows one. Without a leader a linearizable list would only wait for its deadline, and so it
+/// would at a former leader that is cut off or whose disk hangs: that one still reports itself, but most voters follow another.
 pub fn member_to_ask(answers: &BTreeMap<MemberName, Answer>) -> Result<&MemberName, String> {
     let replies =
         || answers.iter().filter_map(|(member, answer)| Some((member, answer.reply.as_ref().ok()?)));
     let leads = |status: &StatusReply| status.leader == Some(status.member_id);
     let follows = |status: &StatusReply| status.leader.is_some() && !status.is_learner;
-    let leader = replies().find(|(_, status)| leads(status));
-    match (leader.or_else(|| replies().find(|(_, status)| follows(status))), answers.len(), replies().count())
-    {
+    let followers = |status: &StatusReply| {
+        replies().filter(|(_, other)| !other.is_learner && other.leader == status.leader).count()
+    };
+    let with_most = |(_, status): &(_, &StatusReply)| Reverse(followers(status));
+    let leader = replies().filter(|(_, status)| leads(status)).min_by_key(with_most);
+    let follower = || replies().filter(|(_, status)| follows(status)).min_by_key(with_most);
+    match (leader.or_else(follower), answers.len(), replies().count()) {
         (Some((member, _)), ..) => Ok(member),
         (None, 0, _) => Err("no member has an address yet".to_owned()),
         (None, _, 0) => Err("no member answers".to_owned()),
@@ -33,9 +39,11 @@ mod tests {
             member_id: MemberId(id),
             leader: leader.map(MemberId),
             is_learner,
+            committed: 1,
             applied: 1,
             revision: Revision(1),
             version: Version::new(3, 6, 1),
+            alarms: Vec::new(),
             errors: Vec::new(),
         };
         Answer { at: Instant(0), reply: Ok(status) }
@@ -58,5 +66,15 @@ mod tests {
         assert_eq!(asked(&[silent.clone(), learner.clone(), follower]).as_deref(), Ok("demo-2"));
         assert!(asked(&[learner, answer(2, None, false)]).unwrap_err().contains("has a leader"));
         assert!(asked(&[silent]).unwrap_err().contains("no member answers"));
+    }
+
+    #[test]
+    fn s01_a_former_leader_that_still_reports_itself_is_not_asked_for_the_list() {
+        let (former, leader, follower) =
+            (answer(1, Some(1), false), answer(2, Some(2), false), answer(3, Some(2), false));
+        assert_eq!(asked(&[former.clone(), leader, follower.clone()]).as_deref(), Ok("demo-1"));
+        let silent = Answer { at: Instant(0), reply: Err("unreachable".to_owned()) };
+        let other = answer(4, Some(2), false);
+        assert_eq!(asked(&[answer(5, Some(1), false), silent, follower, other]).as_deref(), Ok("demo-2"));
     }
 }

@@ -10,13 +10,21 @@ use quorate_manifests::{Kind, NameConflict};
 use quorate_model::{ClusterRef, Instant};
 
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
+use crate::progress::Progress;
+use crate::recent::Recent;
 use crate::write_cache::WriteCache;
 
 /// What is kept of one cluster from pass to pass.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub(crate) conflicts: BTreeSet<NameConflict>,
+    /// Pods of the cluster from which somebody took its label: the watches do not show them, so they are read by name.
+    pub(crate) unlabelled: BTreeSet<String>,
     pub(crate) failure: Option<Explanation>,
+    pub(crate) progress: Progress,
+    pub(crate) recent: Recent,
+    /// Since when the API server admits no eviction of a Pod that the plan restarts.
+    pub(crate) blocked_since: Option<Instant>,
     clusters: WriteCache<ReadCluster>,
     pods: WriteCache<Pod>,
     volumes: WriteCache<PersistentVolumeClaim>,

@@ -4,19 +4,27 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource as _;
 use quorate_api::keys;
+use quorate_manifests::certificate::{self, Certificate};
 use quorate_manifests::{Kind, labels};
 use quorate_model::{ClusterRef, ClusterUid};
 
 use crate::objects::Object;
 
 /// Whether an object belongs to this incarnation of the cluster. A create that finds it counts as done. The EtcdCluster
-/// controls every object except volumes, which outlive it and name it in an annotation.
+/// controls every object except data, which outlive it and name it in an annotation: volumes, and the certificate authority.
 pub fn is_ours(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
     let of_incarnation = |meta: &ObjectMeta| {
         let annotations = meta.annotations.as_ref();
         annotations.and_then(|all| all.get(keys::CLUSTER_UID)).map(String::as_str) == Some(uid.as_str())
     };
-    is_visible(object, at, uid) && (object.kind() != Kind::Volume || of_incarnation(object.meta()))
+    let outlives = object.kind() == Kind::Volume || is_of_authority(object, at);
+    let meta = object.meta();
+    is_visible(object, at, uid) && (!outlives || of_incarnation(meta) || labels::is_owned_by(meta, uid))
+}
+
+fn is_of_authority(object: &Object, at: &ClusterRef) -> bool {
+    let name = Certificate::Authority.secret_name(at);
+    object.kind() == Kind::Secret && object.meta().name == Some(name)
 }
 
 /// Whether the planner observes an object itself. Volumes of an earlier incarnation also carry the label.
@@ -26,6 +34,9 @@ pub fn is_visible(object: &Object, at: &ClusterRef, uid: &ClusterUid) -> bool {
             volume.metadata.labels.as_ref().and_then(|all| all.get(keys::CLUSTER)) == Some(&at.name)
         }
         Object::Cluster(cluster) => cluster.meta().uid.as_deref() == Some(uid.as_str()),
+        Object::Secret(secret) if is_of_authority(object, at) => {
+            certificate::read::is_authority_of(&secret.metadata, at, uid)
+        }
         Object::Pod(_) | Object::Service(_) | Object::Budget(_) | Object::Secret(_) => {
             labels::is_owned_by(object.meta(), uid)
         }

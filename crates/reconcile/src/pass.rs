@@ -2,12 +2,14 @@
 //! that fails ends the pass, except best-effort ones. Status reports why a pass ended early.
 //!
 //! - this file: [`Pass`], and how it ends
-//! - `observe`: from the caches to a plan; `act`: from the plan to its last effect
-//! - `write`: one write and what its reply asks for; `certificates`: the writes of `IssueCertificates`
+//! - `observe`: from the caches to a plan; `progress`: the proof of progress; `act`: from the plan to its last effect
+//! - `write`: one write and what its reply asks for; `certificates`: a certificate and the write of its Secret
 
 mod act;
 mod certificates;
 mod observe;
+mod progress;
+mod unlabelled;
 mod write;
 
 use std::sync::Arc;
@@ -17,6 +19,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, Explanation};
 use quorate_manifests::trouble::with_trouble;
 use quorate_manifests::{Defaults, Invalid, NameConflict, Situation, status};
+use quorate_model::snapshot::FRESH;
 use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
 
 use crate::command::{Command, CommandId, Purpose, Reply};
@@ -196,6 +199,14 @@ impl Pass {
         }
     }
 
+    /// The pass makes a proof of progress, whatever the planner says.
+    #[cfg(feature = "mutants")]
+    pub fn always_prove(&mut self) {
+        if let Stage::Observe(observing) = &mut self.0 {
+            observing.always_prove();
+        }
+    }
+
     /// Changes the plan before its record is written, as a planner with a defect would.
     #[cfg(feature = "mutants")]
     pub fn change_plan(&mut self, change: impl FnOnce(&Snapshot, &mut Plan)) {
@@ -217,6 +228,14 @@ impl Planned {
     /// The effects.
     pub fn effects(&self) -> &[Effect] {
         &self.plan.effects
+    }
+
+    /// When the oldest part of what was observed of etcd was observed; without etcd, when the plan was made.
+    fn observed_at(&self) -> Instant {
+        let etcd = &self.snapshot.etcd;
+        let answers = etcd.answers.values().map(|answer| answer.at);
+        let fresh = answers.chain(etcd.list.as_ref().map(|list| list.at)).filter(|at| self.at - *at <= FRESH);
+        fresh.min().unwrap_or(self.at)
     }
 
     fn situation<'a>(&'a self, cluster: &'a EtcdCluster) -> Situation<'a> {

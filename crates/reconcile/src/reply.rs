@@ -9,6 +9,9 @@ pub enum WriteError {
     /// Not sent: the operator does not lead, or its lease expires too soon.
     #[error("not sent, because leadership is not certain")]
     NotLeading,
+    /// Not sent: what it rests on was observed too long ago (R18).
+    #[error("not sent, because what was observed is out of date")]
+    Outdated,
     /// An object of that name exists.
     #[error("it exists already")]
     Exists,
@@ -24,6 +27,9 @@ pub enum WriteError {
     /// The operator has no permission, or a quota forbids it.
     #[error("the operator may not do this: {0}")]
     Forbidden(String),
+    /// A PodDisruptionBudget admits no eviction now.
+    #[error("the eviction is not admitted: {0}")]
+    Blocked(String),
     /// It may have been carried out.
     #[error("no certain outcome: {0}")]
     Unknown(String),
@@ -35,6 +41,9 @@ pub enum CallError {
     /// Not sent: the operator does not lead, or its lease expires too soon.
     #[error("not sent, because leadership is not certain")]
     NotLeading,
+    /// Not sent: what it rests on was observed too long ago (R18).
+    #[error("not sent, because what was observed is out of date")]
+    Outdated,
     /// There is no connection to the member.
     #[error("there is no connection to {0} any more")]
     NoConnection(MemberName),
@@ -93,7 +102,10 @@ impl WriteError {
     /// When to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::NotLeading | Self::Exists | Self::Changed(_) | Self::Missing(_) => Retry::Soon,
+            Self::NotLeading | Self::Outdated | Self::Exists | Self::Changed(_) | Self::Missing(_) => {
+                Retry::Soon
+            }
+            Self::Blocked(_) => Retry::Unwell,
             Self::Unknown(_) | Self::Invalid(_) | Self::Forbidden(_) => Retry::Failed,
         }
     }
@@ -102,11 +114,13 @@ impl WriteError {
     pub fn as_label(&self) -> &'static str {
         match self {
             Self::NotLeading => "not_leading",
+            Self::Outdated => "outdated",
             Self::Exists => "exists",
             Self::Changed(_) => "changed",
             Self::Missing(_) => "missing",
             Self::Invalid(_) => "invalid",
             Self::Forbidden(_) => "forbidden",
+            Self::Blocked(_) => "blocked",
             Self::Unknown(_) => "unknown",
         }
     }
@@ -116,7 +130,11 @@ impl CallError {
     /// When to try again.
     pub fn retry(&self) -> Retry {
         match self {
-            Self::NotLeading | Self::NoConnection(_) | Self::Unknown(_) | Self::Unreachable(_) => Retry::Soon,
+            Self::NotLeading
+            | Self::Outdated
+            | Self::NoConnection(_)
+            | Self::Unknown(_)
+            | Self::Unreachable(_) => Retry::Soon,
             Self::Refused(refusal, _) => Self::retry_after(*refusal),
         }
     }
@@ -125,6 +143,7 @@ impl CallError {
     pub fn as_label(&self) -> &'static str {
         match self {
             Self::NotLeading => "not_leading",
+            Self::Outdated => "outdated",
             Self::NoConnection(_) | Self::Unreachable(_) => "unreachable",
             Self::Refused(..) => "refused",
             Self::Unknown(_) => "unknown",

@@ -4,9 +4,9 @@ mod driver;
 
 use driver::{Driver, OTHER_UID, OWN_UID, cluster, owned_by, pod};
 use quorate_api::Reason;
-use quorate_manifests::{Act, Kind};
-use quorate_model::effect::{EtcdCall, KubeEffect};
-use quorate_model::{Effect, MemberId, MemberName, Refusal, Step, Uid};
+use quorate_manifests::{Act, Kind, Write};
+use quorate_model::effect::{Boot, EtcdCall, KubeEffect};
+use quorate_model::{Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Step, Uid};
 use quorate_reconcile::{
     CallError, Event, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER, WriteError,
 };
@@ -14,6 +14,10 @@ use serde_json::json;
 
 fn peer_service() -> Effect {
     Effect::kube(Step::B2, KubeEffect::ApplyPeerService)
+}
+
+fn create_authority() -> Effect {
+    Effect::kube(Step::B2, KubeEffect::CreateAuthority)
 }
 
 fn client_service() -> Effect {
@@ -36,6 +40,18 @@ fn delete_pod() -> Effect {
 fn promote() -> Effect {
     let call = EtcdCall::Promote { member: MemberName::new("demo-1"), id: MemberId(1) };
     Effect::etcd(Step::G6, MemberName::new("demo-0"), call)
+}
+
+fn restart(n: usize) -> Effect {
+    let member = MemberName::new(format!("demo-{n}"));
+    Effect::kube(Step::W1, KubeEffect::CreatePod { member, boot: Boot::Resume, peers: Vec::new() })
+}
+
+fn remove() -> Effect {
+    let member = MemberName::new("demo-2");
+    let peer_url = PeerUrl::new("http://demo-2.demo.default.svc:2380");
+    let call = EtcdCall::RemoveMember { member, id: MemberId(2), peer_url };
+    Effect::etcd(Step::S3, MemberName::new("demo-0"), call)
 }
 
 fn changed() -> WriteError {
@@ -145,6 +161,23 @@ fn a_failed_best_effort_effect_is_reported_and_the_other_effects_are_carried_out
 }
 
 #[test]
+fn l01_a_restart_that_is_refused_does_not_keep_a_removal_from_being_sent() {
+    let mut driver = Driver::acting(vec![restart(1), restart(3), remove()]);
+    let restarts = driver.all();
+    assert_eq!(restarts.len(), 2);
+    driver.writes(&restarts[0], Err(WriteError::Forbidden("exceeded quota: q".to_owned())));
+    driver.writes(&restarts[1], Ok(Some(pod("another", 9))));
+    let remove = driver.only();
+    assert!(matches!(remove.task, Task::Call { .. }), "{remove:?}");
+    driver.replies(&remove, Reply::Called(Ok(())));
+    let report = driver.only();
+    assert_eq!(report.purpose, Purpose::Report);
+    let failure = driver.memory.failure().unwrap();
+    assert_eq!(failure.reason(), Reason::WriteRefused);
+    assert!(failure.message().contains("create Pod default/demo-1"), "{}", failure.message());
+}
+
+#[test]
 fn h45_a_lost_reply_is_not_taken_for_done() {
     let mut driver = Driver::acting(vec![promote(), delete_pod()]);
     let call = driver.only();
@@ -217,7 +250,7 @@ fn a_volume_of_an_earlier_incarnation_is_neither_done_nor_a_conflict() {
 
 #[test]
 fn an_incomplete_secret_of_the_cluster_is_reported() {
-    let mut driver = Driver::acting(vec![Effect::kube(Step::B2, KubeEffect::IssueCertificates)]);
+    let mut driver = Driver::acting(vec![create_authority()]);
     let authority = driver.generate_keys();
     driver.writes(&authority, Err(WriteError::Exists));
     let read = driver.only();
@@ -275,27 +308,59 @@ fn a_deleted_object_exists_until_its_grace_period_ends() {
 }
 
 #[test]
-fn certificates_are_signed_by_the_authority_that_exists() {
-    let mut driver = Driver::acting(vec![Effect::kube(Step::B2, KubeEffect::IssueCertificates)]);
+fn s03_an_authority_that_another_operator_created_meanwhile_is_used_and_not_replaced() {
+    let mut driver = Driver::acting(vec![create_authority()]);
     let authority = driver.generate_keys();
     assert!(matches!(&authority.task, Task::Write(write) if write.name == "demo-ca"));
     driver.writes(&authority, Err(WriteError::Exists));
     let read = driver.only();
     driver.reads(&read, Ok(Some(driver::secret("demo-ca", "first"))));
-    let leaves = driver.all();
-    assert_eq!(leaves.len(), 3, "in parallel");
+    assert_eq!(driver.end(), &PassEnd::Done);
+    assert_eq!(driver.view().secrets["demo-ca"].data.as_ref().unwrap()["tls.crt"].0, b"first");
+}
+
+#[test]
+fn leaves_are_issued_in_parallel_and_one_that_exists_already_counts_as_done() {
+    let issue = |leaf| Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by: Fingerprint::new("ca") });
+    let mut driver = Driver::acting(Leaf::ALL.into_iter().map(issue).collect());
+    let generate = driver.all();
+    assert_eq!(generate.len(), 3, "in parallel");
     let mut names = Vec::new();
-    for leaf in leaves.iter().rev() {
-        let Task::NewLeaf { authority, .. } = &leaf.task else { panic!("{leaf:?}") };
-        assert_eq!(authority.cert, "first", "not the one that was generated");
+    for leaf in generate.iter().rev() {
         let create = driver.reply_with_keys(leaf);
         let Task::Write(write) = &create.task else { panic!("{create:?}") };
         names.push(write.name.clone());
-        driver.writes(&create, Ok(Some(driver::secret(&write.name, "leaf"))));
+        driver.writes(&create, Err(WriteError::Exists));
+        let read = driver.only();
+        driver.reads(&read, Ok(Some(driver::secret(&write.name, "leaf"))));
     }
     names.sort();
     assert_eq!(names, ["demo-client-tls", "demo-peer-tls", "demo-server-tls"]);
     assert_eq!(driver.end(), &PassEnd::Done);
+}
+
+#[test]
+fn s04_a_leaf_that_changed_meanwhile_is_not_overwritten_and_keys_that_cannot_be_made_are_reported() {
+    let renew = || {
+        let (secret, resource_version) = (Uid::new("uid of demo-peer-tls"), "5".to_owned());
+        let by = Fingerprint::new("ca");
+        Effect::kube(Step::I3, KubeEffect::RenewLeaf { leaf: Leaf::Peer, by, secret, resource_version })
+    };
+    let mut driver = Driver::acting(vec![renew()]);
+    let patch = driver.generate_keys();
+    let Task::Write(Write { act: Act::Patch(body), .. }) = &patch.task else { panic!("{patch:?}") };
+    assert_eq!(body["metadata"]["uid"], "uid of demo-peer-tls");
+    assert_eq!(body["metadata"]["resourceVersion"], "5");
+    driver.writes(&patch, Err(changed()));
+    let read = driver.only();
+    driver.reads(&read, Ok(Some(driver::secret("demo-peer-tls", "other"))));
+    assert!(matches!(driver.end(), PassEnd::Stopped(_)));
+
+    let mut driver = Driver::acting(vec![renew()]);
+    let generate = driver.only();
+    driver.replies(&generate, Reply::Keys(Err("the authority cannot be used".to_owned())));
+    let failure = driver.memory.failure().unwrap();
+    assert!(failure.message().contains("Secret default/demo-peer-tls"), "{}", failure.message());
 }
 
 #[test]

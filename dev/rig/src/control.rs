@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
+use crate::addresses::in_url;
 use crate::programs::Program;
 use crate::rig::Rig;
 use crate::tools;
@@ -16,7 +17,7 @@ const AUDIT_LOG: &str = "logs/audit.log";
 
 /// The etcd of the cluster itself.
 pub fn etcd(rig: &Rig) -> Program {
-    let host = rig.addresses().control();
+    let host = in_url(rig.addresses().control());
     let (client, peer) = (format!("https://{host}:2379"), format!("https://{host}:2380"));
     let [ca, cert, key] = ["pki/etcd-ca.crt", "pki/etcd.crt", "pki/etcd.key"].map(|file| rig.text(file));
     let args = [
@@ -48,7 +49,7 @@ pub fn apiserver(rig: &Rig) -> Program {
     let host = addresses.control();
     let file = |option: &str, name: &str| format!("--{option}={}", rig.text(&format!("pki/{name}")));
     let args = [
-        format!("--etcd-servers=https://{host}:2379"),
+        format!("--etcd-servers=https://{}:2379", in_url(host)),
         file("etcd-cafile", "etcd-ca.crt"),
         file("etcd-certfile", "etcd-client.crt"),
         file("etcd-keyfile", "etcd-client.key"),
@@ -124,9 +125,10 @@ pub fn coredns(rig: &Rig) -> Program {
 /// The configuration of CoreDNS. A name outside of the cluster does not exist, because there is no other DNS server.
 pub fn corefile(rig: &Rig) -> String {
     let host = rig.addresses().control();
+    let url = in_url(host);
     let zones = "cluster.local in-addr.arpa ip6.arpa";
     format!(
-        ".:53 {{\n    bind {host}\n    errors\n    health {host}:8080\n    ready {host}:8181\n    \
+        ".:53 {{\n    bind {host}\n    errors\n    health {url}:8080\n    ready {url}:8181\n    \
          kubernetes {zones} {{\n        kubeconfig {} {}\n        pods insecure\n        ttl 1\n    }}\n    \
          template ANY ANY . {{\n        rcode NXDOMAIN\n    }}\n}}\n",
         rig.text("conf/coredns.kubeconfig"),

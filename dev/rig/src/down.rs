@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use nix::mount::{MntFlags, umount2};
 
 use crate::rig::Rig;
-use crate::{cgroups, network, programs};
+use crate::{cgroups, disks, network, programs};
 
 /// Programs that keep data, so they get SIGTERM. The others are killed.
 const ASKED: [&str; 2] = ["etcd", "containerd-"];
@@ -52,6 +52,7 @@ pub fn clear_abandoned() -> Result<()> {
 }
 
 fn clear(rig: &Rig) -> Result<()> {
+    disks::thaw_all(&rig.path("volumes"))?;
     let names: Vec<String> = programs::all(rig)?.into_keys().collect();
     let (asked, killed): (Vec<&str>, Vec<&str>) =
         names.iter().map(String::as_str).partition(|name| ASKED.iter().any(|asked| name.starts_with(asked)));

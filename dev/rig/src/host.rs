@@ -13,7 +13,7 @@ const CAPABILITIES: [(u32, &str); 4] =
     [(12, "CAP_NET_ADMIN"), (21, "CAP_SYS_ADMIN"), (1, "CAP_DAC_OVERRIDE"), (5, "CAP_KILL")];
 
 /// Programs that are started by name.
-const PROGRAMS: [&str; 6] = ["ip", "nft", "runc", "nsenter", "setsid", "mount"];
+const PROGRAMS: [&str; 8] = ["ip", "nft", "runc", "nsenter", "setsid", "mount", "mkfs.ext4", "fsfreeze"];
 
 /// Controllers that limit containers, if each has a hierarchy.
 const CONTROLLERS: [&str; 5] = ["cpu", "cpuset", "memory", "pids", "devices"];

@@ -8,6 +8,7 @@ mod addresses;
 mod cgroups;
 mod cluster;
 mod control;
+mod disks;
 mod down;
 mod exec;
 mod files;
@@ -32,6 +33,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 
+use addresses::Family;
 use node::Node;
 use rig::Rig;
 
@@ -56,6 +58,9 @@ enum Task {
         /// The number of nodes; existing nodes stay
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(addresses::NODES)))]
         nodes: u8,
+        /// The family of all addresses; a cluster keeps it [default: ipv4]
+        #[arg(long, value_enum)]
+        ip_family: Option<Family>,
     },
     /// Stop everything; only the folder stays
     Down {
@@ -108,7 +113,7 @@ fn run(Kube { dir, command }: Kube) -> Result<()> {
     provider.ok().context("no other TLS provider is installed")?;
     let runtime = tokio::runtime::Runtime::new()?;
     match command {
-        Task::Up { nodes } => runtime.block_on(up::run(&dir, nodes)),
+        Task::Up { nodes, ip_family } => runtime.block_on(up::run(&dir, nodes, ip_family)),
         Task::Down { wipe } => down::run(&dir, wipe),
         Task::Status => runtime.block_on(status::run(&dir)),
         Task::Exec { words } => exec::run(&dir, &words),

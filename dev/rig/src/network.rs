@@ -8,11 +8,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use crate::addresses::Addresses;
 use crate::rig::Rig;
 use crate::tools::{call, feed};
-
-const PREFIX: u8 = Addresses::PREFIX;
 
 /// Creates what is missing and connects nodes that were cut off.
 pub fn up(rig: &Rig) -> Result<()> {
@@ -31,9 +28,9 @@ pub fn up(rig: &Rig) -> Result<()> {
     for node in rig.nodes() {
         self::node(rig, node).with_context(|| format!("cannot connect node n{node}"))?;
     }
-    let own = addresses.control();
+    let (own, prefix, at_once) = (addresses.control(), addresses.prefix(), addresses.at_once());
     let mut batch = format!(
-        "link set lo up\naddress replace {own}/{PREFIX} dev bridge\nlink set bridge up\n\
+        "link set lo up\naddress replace {own}/{prefix} dev bridge{at_once}\nlink set bridge up\n\
          link set host master bridge up\nroute replace default via {}\n",
         addresses.host()
     );
@@ -45,7 +42,8 @@ pub fn up(rig: &Rig) -> Result<()> {
     let routes: String =
         routes.map(|(to, node)| format!("route replace {to} via {}\n", addresses.node(node))).collect();
     feed(&["ip", "-n", &control, "-batch", "-"], &(batch + &routes))?;
-    let link = format!("address replace {}/{PREFIX} dev {cable}\nlink set {cable} up\n", addresses.host());
+    let link =
+        format!("address replace {}/{prefix} dev {cable}{at_once}\nlink set {cable} up\n", addresses.host());
     feed(&["ip", "-batch", "-"], &(link + &routes))?;
     Ok(())
 }
@@ -61,15 +59,17 @@ fn node(rig: &Rig, node: u8) -> Result<()> {
     }
     let addresses = rig.addresses();
     let (own, host) = (addresses.node(node), addresses.host());
+    let (prefix, at_once) = (addresses.prefix(), addresses.at_once());
     let links = format!(
-        "link set lo up\naddress replace {own}/{PREFIX} dev eth0\nlink set eth0 up\nroute replace default via {host}\n"
+        "link set lo up\naddress replace {own}/{prefix} dev eth0{at_once}\nlink set eth0 up\nroute replace default via {host}\n"
     );
     let others = rig.nodes().filter(|other| *other != node);
     let others = others.map(|other| (addresses.pods_of(other), addresses.node(other)));
     let routes: String = others.map(|(pods, by)| format!("route replace {pods} via {by}\n")).collect();
     feed(&["ip", "-n", &netns, "-batch", "-"], &(links + &routes))?;
     // Pods of one bridge reach each other by a Service's address only if packets of the bridge pass nftables.
-    let switches = ["ipv4/ip_forward", "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"];
+    let switches =
+        [addresses.forwards(), "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"];
     let switches = switches.map(|switch| format!("echo 1 >/proc/sys/net/{switch}")).join(" && ");
     call(&["nsenter", &format!("--net=/run/netns/{netns}"), "sh", "-c", &switches])?;
     Ok(())

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
+use crate::addresses::in_url;
 use crate::cgroups;
 use crate::files::write_if_changed;
 use crate::images;
@@ -200,7 +201,7 @@ impl<'a> Node<'a> {
         let address = self.rig.addresses().node(self.number);
         json!({
             "apiVersion": "kubeproxy.config.k8s.io/v1alpha1", "kind": "KubeProxyConfiguration",
-            "bindAddress": address, "healthzBindAddress": format!("{address}:10256"),
+            "bindAddress": address, "healthzBindAddress": format!("{}:10256", in_url(address)),
             "metricsBindAddress": "127.0.0.1:10249", "hostnameOverride": self.name(), "mode": "nftables",
             // Replies to clients outside of the cluster, such as the host, take the way of the request.
             "clusterCIDR": self.rig.addresses().pods(),

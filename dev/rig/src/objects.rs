@@ -1,4 +1,4 @@
-//! The first objects of a cluster: permissions, and the default storage class.
+//! The first objects of a cluster: permissions, and the storage classes.
 
 use anyhow::{Context, Result};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::disks;
 use crate::provisioner::PROVISIONER;
 
 /// Applies them.
@@ -39,7 +40,11 @@ pub async fn apply(client: &Client) -> Result<()> {
         // A volume is a folder of one node, so the scheduler chooses the node first.
         "volumeBindingMode": "WaitForFirstConsumer", "allowVolumeExpansion": true,
     });
-    apply_one::<StorageClass>(client, "standard", class).await
+    apply_one::<StorageClass>(client, "standard", class).await?;
+    let class = json!({
+        "provisioner": PROVISIONER, "reclaimPolicy": "Delete", "volumeBindingMode": "WaitForFirstConsumer",
+    });
+    apply_one::<StorageClass>(client, disks::CLASS, class).await
 }
 
 async fn apply_one<K>(client: &Client, name: &str, mut object: Value) -> Result<()>

@@ -1,4 +1,5 @@
 //! The provisioner of volumes: a folder of a node for each claim, as a `local` volume, which unlike `hostPath` honours `fsGroup`.
+//! In the class `disk` a file system of its own is mounted there.
 //!
 //! It lists all claims and volumes a few times a second. That is cheap for a cluster of one machine, and no watch breaks when the
 //! API server is killed.
@@ -16,8 +17,8 @@ use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams, P
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
 
-use crate::cluster;
 use crate::rig::Rig;
+use crate::{cluster, disks};
 
 /// The name of the provisioner in the storage class.
 pub const PROVISIONER: &str = "quorate.local/folder";
@@ -91,6 +92,9 @@ impl Provisioner {
     async fn create(&self, claim: &PersistentVolumeClaim, node: &str) -> Result<()> {
         let folder = self.folder.join(node).join(volume_name(claim));
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        if claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref()) == Some(disks::CLASS) {
+            disks::create(&folder, &size_of(claim).context("a claim without a size")?.0)?;
+        }
         let volume: PersistentVolume = serde_json::from_value(volume(claim, node, &folder))?;
         let api: Api<PersistentVolume> = Api::all(self.client.clone());
         match api.create(&PostParams::default(), &volume).await {
@@ -133,6 +137,7 @@ impl Provisioner {
             "{} is no volume of this cluster",
             folder.display()
         );
+        disks::remove(folder)?;
         match fs::remove_dir_all(folder) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 return Err(error).with_context(|| format!("cannot remove {}", folder.display()));
@@ -177,7 +182,7 @@ fn is_released(volume: &PersistentVolume) -> bool {
 
 fn volume(claim: &PersistentVolumeClaim, node: &str, folder: &Path) -> Value {
     let spec = claim.spec.clone().unwrap_or_default();
-    let size = spec.resources.and_then(|resources| resources.requests?.remove(STORAGE));
+    let size = size_of(claim);
     let on_node = json!([{"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]);
     json!({
         "metadata": {"name": volume_name(claim), "annotations": {MADE: PROVISIONER}},
@@ -192,6 +197,10 @@ fn volume(claim: &PersistentVolumeClaim, node: &str, folder: &Path) -> Value {
             },
         },
     })
+}
+
+fn size_of(claim: &PersistentVolumeClaim) -> Option<Quantity> {
+    claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get(STORAGE).cloned()
 }
 
 fn volume_name(claim: &PersistentVolumeClaim) -> String {

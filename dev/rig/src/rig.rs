@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::addresses::Addresses;
+use crate::addresses::{Addresses, Family};
 use crate::files;
 
 /// Unix sockets below the folder have names of up to 107 bytes.
@@ -29,11 +29,14 @@ struct Kept {
     index: u8,
     /// The number of its nodes.
     nodes: u8,
+    /// The family of its addresses.
+    #[serde(default)]
+    family: Family,
 }
 
 impl Rig {
     /// The cluster in this folder, made if there is none, with at least so many nodes.
-    pub fn claim(dir: &Path, nodes: u8) -> Result<Self> {
+    pub fn claim(dir: &Path, nodes: u8, family: Option<Family>) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = dir.canonicalize().with_context(|| format!("cannot resolve {}", dir.display()))?;
         ensure!(
@@ -42,8 +45,13 @@ impl Rig {
             dir.display()
         );
         let kept = match Self::read(&dir)? {
-            Some(Kept { index, nodes: known }) => {
-                let kept = Kept { index, nodes: nodes.max(known) };
+            Some(Kept { index, nodes: known, family: of_old }) => {
+                ensure!(
+                    family.is_none_or(|family| family == of_old),
+                    "the cluster in {} has addresses of another family: wipe it, or give another --dir",
+                    dir.display()
+                );
+                let kept = Kept { index, nodes: nodes.max(known), family: of_old };
                 ensure!(
                     claim(&dir, &kept)?,
                     "another cluster of this machine uses the addresses of {}: take that one down, or wipe this one",
@@ -51,7 +59,7 @@ impl Rig {
                 );
                 kept
             }
-            None => Self::fresh(&dir, nodes)?,
+            None => Self::fresh(&dir, nodes, family.unwrap_or_default())?,
         };
         let rig = Self { dir, kept };
         for folder in ["conf", "data", "images", "logs", "pids", "volumes"] {
@@ -72,7 +80,7 @@ impl Rig {
         let owned = (0..RIGS).filter_map(|index| {
             let dir = PathBuf::from(fs::read_to_string(run(index).join("owner")).ok()?);
             let gone = !dir.as_os_str().is_empty() && !dir.join("rig.json").exists();
-            gone.then_some(Self { dir, kept: Kept { index, nodes: 0 } })
+            gone.then_some(Self { dir, kept: Kept { index, nodes: 0, family: Family::default() } })
         });
         Ok(owned.collect())
     }
@@ -91,9 +99,9 @@ impl Rig {
         }
     }
 
-    fn fresh(dir: &Path, nodes: u8) -> Result<Kept> {
+    fn fresh(dir: &Path, nodes: u8, family: Family) -> Result<Kept> {
         for index in 0..RIGS {
-            let kept = Kept { index, nodes };
+            let kept = Kept { index, nodes, family };
             if claim(dir, &kept)? {
                 return Ok(kept);
             }
@@ -104,7 +112,7 @@ impl Rig {
     /// A cluster without a folder, for tests of what is written.
     #[cfg(test)]
     pub fn example() -> Self {
-        Self { dir: PathBuf::from("/t/kube"), kept: Kept { index: 3, nodes: 3 } }
+        Self { dir: PathBuf::from("/t/kube"), kept: Kept { index: 3, nodes: 3, family: Family::default() } }
     }
 
     /// Excludes other calls that change the cluster.
@@ -121,7 +129,7 @@ impl Rig {
 
     /// The cluster's addresses.
     pub fn addresses(&self) -> Addresses {
-        Addresses::new(self.kept.index)
+        Addresses::new(self.kept.index, self.kept.family)
     }
 
     /// The name of the host's link to it. Its other names on this machine begin with this one.

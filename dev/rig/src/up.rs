@@ -8,22 +8,23 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client};
 
+use crate::addresses::Family;
 use crate::cluster::{self, until};
 use crate::node::Node;
 use crate::programs::Program;
 use crate::rig::Rig;
-use crate::{control, down, files, host, images, network, objects, pki, status, tools};
+use crate::{control, disks, down, files, host, images, network, objects, pki, status, tools};
 
 /// How long a program may take to be ready, on a machine that is busy.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts what does not run.
-pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
+pub async fn run(dir: &Path, nodes: u8, family: Option<Family>) -> Result<()> {
     tools::check()?;
     host::check()?;
     let start = Instant::now();
     down::clear_abandoned()?;
-    let rig = Rig::claim(dir, nodes)?;
+    let rig = Rig::claim(dir, nodes, family)?;
     let _lock = rig.lock()?;
     let mut steps = Steps { rig: &rig, last: start };
     network::up(&rig)?;
@@ -44,6 +45,7 @@ pub async fn run(dir: &Path, nodes: u8) -> Result<()> {
     objects::apply(&client).await?;
     files::write_if_changed(&rig.path("conf/Corefile"), &control::corefile(&rig))?;
     control::coredns(&rig).start(&rig)?;
+    disks::mount_all(&rig.path("volumes"))?;
     control::provisioner(&rig).start(&rig)?;
     let nodes: Vec<Node> = rig.nodes().map(|number| Node::new(&rig, number)).collect();
     for node in &nodes {

@@ -3,6 +3,7 @@
 //! - [`store`]: the objects, every change in order, preconditions, finalizers, graceful deletion, admission
 //! - [`schema`]: custom resources: pruning, defaults, validation, CEL rules
 //! - [`patch`]: JSON patch, merge patch, strategic merge patch
+//! - [`disruption`]: the status of budgets, evictions
 //! - [`resources`]: which kinds are served
 //! - [`errors`], [`cause`]: refusals in the words of the real server
 //! - [`fields`], [`selectors`], [`quantity`]: reading objects that are JSON
@@ -13,6 +14,7 @@
 
 pub mod cause;
 pub mod cluster_defaults;
+pub mod disruption;
 pub mod errors;
 pub mod fields;
 pub mod patch;

@@ -18,7 +18,7 @@ mod volumes;
 use jiff::Timestamp;
 
 pub use action::Action;
-pub use plane::{ControlPlane, admit_eviction, run};
+pub use plane::{ControlPlane, run};
 pub use view::{Kind, View, kinds};
 
 /// A controller of the control plane.

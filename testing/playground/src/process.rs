@@ -70,6 +70,18 @@ impl Identity {
         Some(Self { pid, started: fields.nth(18)?.parse().ok()? })
     }
 
+    /// The processes that its main thread started.
+    pub fn children(&self) -> Vec<Self> {
+        let pid = self.pid;
+        let list = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        list.split_whitespace().filter_map(|pid| Self::of(pid.parse().ok()?)).collect()
+    }
+
+    /// The name of its program.
+    pub fn name(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/comm", self.pid)).unwrap_or_default().trim().to_owned()
+    }
+
     /// Whether it is running.
     pub fn is_alive(&self) -> bool {
         Self::of(self.pid).is_some_and(|now| now == *self)

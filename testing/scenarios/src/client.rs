@@ -212,7 +212,7 @@ impl NamespaceClient {
                 .as_ref()
                 .and_then(|status| status.pod_ip.clone())
                 .context("a ready Pod has no IP")?;
-            let address: SocketAddr = format!("{ip}:2379").parse()?;
+            let address = SocketAddr::new(ip.parse()?, 2379);
             let endpoint = match &tls {
                 Some(tls) => {
                     let namespace = self.client.default_namespace();
@@ -237,7 +237,8 @@ impl NamespaceClient {
         Ok(recorded)
     }
 
-    async fn tls(&self, cluster: &str) -> Result<Option<Tls>> {
+    /// What a client of the cluster dials with: the Secret `<cluster>-client-tls`, without a server name. `None` without TLS.
+    pub(crate) async fn tls(&self, cluster: &str) -> Result<Option<Tls>> {
         let secrets: Api<Secret> = Api::default_namespaced(self.client.clone());
         let Some(secret) = secrets.get_opt(&format!("{cluster}-client-tls")).await? else { return Ok(None) };
         let data = secret.data.unwrap_or_default();

@@ -25,9 +25,13 @@ pub struct Kubernetes {
 impl Kubernetes {
     /// A new namespace in the Kubernetes that `QUORATE_TEST_KUBECONFIG` names.
     pub async fn start() -> Result<Self> {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
         let kubeconfig = std::env::var_os("QUORATE_TEST_KUBECONFIG").map(PathBuf::from);
-        let kubeconfig = kubeconfig.context("run this through `cargo xtask test kube`")?;
+        Self::start_in(kubeconfig.context("run this through `cargo xtask test kube`")?).await
+    }
+
+    /// A new namespace in the Kubernetes of this kubeconfig.
+    pub async fn start_in(kubeconfig: PathBuf) -> Result<Self> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
         let name = format!("scenario-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let namespace_client = NamespaceClient { client: kube_client(&kubeconfig, &name).await? };
         let namespaces: Api<Namespace> = Api::all(namespace_client.client.clone());

@@ -5,7 +5,8 @@
 //! - [`NamespaceClient`]: what a user can see and do through the API and through etcd, the same in every world
 //! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
-//! - [`Writer`]: writes all the time; at the end every acknowledged write must be readable
+//! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
+//! - [`Disruptions`]: who took which Pod, and what served at that moment
 //! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
 //! - [`conformance`]: localkube compared with a real Kubernetes, call by call
 //!
@@ -14,6 +15,7 @@
 pub mod behaviours;
 mod client;
 pub mod conformance;
+mod disruptions;
 mod kubernetes;
 pub mod operator;
 mod page;
@@ -24,12 +26,13 @@ mod world;
 mod writer;
 
 pub use client::{NamespaceClient, is_ready, kube_client, until};
+pub use disruptions::{Disruptions, Taken};
 pub use kubernetes::Kubernetes;
 pub use page::Page;
 pub use playground::{Playground, refused};
 pub use shell::Shell;
 pub use world::{ProcessFault, World, clear_directory};
-pub use writer::{Acknowledged, Writer};
+pub use writer::{Acknowledged, Figures, Pause, Writer};
 
 use serde_json::{Value, json};
 

@@ -1,10 +1,12 @@
 //! Faults of the machine that hosts a real Kubernetes: its programs are killed, its nodes are disconnected. `cargo xtask
 //! kube` does the work.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+
+use crate::Shell;
 
 /// A fault that lasts until this is repaired or dropped.
 #[must_use = "the fault ends when this is dropped"]
@@ -39,6 +41,80 @@ impl Drop for Outage {
     fn drop(&mut self) {
         if let Err(error) = call("up", &[]) {
             eprintln!("the cluster stays broken: {error:#}; cargo xtask kube up");
+        }
+    }
+}
+
+/// A disk that hangs until this is dropped: whoever writes to it waits, and cannot be ended.
+#[must_use = "the disk goes on when this is dropped"]
+pub struct HungDisk(PathBuf);
+
+impl HungDisk {
+    /// Hangs the file system that is mounted here: a volume of the storage class `disk`.
+    pub fn hang(volume: &Path) -> Result<Self> {
+        let disk = Self(volume.to_owned());
+        freeze("--freeze", volume)?;
+        Ok(disk)
+    }
+}
+
+impl Drop for HungDisk {
+    fn drop(&mut self) {
+        if let Err(error) = freeze("--unfreeze", &self.0) {
+            eprintln!("the disk {} still hangs: {error:#}", self.0.display());
+        }
+    }
+}
+
+fn freeze(how: &str, volume: &Path) -> Result<()> {
+    // The root of the machine is never frozen by a wrong path.
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo")?;
+    let text = volume.display().to_string();
+    ensure!(
+        mounts.lines().any(|line| line.split(' ').nth(4) == Some(&text)),
+        "{text} is no disk of its own: the claim needs the storage class `disk`"
+    );
+    let output = Command::new("fsfreeze").arg(how).arg(volume).output().context("cannot run fsfreeze")?;
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "fsfreeze {how} {text} failed: {error}");
+    Ok(())
+}
+
+/// Another Kubernetes on this machine, with the operator in it. Removed when this is dropped.
+pub struct Another(PathBuf);
+
+impl Another {
+    /// Starts it in a folder of this name, with these arguments of `cargo xtask kube up`, and installs the operator as docs/install.md
+    /// describes.
+    pub fn start(name: &str, args: &[&str]) -> Result<Self> {
+        let another = Self(folder()?.with_file_name(name));
+        another.call("up", args)?;
+        let image =
+            std::env::var("QUORATE_TEST_IMAGE").context("run this through `cargo xtask test kube`")?;
+        another.call("load", &[&image])?;
+        let shell = Shell::start(&another.kubeconfig(), "default")?;
+        let manifests = concat!(env!("CARGO_MANIFEST_DIR"), "/../../config/install/quorate.yaml");
+        shell.now(&format!("kubectl apply --server-side -f {manifests}"))?;
+        shell.now("kubectl -n quorate-system rollout status deployment/quorate --timeout=2m")?;
+        Ok(another)
+    }
+
+    /// Its kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.0.join("kubeconfig")
+    }
+
+    fn call(&self, command: &str, args: &[&str]) -> Result<()> {
+        let dir = self.0.display().to_string();
+        let args: Vec<&str> = ["--dir", &dir].into_iter().chain(args.iter().copied()).collect();
+        call(command, &args)
+    }
+}
+
+impl Drop for Another {
+    fn drop(&mut self) {
+        if let Err(error) = self.call("down", &["--wipe"]) {
+            eprintln!("{} is still there: {error:#}", self.0.display());
         }
     }
 }

@@ -39,11 +39,13 @@ pub struct FuzzConfig {
     pub edits: u32,
     /// The planner proposes wrong effects, too.
     pub rogue_planner: bool,
+    /// The wide faults strike, too.
+    pub wide: bool,
 }
 
 impl Default for FuzzConfig {
     fn default() -> Self {
-        Self { every: 6, faults: 8, edits: 4, rogue_planner: false }
+        Self { every: 6, faults: 8, edits: 4, rogue_planner: false, wide: false }
     }
 }
 
@@ -51,7 +53,8 @@ impl Campaign {
     /// Runs the history of a seed.
     pub fn run(&mut self, seed: u64, config: FuzzConfig) -> Result<(), Box<Failure>> {
         let mut random = Random::from_seed(seed);
-        let mut history = History { spec: edits::first(&mut random), ..History::default() };
+        let mut history =
+            History { spec: edits::first(&mut random), wide: config.wide, ..History::default() };
         let mut world = history.start();
         world.rogue_planner = config.rogue_planner;
         let (mut faults, mut edited) = (random.below(config.faults + 1), random.below(config.edits + 1));

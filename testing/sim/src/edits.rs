@@ -24,6 +24,12 @@ const VERSIONS: [&str; 7] = ["3.5.20", "3.5.35", "3.6.5", "3.6.16", "3.7.3", "v3
 /// the edit, so no history with such an edit reaches its goal.
 const PRIORITY_CLASSES: [&str; 3] = ["", "system-cluster-critical", "system-node-critical"];
 
+/// Images that a user names. An older etcd than the data does not start until a person corrects the edit.
+const IMAGES: [&str; 3] = ["", "example.org/etcd", "example.org/etcd:v3.7.3"];
+
+/// How long leaf certificates live. A shorter life would be over while a history waits, and there would be no rest.
+const LIVES: [&str; 5] = ["365d", "8760h0m0s", "60d12h", "1y", ""];
+
 /// The first spec of a history.
 pub fn first(random: &mut Random) -> Value {
     let size = random.one_of(&[1, 1, 2, 3, 3, 3, 4, 5]).copied().unwrap_or(3);
@@ -59,6 +65,8 @@ pub fn revertible(random: &mut Random) -> Value {
     loop {
         let mut edit = field(random, &SCHEMA);
         edit.retain(|field, _| !["size", "version", "paused"].contains(&field.as_str()));
+        // The data of a newer etcd do not go back.
+        edit.retain(|field, value| field != "image" || value != IMAGES[2]);
         if !edit.is_empty() {
             return Value::Object(edit);
         }
@@ -74,6 +82,8 @@ fn field(random: &mut Random, schema: &Value) -> Map<String, Value> {
     let value = match name.as_str() {
         _ if random.below(8) == 0 => Value::Null,
         "priorityClassName" => json!(random.one_of(&PRIORITY_CLASSES)),
+        "image" => json!(random.one_of(&IMAGES)),
+        "validityDuration" => json!(random.one_of(&LIVES)),
         _ => value(random, of),
     };
     Map::from_iter([((*name).clone(), value)])

@@ -6,15 +6,25 @@
 //! entries than were committed, acknowledged writes are lost. This happens only after a voter lost what it had stored, and the
 //! oracle reports it. Messages, terms of failed elections and uncommitted entries are not modelled.
 //!
+//! An entry is committed once the disks of a quorum have it. A member whose disk hangs acknowledges nothing from then on, and
+//! still answers.
+//!
 //! `testing/scenarios/tests/etcd_model.rs` runs the same scripts on this model and on real etcd, and compares.
 //!
-//! - [`conf`]: configurations; `raft`: leaders, replication, commits; `start`: what a process does when it starts
-//! - `calls`: the calls of clients, and their refusals
+//! - [`conf`]: configurations; [`stored`]: what a disk has of the log; [`disk`]: disks that hang or are full
+//! - `raft`: replication and commits; `lead`: leaders; `start`: what a process does when it starts
+//! - `calls`: the calls of clients, and their refusals; `membership`: those that change the configuration; `replicated`: alarms,
+//!   auth, the cluster version
 
 mod calls;
 pub mod conf;
+pub mod disk;
+mod lead;
+mod membership;
 mod raft;
+mod replicated;
 mod start;
+pub mod stored;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -24,7 +34,10 @@ use quorate_model::{ClusterId, Instant, MemberId, Version};
 
 pub use calls::Failed;
 pub use conf::{Conf, Peer};
+pub use disk::{Disk, Stuck};
+pub use quorate_model::snapshot::{Alarm, AlarmKind};
 pub use start::{Launch, State};
+pub use stored::Stored;
 
 /// The age from which etcd counts a connection (etcd's `HealthInterval`, 5 s).
 pub const HEALTH_INTERVAL_MS: u64 = 5000;
@@ -37,17 +50,23 @@ pub struct Etcd {
     processes: BTreeMap<String, Process>,
     /// Data directories, by a name that the caller chooses: the volume they are on.
     dirs: BTreeMap<String, Dir>,
+    /// The disks that do not store what is written to them, by the name of the data directory on them.
+    disks: BTreeMap<String, Disk>,
     /// The number of members added after the bootstrap: each has its own id.
     added: u64,
 }
 
 /// One cluster: all data directories with one cluster id.
-#[derive(Clone, Debug, Hash)]
+#[derive(Clone, Debug)]
 pub struct Group {
     id: ClusterId,
     bootstrap_conf: Conf,
     log: Vec<Entry>,
+    /// What a disk has that has all committed entries.
+    tip: Stored,
     leader: Option<MemberId>,
+    /// The leader hands over to this member, and tries since then.
+    transfer: Option<(MemberId, Instant)>,
     /// The last leader, while there is none. Learners still report it, as they take no part in elections.
     deposed: Option<MemberId>,
     /// For each member, the number of entries that the leader knows it to have stored (raft's `Match`). The leader keeps it
@@ -69,14 +88,14 @@ pub enum Entry {
 }
 
 /// A data directory.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dir {
     /// The cluster that it belongs to.
     pub cluster: ClusterId,
     /// The member that it belongs to.
     pub member: MemberId,
-    /// The number of entries of the cluster's log that it has.
-    pub len: usize,
+    /// What it has of the cluster's log.
+    pub stored: Stored,
     /// Its database does not open.
     pub corrupt: bool,
 }
@@ -96,8 +115,8 @@ pub struct Process {
     pub lags: bool,
     /// It serves clients: it has had a leader once and has published itself.
     pub serves: bool,
-    /// The alarms that it reports.
-    pub alarms: Vec<String>,
+    /// It waits for its disk, and reports what it knew before.
+    pub stuck: Option<Stuck>,
 }
 
 impl Etcd {
@@ -110,7 +129,7 @@ impl Etcd {
             cut: false,
             lags: false,
             serves: false,
-            alarms: Vec::new(),
+            stuck: None,
         };
         self.processes.insert(at.to_owned(), process);
     }
@@ -163,11 +182,26 @@ impl Etcd {
     /// Hashes the model. The hash is the same for two models that behave the same from here on. Of a time it takes only what has
     /// an effect.
     pub fn fingerprint(&self, now: Instant, hasher: &mut impl Hasher) {
-        (&self.groups, &self.dirs).hash(hasher);
+        for group in self.groups() {
+            let Group { id, bootstrap_conf, log, tip, leader, transfer, deposed, matched, stored, lost } =
+                group;
+            (id, bootstrap_conf, log, leader, deposed, matched, stored, lost).hash(hasher);
+            transfer.map(|(to, _)| to).hash(hasher);
+            tip.hash_beside(tip, hasher);
+        }
+        for (at, Dir { cluster, member, stored, corrupt }) in &self.dirs {
+            (at, cluster, member, corrupt).hash(hasher);
+            match self.group(*cluster) {
+                Some(group) => stored.hash_beside(&group.tip, hasher),
+                None => stored.len.hash(hasher),
+            }
+        }
+        self.disks.hash(hasher);
         for (at, process) in &self.processes {
-            let Process { launch, state, since, cut, lags, serves, alarms } = process;
+            let Process { launch, state, since, cut, lags, serves, stuck } = process;
             let age = if *state == State::Running { (now - *since).0.min(HEALTH_INTERVAL_MS) } else { 0 };
-            (at, launch, state, age, cut, lags, serves, alarms).hash(hasher);
+            (at, launch, state, age, cut, lags, serves).hash(hasher);
+            stuck.as_ref().map(|stuck| (stuck.leader, stuck.ahead)).hash(hasher);
         }
     }
 
@@ -266,11 +300,21 @@ impl Group {
             || conf.members.len() != self.bootstrap_conf.members.len()
     }
 
-    /// A new leader does not know yet what the others have stored.
+    /// What a disk has that has all committed entries.
+    pub fn tip(&self) -> &Stored {
+        &self.tip
+    }
+
+    /// A new leader does not know yet what the others have stored. It begins a term with an entry of its own.
     fn lead(&mut self, leader: Option<MemberId>) {
         if self.leader != leader {
             self.matched.clear();
             self.deposed = if leader.is_none() { self.leader } else { None };
+            self.transfer = None;
+            if leader.is_some() {
+                self.tip.term += 1;
+                self.tip.without_effect += 1;
+            }
         }
         self.leader = leader;
     }

@@ -35,6 +35,8 @@ pub struct Scope {
     pub faults: u32,
     /// The faults that may strike.
     pub strikes: fn(&Fault) -> bool,
+    /// The wide faults are offered, too.
+    pub wide: bool,
     /// None of them destroys anything. Every history ends as the one without faults, and creates and deletes no object more often.
     pub harmless: bool,
     /// The number of states at which the exploration stops.
@@ -58,6 +60,9 @@ pub struct Explored {
     pub cut: bool,
 }
 
+/// How many states a history may meet for the second time before it counts as going round.
+const MET_AGAIN: usize = 40;
+
 /// Explores a scope; the first violation ends it.
 pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
     let mut explored = Explored::default();
@@ -70,7 +75,10 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
     let mut open = vec![(scope.start(), scope.faults, 0, Vec::new(), 0)];
     while let Some((mut world, faults, edits, departures, mut depth)) = open.pop() {
         run += 1;
+        // How many states this run has met for the second time.
+        let mut again = 0;
         loop {
+            let mut is_new = true;
             // Where the number of writes is checked, it is part of the state.
             let made = scope.harmless.then(|| world.store.write_counts());
             match known.entry((world.fingerprint(), made, edits)) {
@@ -78,6 +86,9 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
                 Entry::Occupied(mut met) => match *met.get() {
                     (left, _) if left < faults => drop(met.insert((faults, run))),
                     (left, by) if left > faults || by < run => break,
+                    // What the operator remembers is no part of the state, nor is the time: a history may pass a state twice and
+                    // still come to rest. One that goes round does not.
+                    (_, _) if again < MET_AGAIN => (again, is_new) = (again + 1, false),
                     (_, _) => {
                         world.oracle.add_violation(
                             Property::GoalIsReached,
@@ -93,7 +104,8 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
                 explored.cut = true;
                 return Ok(explored);
             }
-            for what in scope.departures(&world, faults, edits) {
+            let departing = if is_new { scope.departures(&world, faults, edits) } else { Vec::new() };
+            for what in departing {
                 let mut other = world.fork();
                 if !what.happen(&mut other) {
                     continue;
@@ -135,7 +147,7 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
 impl Scope {
     fn start(&self) -> World {
         let Self { before, spec, .. } = self.clone();
-        History { before, spec, departures: Vec::new() }.start()
+        History { before, spec, departures: Vec::new(), wide: self.wide }.start()
     }
 
     fn departures(&self, world: &World, faults: u32, edits: usize) -> Vec<What> {
@@ -148,7 +160,7 @@ impl Scope {
 
 fn fail_if_violated(scope: &Scope, world: &World, departures: &[Departure]) -> Result<(), Box<Failure>> {
     let Some(violation) = world.oracle.violation().cloned() else { return Ok(()) };
-    let Scope { before, spec, .. } = scope.clone();
-    let history = History { before, spec, departures: departures.to_vec() }.with_named_moments();
+    let Scope { before, spec, wide, .. } = scope.clone();
+    let history = History { before, spec, departures: departures.to_vec(), wide }.with_named_moments();
     Err(Box::new(Failure { violation, history }))
 }

@@ -10,13 +10,14 @@ use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;
 
 /// Fields that differ between two paths to one state and have no effect on what follows.
-pub(crate) const IGNORED_FIELDS: [&str; 6] = [
+pub(crate) const IGNORED_FIELDS: [&str; 7] = [
     "resourceVersion",
     "creationTimestamp",
     "lastTransitionTime",
     "generation",
     "observedGeneration",
     "since",
+    "lastTime",
 ];
 
 /// The hashes of objects by uid, with the version they are of: most objects do not change from one state to the next.
@@ -58,11 +59,17 @@ pub fn object(object: &Value, now: Instant, hasher: &mut impl Hasher) {
                 key.hash(hasher);
                 match (key.as_str(), value) {
                     ("phaseSince", Value::String(at)) => side(at, now).hash(hasher),
+                    ("nextTry", Value::String(at)) => is_over(at, now).hash(hasher),
                     (_, value) => self::object(value, now, hasher),
                 }
             }
         }
     }
+}
+
+fn is_over(at: &str, now: Instant) -> bool {
+    let at: Option<jiff::Timestamp> = at.parse().ok();
+    at.is_none_or(|at| now >= Instant(at.as_millisecond()))
 }
 
 fn side(at: &str, now: Instant) -> u8 {

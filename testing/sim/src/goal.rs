@@ -2,11 +2,15 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::EtcdCluster;
-use quorate_apistore::fields::{condition, deleting, name};
+use quorate_api::keys;
+use quorate_apistore::fields::{annotation, condition, deleting, name, text, uid};
 use quorate_manifests::Kind;
+use quorate_model::quorum::has_quorum;
 use quorate_model::record::Stage;
 use quorate_model::target::{Medium, Retention};
-use quorate_model::{MemberName, Record, Span};
+use quorate_model::{MemberId, MemberName, Record, Span};
+
+use serde_json::Value;
 
 use crate::ending;
 use crate::oracle::Property;
@@ -19,9 +23,10 @@ impl World {
         if deleting(&cluster) {
             return Err("the cluster is still being deleted".to_owned());
         }
+        let uid_of_cluster = uid(&cluster).to_owned();
         let (record, cluster) = (self.record(), self.cluster().ok_or("the cluster does not parse")?);
         let desired = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
-        let pods = self.names(Kind::Pod);
+        let mut pods = self.names(Kind::Pod);
         if self.is_paused() || self.needs_a_person(&record) {
             return Ok(());
         }
@@ -36,7 +41,11 @@ impl World {
             return if is_reported { Ok(()) } else { Err("no target is recorded".to_owned()) };
         };
         let voters: Vec<&str> = record.voters().map(MemberName::as_str).collect();
-        let stray = record.members.iter().find(|(_, member)| member.stage != Stage::Voter);
+        let is_left_behind = |name: &str| !voters.contains(&name) && self.is_left_behind(name);
+        let mut strays = record.members.iter().filter(|(_, member)| member.stage != Stage::Voter);
+        let stray = strays.find(|(name, _)| !is_left_behind(name.as_str()));
+        let holds_nobody_up = record.members.keys().any(|name| is_left_behind(name.as_str()));
+        pods.retain(|pod| !is_left_behind(pod));
         if let Some((name, member)) = stray {
             return Err(format!("{name} is still {:?}", member.stage));
         }
@@ -47,12 +56,28 @@ impl World {
             return Err(format!("Pods {pods:?} for voters {voters:?}"));
         }
         for pod in self.objects(Kind::Pod) {
-            if condition(&pod, "Ready") != "True" {
+            if condition(&pod, "Ready") != "True" && !is_left_behind(name(&pod)) {
                 return Err(format!("Pod {} is not ready", name(&pod)));
             }
         }
         if target.storage.medium == Medium::Disk && target.storage.when_scaled == Retention::Delete {
-            let volumes = self.names(Kind::Volume);
+            let mut volumes = self.names(Kind::Volume);
+            // Volumes of an earlier EtcdCluster are left to a person.
+            let uid = uid_of_cluster.as_str();
+            let is_own = |volume: &String| {
+                let volume = self.object(Kind::Volume, volume);
+                volume.is_some_and(|volume| annotation(&volume, keys::CLUSTER_UID).is_none_or(|of| of == uid))
+            };
+            // That of a member that the operator did not choose to remove is kept.
+            let is_quarantined = |volume: &String| {
+                let volume = self.object(Kind::Volume, volume);
+                volume.is_some_and(|volume| annotation(&volume, keys::QUARANTINED_SINCE).is_some())
+            };
+            volumes.retain(|volume| {
+                !is_left_behind(volume)
+                    && !is_quarantined(volume)
+                    && (voters.contains(&volume.as_str()) || is_own(volume))
+            });
             if volumes != voters {
                 return Err(format!("volumes {volumes:?} for voters {voters:?}"));
             }
@@ -64,7 +89,9 @@ impl World {
         }
         for (type_, desired) in [("Available", "True"), ("Progressing", "False"), ("Degraded", "False")] {
             let condition = condition_of(&cluster, type_);
-            if condition.is_none_or(|condition| condition.status != desired) {
+            // The operator goes on trying to clear away what was left behind.
+            let may_differ = holds_nobody_up && type_ != "Available";
+            if !may_differ && condition.is_none_or(|condition| condition.status != desired) {
                 return Err(format!(
                     "{type_} is not {desired}: {:?}",
                     condition.map(|condition| &condition.message)
@@ -93,11 +120,15 @@ impl World {
         if goes_back {
             return true;
         }
+        // What the runbook says can be done about it is done before this is asked.
+        if self.can_replace_the_sick() {
+            return false;
+        }
         let mut destroyed = self.faults.data_destroyed.iter();
         let of_a_member = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
         match target.storage.medium {
             // A person decides to replace a member whose data on a disk a fault destroyed.
-            Medium::Disk => self.faults.status_lost || of_a_member,
+            Medium::Disk => self.faults.status_lost || of_a_member || !self.disks_have_quorum(record),
             // In memory, data are lost with the Pod, and the cluster with a quorum of them. With one or two voters no member is
             // ever restarted.
             Medium::Memory => {
@@ -105,6 +136,17 @@ impl World {
                 self.faults.status_lost || !leads || record.voters().count() <= 2
             }
         }
+    }
+
+    /// Whether the volumes of a quorum of voters have their data. If not, nobody can bring the cluster back.
+    fn disks_have_quorum(&self, record: &Record) -> bool {
+        let Some(group) = record.cluster_id.and_then(|id| self.etcd.group(id)) else { return true };
+        let has_data = |voter: &MemberId| {
+            let mut dirs = self.etcd.dirs().filter_map(|dir| self.etcd.dir(dir));
+            dirs.any(|dir| dir.cluster == group.id() && dir.member == *voter)
+        };
+        let voters: Vec<MemberId> = group.conf().voters().collect();
+        has_quorum(voters.iter().filter(|voter| has_data(voter)).count(), voters.len())
     }
 
     /// Checks E1 and E2 once everything is at rest and all faults have ended.
@@ -139,15 +181,28 @@ impl World {
             .collect()
     }
 
-    /// Whether everything that belonged to a deleted cluster is gone.
+    /// Whether everything that belonged to a deleted cluster is gone. Its authority stays with its data. Like a volume it has no
+    /// owner, so nothing collects one that a late request creates when the cluster is gone.
     fn nothing_is_left(&self) -> Result<(), String> {
+        let authority = format!("{}-ca", self.at.name);
+        let may_stay = !self.names(Kind::Volume).is_empty() || self.is_newer_than_the_cluster(&authority);
+        let kept = may_stay.then_some(authority);
         for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
-            let left = self.names(kind);
+            let mut left = self.names(kind);
+            left.retain(|name| kind != Kind::Secret || kept.as_ref() != Some(name));
             if !left.is_empty() {
                 return Err(format!("{} are left: {left:?}", kind.as_str()));
             }
         }
         Ok(())
+    }
+
+    /// Whether this Secret was created when the cluster was gone.
+    fn is_newer_than_the_cluster(&self, secret: &str) -> bool {
+        let version = |secret: &Value| text(secret, "/metadata/resourceVersion").parse().ok();
+        let created = self.object(Kind::Secret, secret).and_then(|secret| version(&secret));
+        created
+            .is_some_and(|created| self.changes_since(Kind::Cluster, created).is_some_and(|of| of.is_empty()))
     }
 }
 

@@ -28,6 +28,14 @@ pub struct History {
     pub spec: Value,
     /// The departures from what is due, in order.
     pub departures: Vec<Departure>,
+    /// A person follows the runbook once a fault stays.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub wide: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_false(wide: &bool) -> bool {
+    !wide
 }
 
 /// A departure from what is due.
@@ -68,7 +76,7 @@ impl History {
     pub fn through(sizes: &[u32]) -> Self {
         let mut before: Vec<Value> = sizes.iter().map(|size| plain(*size)).collect();
         let spec = before.pop().expect("there is one at least");
-        Self { before, spec, departures: Vec::new() }
+        Self { before, spec, ..Self::default() }
     }
 
     /// The world at its beginning.
@@ -80,6 +88,7 @@ impl History {
             world.apply(spec).expect("the specs before a history are valid");
         }
         world.covered.clear();
+        world.wide = self.wide;
         world
     }
 

@@ -2,6 +2,7 @@
 //! small scopes and at random in large ones. The caller makes every choice.
 //!
 //! - [`world`]: Kubernetes, nodes, the operator's process; [`world::faults`]: the faults
+//! - [`trust`]: certificates, and who trusts whom
 //! - [`etcd`]: a model of etcd's membership and data
 //! - [`oracle`]: the properties that must hold; `goal`: the state at the end; [`ending`]: the comparison of two ends
 //! - [`explore`]: every history of a small scope; [`campaign`]: random histories
@@ -18,4 +19,5 @@ mod fingerprint;
 mod goal;
 pub mod history;
 pub mod oracle;
+pub mod trust;
 pub mod world;

@@ -4,10 +4,13 @@
 //! They are S1 to S10, and the rules R1 to R12 as far as effects show them. The last check is that of the data: the log of a
 //! cluster keeps every acknowledged write.
 //!
-//! - `property`: the properties; `truth`: what was true when the operator observed
-//! - this file: checks of plans and effects against that truth; `state`: checks of requests on arrival, and of the state at any
-//!   moment
+//! The truth is etcd's log and the disks, never the operator's own definition of a healthy member.
+//!
+//! - `property`: the properties; `truth`: what is true at a moment
+//! - this file: checks of plans and effects; `disruption`: of effects that disrupt voters; `state`: of requests on arrival, and of
+//!   the state at any moment
 
+mod disruption;
 mod property;
 mod state;
 mod truth;
@@ -17,9 +20,10 @@ use std::hash::{Hash, Hasher};
 
 use quorate_api::status::EtcdClusterStatus;
 use quorate_model::effect::Boot;
-use quorate_model::quorum::has_quorum;
+use quorate_model::snapshot::FRESH;
 use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Plan, Record, Snapshot, Version};
 
+pub use disruption::Landing;
 pub use property::{Property, Violation};
 pub use truth::Truth;
 
@@ -37,6 +41,8 @@ pub struct Oracle {
     incarnations: BTreeSet<String>,
     /// The retention policy of the last spec deletes the data with the cluster.
     forgoes_data: bool,
+    /// The members whose Pods the operator has deleted, and that are not healthy again.
+    ordered: BTreeSet<MemberId>,
 }
 
 impl Oracle {
@@ -53,7 +59,7 @@ impl Oracle {
     /// Hashes what has an effect on later checks.
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
         (&self.violations, &self.served, &self.volumes_used, &self.late_volumes, &self.versions).hash(hasher);
-        (&self.incarnations, self.forgoes_data).hash(hasher);
+        (&self.incarnations, self.forgoes_data, &self.ordered).hash(hasher);
     }
 
     /// A Pod uses the volume of this name.
@@ -104,9 +110,13 @@ impl Oracle {
     /// Checks a plan, and the status that is written before its effects.
     pub fn plan(&mut self, observed: &Snapshot, plan: &Plan, status: &EtcdClusterStatus, truth: &Truth) {
         let available = status.conditions.iter().any(|one| one.type_ == "Available" && one.status == "True");
+        self.see_who_is_back(truth);
         self.count_disruptions(observed, plan, truth);
-        if available && observed.list(truth.now).is_none() {
-            self.add_violation(Property::AvailableMeansQuorum, "Available is True without a list by quorum");
+        if available && observed.etcd.quorum_at.is_none_or(|at| truth.now - at > FRESH) {
+            self.add_violation(
+                Property::AvailableMeansQuorum,
+                "Available is True without a recent list by quorum",
+            );
         }
         let recorded = without_versions(quorate_manifests::record::from_status(status));
         if recorded != without_versions(plan.record.clone()) {
@@ -200,8 +210,9 @@ impl Oracle {
         }
     }
 
-    /// Checks an effect that is about to be carried out against what was true when the operator observed.
-    pub fn effect(&mut self, observed: &Snapshot, plan: &Plan, effect: &Effect, truth: &Truth) {
+    /// Checks an effect that is about to be carried out.
+    pub fn effect(&mut self, observed: &Snapshot, plan: &Plan, effect: &Effect, landing: Landing<'_>) {
+        let truth = landing.observed;
         if truth.answering.len() > 1 && !observed.deleting {
             let how = format!("{effect} while {:?} answer", truth.answering);
             self.add_violation(Property::SplitBrainStopsAll, how);
@@ -209,35 +220,19 @@ impl Oracle {
         self.judge_basis(observed, plan, effect, truth);
         self.judge_precondition(observed, effect);
         self.judge_start(plan, effect);
+        self.see_who_is_back(landing.now);
+        self.judge_disruption(observed, plan, effect, landing);
         match effect {
-            Effect::Kube { write, .. } => self.judge_kube(observed, plan, write, truth),
+            Effect::Kube { write, .. } => self.judge_kube(observed, plan, write),
             Effect::Etcd { call, .. } => self.judge_call(call, truth),
         }
     }
 
-    fn judge_kube(&mut self, observed: &Snapshot, plan: &Plan, effect: &KubeEffect, truth: &Truth) {
+    fn judge_kube(&mut self, observed: &Snapshot, plan: &Plan, effect: &KubeEffect) {
         match effect {
             KubeEffect::CreatePod { boot: Boot::New, member, .. } | KubeEffect::UngatePod { member, .. } => {
                 if plan.record.cluster_id.is_some() || observed.record.cluster_id.is_some() {
                     self.add_violation(Property::NoNewAfterClusterId, format!("{member} is started as new"));
-                }
-            }
-            KubeEffect::DeletePod { member, pod, .. } => {
-                let id = truth.members.get(pod.as_str());
-                let stays = observed.deleting || plan.record.hibernating || plan.record.cluster_id.is_none();
-                let (Some(id), Some(conf), false) = (id, &truth.conf, stays) else { return };
-                if !truth.healthy.contains(id) || !conf.is_voter(*id) {
-                    return;
-                }
-                if let Some(unhealthy) = conf.voters().find(|voter| !truth.healthy.contains(voter)) {
-                    let how = format!("healthy voter {member} is disrupted while {unhealthy} is not healthy");
-                    self.add_violation(Property::QuorumStays, how);
-                }
-                let others = conf.voters().filter(|other| other != id);
-                let left = others.filter(|other| truth.healthy.contains(other)).count();
-                if left < conf.quorum() && (plan.record.is_in_memory() || conf.voters().count() > 2) {
-                    let how = format!("without {member} only {left} voters are healthy");
-                    self.add_violation(Property::QuorumStays, how);
                 }
             }
             KubeEffect::DeleteVolume { member, .. } => {
@@ -253,35 +248,28 @@ impl Oracle {
             | KubeEffect::ApplyPeerService
             | KubeEffect::ApplyClientService
             | KubeEffect::ApplyBudget { .. }
-            | KubeEffect::IssueCertificates
+            | KubeEffect::DeleteBudget { .. }
+            | KubeEffect::CreateAuthority
+            | KubeEffect::KeepAuthority { .. }
+            | KubeEffect::DeleteAuthority { .. }
+            | KubeEffect::IssueLeaf { .. }
+            | KubeEffect::RenewLeaf { .. }
             | KubeEffect::CreateVolume { .. }
             | KubeEffect::AnnotateVolume { .. }
+            | KubeEffect::QuarantineVolume { .. }
             | KubeEffect::ExpandVolume { .. }
             | KubeEffect::CreatePod { .. }
+            | KubeEffect::EvictPod { .. }
+            | KubeEffect::DeletePod { .. }
             | KubeEffect::LabelJoined { .. } => {}
         }
     }
 
+    /// etcd itself refuses a second learner, so what counts is what was true at the observation.
     fn judge_call(&mut self, call: &EtcdCall, truth: &Truth) {
         let Some(conf) = &truth.conf else { return };
         match call {
-            EtcdCall::RemoveMember { member, id, .. } => {
-                if !conf.is_voter(*id) {
-                    return;
-                }
-                let left: Vec<MemberId> = conf.voters().filter(|voter| voter != id).collect();
-                let of = left.len();
-                let healthy = left.iter().filter(|voter| truth.healthy.contains(voter)).count();
-                if !has_quorum(healthy, of) {
-                    let how = format!("without {member} only {healthy} of {of} voters are healthy");
-                    self.add_violation(Property::QuorumStays, how);
-                }
-            }
             EtcdCall::AddLearner { member, .. } => {
-                if let Some(unhealthy) = conf.voters().find(|voter| !truth.healthy.contains(voter)) {
-                    let how = format!("{member} is added while voter {unhealthy} is not healthy");
-                    self.add_violation(Property::RemoveBeforeAdd, how);
-                }
                 if conf.members.values().any(|peer| peer.is_learner) {
                     self.add_violation(
                         Property::OneChangeAtATime,
@@ -289,7 +277,7 @@ impl Oracle {
                     );
                 }
             }
-            EtcdCall::Promote { .. } | EtcdCall::MoveLeadership { .. } => {}
+            EtcdCall::RemoveMember { .. } | EtcdCall::Promote { .. } | EtcdCall::MoveLeadership { .. } => {}
         }
     }
 }

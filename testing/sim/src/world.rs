@@ -2,15 +2,22 @@
 //!
 //! - `objects`: Kubernetes objects as the operator's watches have them; `wire`: requests and their outcomes
 //! - `operator`: the operator, a step at a time; `former_leader`: an operator that lost the lease; `kubelet`: the nodes
+//! - `addresses`: who answers at the address of a Pod
+//! - `budgets`: the disruption controller, evictions, drains
+//! - `person`: who follows the runbook once a fault stays
 //! - [`faults`]: the faults; [`rogue`]: the proposals of a rogue planner
 //! - this file: the fair schedule: what is due happens, and nothing else
 
+mod addresses;
+mod budgets;
+mod certificates;
 mod describe;
 pub mod faults;
 mod former_leader;
 pub mod kubelet;
 mod objects;
 mod operator;
+mod person;
 pub mod rogue;
 pub mod wire;
 
@@ -23,7 +30,7 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_apistore::fields::{deleting, name, text, uid};
+use quorate_apistore::fields::{deleting, integer, items, name, text, uid};
 use quorate_apistore::selectors::map_selects;
 use quorate_apistore::store::{Change, Clock, Part, Uids};
 use quorate_apistore::{ObjectKey, ResourceKey, Store};
@@ -37,17 +44,22 @@ use serde_json::{Value, json};
 use crate::etcd::{Entry, Etcd};
 use crate::fingerprint::Hashed;
 use crate::oracle::Oracle;
+use crate::trust::Trust;
 use faults::LastingFaults;
 use former_leader::{FormerLeader, Turn};
 use kubelet::Running;
 pub(crate) use objects::KINDS;
 use objects::{Parsed, key, resource};
 use operator::{At, Operator, Within};
+use person::Remedy;
 use wire::{Call, RequestOutcome, Response};
 
 /// How far the clock is advanced when all is at rest and the goal is not reached: past etcd's health interval, and past the
 /// planner's deadlines for learners.
 const WAITS: [Span; 4] = [Span::seconds(6), Span::seconds(60), Span::seconds(601), Span::seconds(3601)];
+
+/// After how many waits in all a person acts while a fault stays, though the operator does not rest.
+const PATIENCE: usize = 12;
 
 /// How many of these waits take place at the goal, too, so that status reports what changes with time alone.
 const WAITS_AT_GOAL: usize = 2;
@@ -84,6 +96,8 @@ pub struct World {
     pub faults: LastingFaults,
     /// Faults of the planner are possible, too.
     pub rogue_planner: bool,
+    /// The faults of `Entry::wide` are offered, too, and a person follows the runbook: in most scopes that would multiply the states.
+    pub wide: bool,
     /// The outcome of the operator's next request.
     pub request_outcome: RequestOutcome,
     /// Protocol steps, each with the outcome of its request.
@@ -105,6 +119,12 @@ pub struct World {
     /// The hash of what the operator could observe when its pass began.
     began_on: u64,
     writes: u64,
+    trust: Trust,
+    remedy: Remedy,
+    /// How many waits have passed while a fault stays.
+    patience: usize,
+    /// The operator had nothing left to do when nodes moved on last.
+    rested_before_nodes: bool,
 }
 
 impl World {
@@ -121,6 +141,7 @@ impl World {
             oracle: Oracle::default(),
             faults: LastingFaults::default(),
             rogue_planner: false,
+            wide: false,
             request_outcome: RequestOutcome::Done,
             covered: BTreeSet::new(),
             last_plan: None,
@@ -136,6 +157,10 @@ impl World {
             waited: 0,
             began_on: 0,
             writes: 0,
+            trust: Trust::default(),
+            remedy: Remedy::NotYet,
+            patience: 0,
+            rested_before_nodes: false,
         };
         world.apply(spec).expect("the first spec is valid");
         world
@@ -182,6 +207,7 @@ impl World {
             oracle: self.oracle.clone(),
             faults: self.faults.clone(),
             rogue_planner: self.rogue_planner,
+            wide: self.wide,
             request_outcome: self.request_outcome,
             covered: self.covered.clone(),
             last_plan: self.last_plan.clone(),
@@ -197,6 +223,10 @@ impl World {
             waited: self.waited,
             began_on: self.began_on,
             writes: self.writes,
+            trust: self.trust.clone(),
+            remedy: self.remedy.clone(),
+            patience: self.patience,
+            rested_before_nodes: self.rested_before_nodes,
         }
     }
 
@@ -214,6 +244,7 @@ impl World {
     /// Changes the spec by a merge patch, if the API server accepts it.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
+        self.remedy = Remedy::NotYet;
         self.change_spec(|old| json_patch::merge(old, spec))
     }
 
@@ -248,7 +279,7 @@ impl World {
                 self.moved();
                 return Some("a client writes".to_owned());
             }
-            if self.operator.rested_on == Some(self.observable_hash()) {
+            if self.operator_rests() {
                 return self.wait();
             }
             self.began_on = self.observable_hash();
@@ -307,7 +338,12 @@ impl World {
 
     /// Changes of objects of a kind after a version.
     pub(crate) fn changes(&self, kind: Kind, version: u64) -> Vec<Change> {
-        self.store.changes(&resource(kind), version).map(|(changes, _)| changes).unwrap_or_default()
+        self.changes_since(kind, version).unwrap_or_default()
+    }
+
+    /// Changes of objects of a kind after a version; `None` if they are no longer kept.
+    pub(crate) fn changes_since(&self, kind: Kind, version: u64) -> Option<Vec<Change>> {
+        self.store.changes(&resource(kind), version).map(|(changes, _)| changes).ok()
     }
 
     /// Runs one more pass when nothing has changed.
@@ -336,7 +372,16 @@ impl World {
             }
         }
         self.etcd.fingerprint(self.now, &mut hasher);
-        (&self.pods, &self.identities, &self.faults, self.request_outcome, self.waited).hash(&mut hasher);
+        (
+            &self.pods,
+            &self.identities,
+            &self.faults,
+            self.request_outcome,
+            self.waited,
+            &self.remedy,
+            self.patience,
+        )
+            .hash(&mut hasher);
         for call in &self.late {
             call.words().hash(&mut hasher);
         }
@@ -389,17 +434,7 @@ impl World {
         if self.former_leader.as_ref().is_some_and(|former_leader| former_leader.turn != Turn::WhenAllRests) {
             return Some("the leader has nothing to do".to_owned());
         }
-        if !self.late.is_empty() {
-            let call = self.late.remove(0);
-            let line = format!("a late request arrives: {}", call.words());
-            let response = self.deliver(&call);
-            if let (Call::Kube(Write { kind: Kind::Volume, .. }), Response::Kube(Ok(Some(volume)))) =
-                (&call, response)
-            {
-                self.oracle.late_volume(uid(&volume));
-            }
-            self.moved();
-            self.check_for_harm();
+        if let Some(line) = self.late_request_arrives() {
             return Some(line);
         }
         if self.wake_former_leader() {
@@ -411,14 +446,44 @@ impl World {
             return Some(line);
         }
         // At the goal the first waits take place, too.
-        if self.waited == WAITS.len() || (self.waited >= WAITS_AT_GOAL && self.is_well()) {
-            return None;
+        let all_rests = self.waited == WAITS.len() || (self.waited >= WAITS_AT_GOAL && self.is_well());
+        // Under a fault that stays, the operator may try again and again.
+        if all_rests || self.patience == PATIENCE {
+            if let Some(line) = self.person_acts() {
+                self.patience = 0;
+                self.spec_changed();
+                return Some(line);
+            }
+            if all_rests {
+                return None;
+            }
+        }
+        if !self.faults.for_good.is_empty() {
+            self.patience = (self.patience + 1).min(PATIENCE);
         }
         let span = WAITS[self.waited];
         self.waited += 1;
         self.advance(span);
         self.operator.rested_on = None;
         Some(format!("{span} pass"))
+    }
+
+    /// The request that was given up first arrives.
+    fn late_request_arrives(&mut self) -> Option<String> {
+        if self.late.is_empty() {
+            return None;
+        }
+        let call = self.late.remove(0);
+        let line = format!("a late request arrives: {}", call.words());
+        let response = self.deliver(&call);
+        if let (Call::Kube(Write { kind: Kind::Volume, .. }), Response::Kube(Ok(Some(volume)))) =
+            (&call, response)
+        {
+            self.oracle.late_volume(uid(&volume));
+        }
+        self.moved();
+        self.check_for_harm();
+        Some(line)
     }
 
     /// Advances the clock.
@@ -452,6 +517,11 @@ impl World {
         self.waited = 0;
     }
 
+    /// Whether the operator has seen everything that it could observe, and has nothing to do.
+    fn operator_rests(&self) -> bool {
+        self.operator.rested_on == Some(self.observable_hash())
+    }
+
     /// A hash of everything that the operator could observe.
     fn observable_hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -460,17 +530,25 @@ impl World {
         hasher.finish()
     }
 
-    /// A client writes through the client Service after every change in etcd. Acknowledged writes must stay.
+    /// A client writes through the client Service after every change in etcd, and as a fault also through the names of members. Acknowledged writes must stay.
     fn serve_clients(&mut self) -> bool {
         let service = format!("{}-client", self.at.name);
-        let Some(service) = self.object(Kind::Service, &service) else { return false };
-        let (selector, pods) = (service.pointer("/spec/selector"), self.objects(Kind::Pod));
-        let selected: BTreeSet<&str> =
-            pods.iter().filter(|pod| map_selects(selector, pod)).map(|pod| uid(pod)).collect();
+        let service = self.object(Kind::Service, &service);
+        let names = self.object(Kind::Service, &self.at.name).filter(|_| self.faults.clients_on_names);
+        let services: Vec<_> = service.into_iter().chain(names).collect();
+        let pods = self.objects(Kind::Pod);
+        let is_behind = |pod: &&Arc<Value>| {
+            services.iter().any(|service| {
+                let ports = items(service, "/spec/ports");
+                let of_clients = ports.iter().any(|port| integer(port, "/port") == Some(2379));
+                of_clients && map_selects(service.pointer("/spec/selector"), pod)
+            })
+        };
+        let selected: BTreeSet<&str> = pods.iter().filter(is_behind).map(|pod| uid(pod)).collect();
         let serving: BTreeSet<_> = self
             .etcd
             .processes()
-            .filter(|(at, _)| selected.contains(at) && self.etcd.status(at).is_ok())
+            .filter(|(at, _)| selected.contains(at) && self.etcd.answering(at).is_some())
             .filter_map(|(_, process)| Some(self.etcd.dir_of(process)?.cluster))
             .filter(|cluster| !self.faults.foreign.contains(cluster))
             .collect();

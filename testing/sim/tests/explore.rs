@@ -15,7 +15,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// A scope through these sizes: each is brought to rest, and the way to the last one is explored.
 fn scope(name: &'static str, sizes: &[u32]) -> Scope {
-    let History { before, spec, departures: _ } = History::through(sizes);
+    let History { before, spec, .. } = History::through(sizes);
     Scope {
         name,
         before,
@@ -23,6 +23,7 @@ fn scope(name: &'static str, sizes: &[u32]) -> Scope {
         edits: Vec::new(),
         faults: 2,
         strikes: any,
+        wide: false,
         harmless: false,
         max_states: 3_000_000,
     }

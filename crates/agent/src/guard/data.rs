@@ -28,7 +28,7 @@ pub(super) struct Db {
 
 impl Data {
     pub(super) fn read(data_dir: &Path) -> Result<Self, Refusal> {
-        let logs = logs(&data_dir.join("member/wal"))?;
+        let logs = logs_in(data_dir)?;
         let db = db(data_dir.join("member/snap/db"))?;
         let Some(first) = logs.first() else { return Ok(Self::Absent { db }) };
         let origin = wal::origin(first).map_err(|error| unreadable(first, &error))?;
@@ -79,6 +79,11 @@ impl Data {
         let checked = bolt::check(&db.path).map_err(|error| unreadable(&db.path, &error))?;
         Ok(checked.map_err(|why| format!("the database does not open: {why}")))
     }
+}
+
+/// The log's files in a data directory, oldest first.
+pub(super) fn logs_in(data_dir: &Path) -> Result<Vec<PathBuf>, Refusal> {
+    logs(&data_dir.join("member/wal"))
 }
 
 /// The log's files, oldest first. etcd builds a new log in `wal.tmp` and renames it when it is whole.

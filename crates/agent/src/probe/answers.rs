@@ -1,15 +1,18 @@
 //! The HTTP routes.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Query, State};
+use axum::extract::{ConnectInfo, Query, State};
 use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::observe::Watch;
+use super::{Volume, facts};
 
 /// In milliseconds; a little less than the second that a kubelet waits for an answer.
 const WAIT: u64 = 800;
@@ -25,22 +28,43 @@ struct Wait {
     wait: Option<u64>,
 }
 
-pub(super) fn router(watch: Arc<Watch>, grace: Duration) -> Router {
-    let healthz = move |State(watch): State<Arc<Watch>>| healthz(watch, grace);
-    Router::new().route("/readyz", get(readyz)).route("/healthz", get(healthz)).with_state(watch)
+/// What the answers rest on.
+#[derive(Clone)]
+pub(super) struct Answers {
+    pub(super) watch: Arc<Watch>,
+    pub(super) grace: Duration,
+    pub(super) volume: Option<Volume>,
 }
 
-async fn readyz(State(watch): State<Arc<Watch>>, Query(wait): Query<Wait>) -> Answer {
-    answer(watch.wait(wait.limited()).await)
+pub(super) fn router(answers: Answers) -> Router {
+    let routes = Router::new().route("/readyz", get(readyz)).route("/healthz", get(healthz));
+    routes.route("/facts", get(facts_of)).with_state(answers)
+}
+
+/// A volume that hangs comes first: it is the cause of whatever else is found.
+async fn readyz(State(answers): State<Answers>, Query(wait): Query<Wait>) -> Answer {
+    if let Err(why) = answers.volume.as_ref().map_or(Ok(()), |volume| volume.canary.check()) {
+        return answer(Err(why));
+    }
+    answer(answers.watch.wait(wait.limited()).await)
 }
 
 /// Observes, but not for longer than a kubelet waits: a member that answers slowly does not hang yet.
-async fn healthz(watch: Arc<Watch>, grace: Duration) -> Answer {
+async fn healthz(State(Answers { watch, grace, .. }): State<Answers>) -> Answer {
     let _ = tokio::time::timeout(OBSERVE, watch.observe()).await;
     match watch.last().silent_since.map(|since| since.elapsed()) {
         Some(silent) if silent > grace => answer(Err(format!("hung: no answer for {} s", silent.as_secs()))),
         Some(_) | None => answer(Ok(())),
     }
+}
+
+/// Without credentials, so only for processes of the Pod itself.
+async fn facts_of(State(answers): State<Answers>, ConnectInfo(from): ConnectInfo<SocketAddr>) -> Response {
+    let own = answers.watch.address().ip();
+    if !from.ip().is_loopback() && from.ip() != own {
+        return (StatusCode::FORBIDDEN, "facts are served inside the Pod only\n").into_response();
+    }
+    Json(facts::facts(&answers.watch, answers.volume.as_ref()).await).into_response()
 }
 
 fn answer(answer: Result<(), String>) -> Answer {

@@ -1,6 +1,7 @@
 //! How the probe reaches its member: the files are read at every look, so that a renewed certificate needs no restart.
 
 use std::fs;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::{EndpointUrl, ProbeArgs};
 const DEADLINES: Deadlines = Deadlines { connect: Duration::from_millis(500), call: Duration::from_secs(1) };
 
 /// The address of the member, and the files of the client certificate.
-pub(super) struct Credentials {
+pub(crate) struct Credentials {
     url: EndpointUrl,
     tls: Option<Files>,
     current: Option<(Endpoint, MemberClient)>,
@@ -26,14 +27,14 @@ struct Files {
 }
 
 impl Credentials {
-    pub(super) fn new(args: &ProbeArgs) -> Result<Self, String> {
+    pub(crate) fn new(args: &ProbeArgs) -> Result<Self, String> {
         let tls = if args.endpoint.tls { Some(Files::named(args)?) } else { None };
         Ok(Self { url: args.endpoint, tls, current: None })
     }
 
     /// A client with the files as they are now: the same one as long as they do not change.
-    pub(super) fn client(&mut self) -> Result<MemberClient, String> {
-        let tls = self.tls.as_ref().map(Files::read).transpose()?;
+    pub(crate) fn client(&mut self) -> Result<MemberClient, String> {
+        let tls = self.tls.as_ref().map(|files| files.read(&files.server_name)).transpose()?;
         let endpoint = Endpoint { address: self.url.address, tls };
         if let Some((current, client)) = &self.current
             && *current == endpoint
@@ -43,6 +44,17 @@ impl Credentials {
         let client = MemberClient::new(&endpoint, DEADLINES).map_err(|error| error.to_string())?;
         self.current = Some((endpoint, client.clone()));
         Ok(client)
+    }
+
+    /// A client of another member, whose certificate must be valid for this name.
+    pub(crate) fn client_of(&self, address: SocketAddr, name: &str) -> Result<MemberClient, String> {
+        let tls = self.tls.as_ref().map(|files| files.read(name)).transpose()?;
+        MemberClient::new(&Endpoint { address, tls }, DEADLINES).map_err(|error| error.to_string())
+    }
+
+    /// The address of the member.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.url.address
     }
 }
 
@@ -57,11 +69,11 @@ impl Files {
         })
     }
 
-    fn read(&self) -> Result<Tls, String> {
+    fn read(&self, server_name: &str) -> Result<Tls, String> {
         let read =
             |path: &Path| fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
         Ok(Tls {
-            server_name: self.server_name.clone(),
+            server_name: server_name.to_owned(),
             ca: read(&self.ca)?,
             cert: read(&self.cert)?,
             key: read(&self.key)?,

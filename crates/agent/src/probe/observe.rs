@@ -1,13 +1,15 @@
 //! Observes the member, one request at a time however many callers ask.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quorate_etcd::{CallError, Read};
+use quorate_etcd::{CallError, MemberStatus, Read, Refusal};
 use tokio::sync::{Mutex, watch};
 use tokio::time::Instant;
 
 use super::credentials::Credentials;
+use crate::log;
 
 /// A key that nobody writes: what counts is that the read is answered.
 const KEY: &str = "quorate/probe";
@@ -22,10 +24,13 @@ pub(super) struct Observation {
     pub(super) ready: Result<(), String>,
     /// Since when a process that once answered has not: it hangs.
     pub(super) silent_since: Option<Instant>,
+    /// What it reported; `None` if it did not answer, or did not want to say.
+    pub(super) status: Option<MemberStatus>,
 }
 
 /// The member that is observed.
 pub(super) struct Watch {
+    address: SocketAddr,
     observer: Mutex<Observer>,
     last: watch::Sender<Observation>,
 }
@@ -41,9 +46,15 @@ impl Watch {
     pub(super) fn new(credentials: Credentials) -> Self {
         let not_yet = Err("the member has not been asked yet".to_owned());
         Self {
+            address: credentials.address(),
             observer: Mutex::new(Observer { credentials, begun: None, answered: false }),
-            last: watch::Sender::new(Observation { ready: not_yet, silent_since: None }),
+            last: watch::Sender::new(Observation { ready: not_yet, silent_since: None, status: None }),
         }
+    }
+
+    /// The address of the member.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     /// The last observation.
@@ -88,8 +99,8 @@ impl Watch {
 
     fn record(&self, observation: Observation) {
         match (&self.last.borrow().ready, &observation.ready) {
-            (Err(_), Ok(())) => tracing::info!("ready"),
-            (Ok(()), Err(why)) => tracing::info!("not ready any more: {why}"),
+            (Err(_), Ok(())) => log::info("ready"),
+            (Ok(()), Err(why)) => log::info(&format!("not ready any more: {why}")),
             (Ok(()), Ok(())) | (Err(_), Err(_)) => {}
         }
         self.last.send_replace(observation);
@@ -99,30 +110,63 @@ impl Watch {
 impl Observer {
     async fn observe(&mut self, begun: Instant, silent_since: Option<Instant>) -> Observation {
         match self.ask().await {
-            Ok(ready) => {
+            Ok(Answer { ready, status }) => {
                 self.answered = true;
-                Observation { ready, silent_since: None }
+                Observation { ready, silent_since: None, status }
             }
             Err(NoAnswer { why, gone }) => {
                 // The process is gone. The next one must first answer once before its silence counts as a hang.
                 self.answered &= !gone;
                 let silent_since = self.answered.then(|| silent_since.unwrap_or(begun));
-                Observation { ready: Err(why), silent_since }
+                Observation { ready: Err(why), silent_since, status: None }
             }
         }
     }
 
-    /// Whether the member is ready; or why it does not answer.
-    async fn ask(&mut self) -> Result<Result<(), String>, NoAnswer> {
+    /// What the member answers; or why it does not.
+    async fn ask(&mut self) -> Result<Answer, NoAnswer> {
         // Without credentials nothing is known of the process, so this does not count as its silence.
         let client = self.credentials.client().map_err(|why| NoAnswer { why, gone: true })?;
-        let status = client.status().await.map_err(NoAnswer::from)?;
-        if status.is_learner {
-            return Ok(Err("the member is a learner".to_owned()));
+        let status = match client.status().await {
+            Ok(status) => Some(status),
+            Err(error) if is_refused_by_auth(&error) => None,
+            Err(error) => return Err(error.into()),
+        };
+        let is_learner = match &status {
+            Some(status) => status.is_learner,
+            // A learner refuses the list before etcd asks for a user.
+            None => match client.member_list(false).await {
+                Ok(_) => false,
+                Err(error) if is_refused_by_auth(&error) => false,
+                Err(error) if error.refusal() == Some(Refusal::NotSupportedForLearner) => true,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        if is_learner {
+            return Ok(Answer { ready: Err("the member is a learner".to_owned()), status });
         }
-        let read = client.get(KEY, Read::Serializable).await;
-        Ok(read.map(drop).map_err(|error| format!("a local read failed: {error}")))
+        let ready = match client.get(KEY, Read::Serializable).await {
+            Ok(_) => Ok(()),
+            Err(error) if is_refused_by_auth(&error) => Ok(()),
+            // It answers its status, which it has in memory, and not a read: a hang of the store counts as silence.
+            Err(error) => return Err(NoAnswer { why: format!("a local read failed: {error}"), gone: false }),
+        };
+        Ok(Answer { ready, status })
     }
+}
+
+/// Whether etcd's auth refused the call: a living member did, after it had looked the user up in its store.
+fn is_refused_by_auth(error: &CallError) -> bool {
+    match error {
+        CallError::Refused(Refusal::PermissionDenied | Refusal::Unauthenticated, _) => true,
+        CallError::Refused(_, message) => message == "etcdserver: user name is empty",
+        CallError::Unknown(_) | CallError::Unreachable(_) => false,
+    }
+}
+
+struct Answer {
+    ready: Result<(), String>,
+    status: Option<MemberStatus>,
 }
 
 struct NoAnswer {

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use quorate_etcd::wire::cluster_server::{Cluster, ClusterServer};
 use quorate_etcd::wire::kv_server::{Kv, KvServer};
 use quorate_etcd::wire::maintenance_server::{Maintenance, MaintenanceServer};
 use quorate_etcd::wire::{
-    AlarmRequest, AlarmResponse, MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse,
-    RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
+    AlarmRequest, AlarmResponse, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
+    MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
+    MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
+    ResponseHeader, StatusRequest, StatusResponse,
 };
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
@@ -18,14 +21,24 @@ use tonic::{Request, Response, Status};
 pub struct FakeMember {
     pub address: SocketAddr,
     statuses: Arc<AtomicUsize>,
+    auth: Auth,
 }
 
-pub async fn start() -> FakeMember {
+/// What etcd before 3.6.12 answers to a call without a user.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Auth {
+    Disabled,
+    RefusesVoter,
+    RefusesLearner,
+}
+
+pub async fn start(auth: Auth) -> FakeMember {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let member = FakeMember { address: listener.local_addr().unwrap(), statuses: Arc::default() };
+    let member = FakeMember { address: listener.local_addr().unwrap(), statuses: Arc::default(), auth };
     let server = tonic::transport::Server::builder()
         .add_service(MaintenanceServer::new(member.clone()))
         .add_service(KvServer::new(member.clone()))
+        .add_service(ClusterServer::new(member.clone()))
         .serve_with_incoming(TcpListenerStream::new(listener));
     tokio::spawn(server);
     member
@@ -38,6 +51,17 @@ impl FakeMember {
     }
 }
 
+impl FakeMember {
+    fn refuse_by_auth(&self) -> Result<(), Status> {
+        match self.auth {
+            Auth::Disabled => Ok(()),
+            Auth::RefusesVoter | Auth::RefusesLearner => {
+                Err(Status::invalid_argument("etcdserver: user name is empty"))
+            }
+        }
+    }
+}
+
 fn not_played<T>() -> Result<T, Status> {
     Err(Status::unimplemented("not played"))
 }
@@ -46,6 +70,7 @@ fn not_played<T>() -> Result<T, Status> {
 impl Maintenance for FakeMember {
     async fn status(&self, _: Request<StatusRequest>) -> Result<Response<StatusResponse>, Status> {
         self.statuses.fetch_add(1, Ordering::SeqCst);
+        self.refuse_by_auth()?;
         tokio::time::sleep(Duration::from_millis(100)).await;
         let header = ResponseHeader { cluster_id: 1, member_id: 2, revision: 3, raft_term: 4 };
         let version = "3.6.0".to_owned();
@@ -67,10 +92,43 @@ impl Maintenance for FakeMember {
 #[tonic::async_trait]
 impl Kv for FakeMember {
     async fn range(&self, _: Request<RangeRequest>) -> Result<Response<RangeResponse>, Status> {
+        self.refuse_by_auth()?;
         Ok(Response::new(RangeResponse::default()))
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        not_played()
+    }
+}
+
+#[tonic::async_trait]
+impl Cluster for FakeMember {
+    async fn member_list(
+        &self,
+        _: Request<MemberListRequest>,
+    ) -> Result<Response<MemberListResponse>, Status> {
+        if self.auth == Auth::RefusesLearner {
+            return Err(Status::unavailable("etcdserver: rpc not supported for learner"));
+        }
+        self.refuse_by_auth()?;
+        Ok(Response::new(MemberListResponse::default()))
+    }
+
+    async fn member_add(&self, _: Request<MemberAddRequest>) -> Result<Response<MemberAddResponse>, Status> {
+        not_played()
+    }
+
+    async fn member_remove(
+        &self,
+        _: Request<MemberRemoveRequest>,
+    ) -> Result<Response<MemberRemoveResponse>, Status> {
+        not_played()
+    }
+
+    async fn member_promote(
+        &self,
+        _: Request<MemberPromoteRequest>,
+    ) -> Result<Response<MemberPromoteResponse>, Status> {
         not_played()
     }
 }

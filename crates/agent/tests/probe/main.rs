@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use fake_member::{Auth, FakeMember};
 use quorate_agent::probe::{self, EndpointUrl, ProbeArgs};
 use quorate_etcd::testkit::{Cluster, MINORS, Member, Setup, eventually, own_address};
 use quorate_etcd::{CallError, Refusal};
@@ -28,10 +29,8 @@ impl Probe {
 
     async fn with(args: ProbeArgs) -> Self {
         let address = args.listen;
-        let task = tokio::spawn(async move {
-            probe::run(args).await;
-        });
-        eventually("the probe listens", async || TcpStream::connect(address).await).await;
+        let probe = probe::Probe::bind(&args).await.unwrap();
+        let task = tokio::spawn(async move { probe.serve(None).await.unwrap() });
         Self { address, task }
     }
 
@@ -58,6 +57,18 @@ impl Probe {
 impl Drop for Probe {
     fn drop(&mut self) {
         self.task.abort();
+    }
+}
+
+fn args_of(member: &FakeMember) -> ProbeArgs {
+    ProbeArgs {
+        listen: SocketAddr::new(own_address(), 9980),
+        endpoint: format!("http://{}", member.address).parse().unwrap(),
+        server_name: None,
+        cert: None,
+        key: None,
+        cacert: None,
+        liveness_grace: Duration::from_mins(1),
     }
 }
 
@@ -215,18 +226,20 @@ async fn renewed_certificates_are_taken_from_disk_without_a_restart() {
 }
 
 #[tokio::test]
+async fn s06_where_status_needs_a_user_a_voter_is_ready_and_a_learner_is_not() {
+    let voter = Probe::with(args_of(&fake_member::start(Auth::RefusesVoter).await)).await;
+    assert_eq!(voter.get("/readyz").await, (200, "ok".to_owned()));
+    assert_eq!(voter.get("/healthz").await.0, 200);
+    let learner = Probe::with(args_of(&fake_member::start(Auth::RefusesLearner).await)).await;
+    let (status, why) = learner.get("/readyz").await;
+    assert!(status == 503 && why.contains("the member is a learner"), "{why}");
+    assert_eq!(learner.get("/healthz").await.0, 200);
+}
+
+#[tokio::test]
 async fn concurrent_requests_share_one_observation() {
-    let member = fake_member::start().await;
-    let probe = Probe::with(ProbeArgs {
-        listen: SocketAddr::new(own_address(), 9980),
-        endpoint: format!("http://{}", member.address).parse().unwrap(),
-        server_name: None,
-        cert: None,
-        key: None,
-        cacert: None,
-        liveness_grace: Duration::from_mins(1),
-    })
-    .await;
+    let member = fake_member::start(Auth::Disabled).await;
+    let probe = Probe::with(args_of(&member)).await;
     let mut requests = tokio::task::JoinSet::new();
     let probe = std::sync::Arc::new(probe);
     for _ in 0..50 {
@@ -242,7 +255,7 @@ async fn concurrent_requests_share_one_observation() {
 }
 
 #[tokio::test]
-async fn a_probe_that_cannot_work_reports_why_and_exits() {
+async fn a_probe_that_cannot_work_reports_why() {
     let member: EndpointUrl = "https://127.0.0.1:2379".parse().unwrap();
     assert_eq!((member.tls, member.address), (true, "127.0.0.1:2379".parse().unwrap()));
     assert!("demo-0.demo:2379".parse::<EndpointUrl>().unwrap_err().contains("http://"));
@@ -259,8 +272,8 @@ async fn a_probe_that_cannot_work_reports_why_and_exits() {
         liveness_grace: Duration::from_mins(1),
     };
     let taken_port = ProbeArgs { endpoint: "http://127.0.0.1:1".parse().unwrap(), ..without_files.clone() };
-    for hopeless in [without_files, taken_port] {
-        let ended = tokio::time::timeout(Duration::from_secs(5), probe::run(hopeless)).await;
-        assert_eq!(ended.unwrap(), std::process::ExitCode::FAILURE);
-    }
+    let why = probe::Probe::bind(&without_files).await.err().unwrap();
+    assert_eq!(why, "an https endpoint needs --server-name");
+    let why = probe::Probe::bind(&taken_port).await.err().unwrap();
+    assert!(why.starts_with("cannot listen on 127.0.0.1:"), "{why}");
 }

@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::rules;
+use crate::rules::{self, rule};
 
 /// What is added to the Pods of members.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -74,6 +74,14 @@ pub struct PodSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub service_account_name: Option<String>,
+
+    /// Seconds for a stop. Absent: what a stop needs that clients do not notice, which is 15 plus two election timeouts, and at
+    /// least 30. Less than it needs is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i32>", extend("x-kubernetes-validations" = [
+        rule("self <= 3600", "podTemplate.spec.terminationGracePeriodSeconds must be at most 3600"),
+    ]))]
+    pub termination_grace_period_seconds: Option<u32>,
 
     /// Taints that the Pods tolerate.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -43,6 +43,14 @@ pub struct MemberStatus {
     #[serde(default)]
     pub healthy: bool,
 
+    /// The same as `healthy`, under the name that it has in the etcd-io operator.
+    #[serde(default)]
+    pub is_healthy: bool,
+
+    /// It is a learner in etcd's member list. `role` has the same, and is absent where it is not known.
+    #[serde(default)]
+    pub is_learner: bool,
+
     /// The etcd version that it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,

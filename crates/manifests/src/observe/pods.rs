@@ -5,19 +5,22 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
 use quorate_api::keys;
 use quorate_model::target::PodRevision;
-use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, MemberName, Uid, snapshot};
+use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberName, Uid, snapshot};
 use serde::Deserialize;
 
 use super::member_name;
 use crate::flags::STARTS_NEW;
-use crate::labels::is_owned_by;
-use crate::pod::{ETCD, GUARD};
+use crate::labels::{is_labelled, is_owned_by};
+use crate::pod::ETCD;
 
 /// The label that newer Kubernetes copies from the node.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 /// The error of etcd when its peers know the member and its data directory is empty.
 const ALREADY_BOOTSTRAPPED: &str = "has already been bootstrapped";
+
+/// The init container that was the guard in Pods of earlier releases.
+const GUARD: &str = "guard";
 
 /// How much of a termination message is shown.
 const SHOWN: usize = 300;
@@ -32,10 +35,10 @@ struct Report {
 /// The Pods of the cluster, by member.
 pub(super) fn read(pods: &[&Pod], at: &ClusterRef, uid: &ClusterUid) -> BTreeMap<MemberName, snapshot::Pod> {
     let ours = pods.iter().filter(|pod| is_owned_by(&pod.metadata, uid));
-    ours.filter_map(|pod| Some((member_name(&pod.metadata, at)?, read_one(pod)))).collect()
+    ours.filter_map(|pod| Some((member_name(&pod.metadata, at)?, read_one(pod, at)))).collect()
 }
 
-fn read_one(pod: &Pod) -> snapshot::Pod {
+fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
     let meta = &pod.metadata;
     let none = PodStatus::default();
     let status = pod.status.as_ref().unwrap_or(&none);
@@ -56,8 +59,10 @@ fn read_one(pod: &Pod) -> snapshot::Pod {
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         gated: is_gated(pod),
         boots_new: starts_new(pod),
+        stops_by: meta.deletion_timestamp.as_ref().map(|at| Instant(at.0.as_millisecond())),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
-        labelled: label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
+        labelled: is_labelled(meta, at)
+            && label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         has_run: etcd.is_some_and(has_run),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| {
@@ -89,9 +94,14 @@ fn has_run(container: &ContainerStatus) -> bool {
     runs || container.restart_count > 0 || ends(container).next().is_some()
 }
 
-/// The last verdict of the guard, unless it was fit.
+/// The refusal with which the container ended last. It counts until a later run is ready for the first time: while that run is at
+/// its guard, nothing else is known.
 fn guard(status: &PodStatus) -> Option<(GuardVerdict, String)> {
-    let message = ends(container(status, GUARD)?).find_map(|end| end.message.as_ref())?;
+    let etcd = container(status, GUARD).or_else(|| container(status, ETCD))?;
+    if etcd.started == Some(true) {
+        return None;
+    }
+    let message = ends(etcd).next()?.message.as_ref()?;
     let Report { verdict, message } = serde_json::from_str(message.trim()).ok()?;
     let verdict: GuardVerdict = verdict.parse().ok()?;
     (verdict != GuardVerdict::Fit).then_some((verdict, message))

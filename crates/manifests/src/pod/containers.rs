@@ -1,20 +1,20 @@
 //! The containers of a member's Pod.
 
 use quorate_api::keys;
+use quorate_model::Leaf;
 use quorate_model::effect::Boot;
 use serde_json::{Value, json};
 
-use super::{ETCD, GUARD, Member, PROBE};
-use crate::certificate::Certificate;
+use super::{ETCD, INSTALL, Member};
 use crate::flags;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
 
 /// Certificates, the volumes they come in, and where these are mounted.
-pub(super) const MOUNTED: [(Certificate, &str, &str); 3] = [
-    (Certificate::Server, "server-tls", "/etc/etcd/tls/server"),
-    (Certificate::Peer, "peer-tls", "/etc/etcd/tls/peer"),
-    (Certificate::Client, "client-tls", "/etc/etcd/tls/client"),
+pub(super) const MOUNTED: [(Leaf, &str, &str); 3] = [
+    (Leaf::Server, "server-tls", "/etc/etcd/tls/server"),
+    (Leaf::Peer, "peer-tls", "/etc/etcd/tls/peer"),
+    (Leaf::Client, "client-tls", "/etc/etcd/tls/client"),
 ];
 
 const CLIENT_TLS: &str = MOUNTED[2].2;
@@ -23,38 +23,68 @@ const CLIENT_TLS: &str = MOUNTED[2].2;
 const JOINED_DIR: &str = "/etc/quorate";
 const JOINED_FILE: &str = "joined";
 
+/// Where the agent's program is: the image of etcd does not have it.
+const AGENT_DIR: &str = "/agent";
+const AGENT: &str = "/agent/quorate";
+
+/// What the Pod remembers of its volume. It outlives the container and not the Pod.
+const SEEN_DIR: &str = "/run/quorate";
+const SEEN: &str = "/run/quorate/data-seen";
+
 /// A startup probe that gives up would restart a member that waits for its peers: without a quorum etcd does not begin
 /// to serve. So it never gives up.
 const NEVER: i32 = i32::MAX;
 
-/// Checks the volume before etcd starts.
-pub(super) fn guard(member: &Member<'_>) -> Value {
-    let Member { cluster, token, cluster_id, name, boot, agent_image, .. } = member;
+/// Brings the agent's program into the Pod.
+pub(super) fn install(member: &Member<'_>) -> Value {
+    json!({
+        "name": INSTALL,
+        "image": member.agent_image,
+        "command": ["/quorate", "agent", "install"],
+        "args": [format!("--to={AGENT}")],
+        "resources": small(),
+        "securityContext": restricted(),
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "volumeMounts": [{ "name": "agent", "mountPath": AGENT_DIR }],
+    })
+}
+
+/// The flags of the agent, which checks the volume before every start of etcd and answers the kubelet.
+fn agent(member: &Member<'_>) -> Vec<String> {
+    let Member { cluster, at, target, token, cluster_id, name, boot, ip_family, .. } = member;
     // At its first start a member finds an empty volume, or its own data from before its Pod was created again. Once the
-    // member has joined, the annotation of the Pod counts, also when all containers of the Pod restart.
+    // member has joined, the annotation of the Pod counts, and once etcd has written data, what the Pod remembers.
     let expect = match boot {
         Boot::New | Boot::Join => "fresh",
         Boot::Resume => "data",
     };
-    let mut args = vec![
+    let (host, scheme) = (ip_family.pod_host(), if target.tls { "https" } else { "http" });
+    let mut flags = vec![
         format!("--data-dir={}", flags::DATA_DIR),
         format!("--identity={}", flags::IDENTITY_FILE),
+        format!("--canary={}", flags::CANARY_FILE),
         format!("--token={token}"),
         format!("--cluster-uid={}", cluster.metadata.uid.as_deref().unwrap_or_default()),
         format!("--member={name}"),
         format!("--expect={expect}"),
         format!("--joined={JOINED_DIR}/{JOINED_FILE}"),
+        format!("--seen={SEEN}"),
     ];
-    args.extend(cluster_id.map(|id| format!("--cluster-id={id}")));
-    json!({
-        "name": GUARD,
-        "image": agent_image,
-        "command": ["/quorate", "agent", "guard"],
-        "args": args,
-        "resources": small(),
-        "securityContext": restricted(),
-        "volumeMounts": [data(), mount_read_only("joined", JOINED_DIR)],
-    })
+    flags.extend(cluster_id.map(|id| format!("--cluster-id={id}")));
+    flags.push(format!("--listen={host}:{PROBE_PORT}"));
+    flags.push(format!("--endpoint={scheme}://{host}:{CLIENT_PORT}"));
+    if target.tls {
+        flags.push(format!("--server-name={}", at.dns_name(name)));
+        flags.push(format!("--cert={CLIENT_TLS}/tls.crt"));
+        flags.push(format!("--key={CLIENT_TLS}/tls.key"));
+        flags.push(format!("--cacert={CLIENT_TLS}/ca.crt"));
+    }
+    flags
+}
+
+/// Directories of the Pod: of the agent's program, and of what it remembers.
+pub(super) fn agent_volumes() -> [Value; 2] {
+    [json!({ "name": "agent", "emptyDir": {} }), json!({ "name": "seen", "emptyDir": {} })]
 }
 
 /// The joined annotation, as a file.
@@ -65,26 +95,34 @@ pub(super) fn joined_volume() -> Value {
     }] } })
 }
 
-/// etcd itself. The kubelet asks the probe about it, and restarts etcd, not the probe, when the answer is bad.
+/// The agent, and etcd as its child.
 pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     let Member { target, .. } = member;
-    let mut mounts = vec![data()];
+    let mut mounts = vec![
+        data(),
+        mount_read_only("agent", AGENT_DIR),
+        mount_read_only("joined", JOINED_DIR),
+        json!({ "name": "seen", "mountPath": SEEN_DIR }),
+    ];
     if target.tls {
         mounts.extend(MOUNTED.map(|(_, volume, path)| mount_read_only(volume, path)));
     }
-    let mut args = flags::identity(member);
+    let mut args = agent(member);
+    args.extend(["--", "/usr/local/bin/etcd"].map(str::to_owned));
+    args.extend(flags::identity(member));
     args.extend(template.flags.iter().cloned());
     let resources = json!(template.spec.resources.clone().unwrap_or_default());
     let mut etcd = json!({
         "name": ETCD,
         "image": template.image,
-        "command": ["/usr/local/bin/etcd"],
+        "command": [AGENT, "agent", "run"],
         "args": args,
         "env": env(member),
         "ports": [
             { "name": "client", "containerPort": CLIENT_PORT, "protocol": "TCP" },
             { "name": "peer", "containerPort": PEER_PORT, "protocol": "TCP" },
             { "name": "metrics", "containerPort": METRICS_PORT, "protocol": "TCP" },
+            { "name": "probe", "containerPort": PROBE_PORT, "protocol": "TCP" },
         ],
         "resources": resources,
         "securityContext": restricted(),
@@ -102,37 +140,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     etcd
 }
 
-/// Answers the kubelet for the member.
-pub(super) fn probe(member: &Member<'_>) -> Value {
-    let Member { at, target, name, agent_image, .. } = member;
-    let scheme = if target.tls { "https" } else { "http" };
-    let mut args = vec![
-        format!("--listen=$(POD_IP):{PROBE_PORT}"),
-        format!("--endpoint={scheme}://$(POD_IP):{CLIENT_PORT}"),
-    ];
-    let mut mounts = Vec::new();
-    if target.tls {
-        args.push(format!("--server-name={}", at.dns_name(name)));
-        args.push(format!("--cert={CLIENT_TLS}/tls.crt"));
-        args.push(format!("--key={CLIENT_TLS}/tls.key"));
-        args.push(format!("--cacert={CLIENT_TLS}/ca.crt"));
-        mounts.push(mount_read_only(MOUNTED[2].1, CLIENT_TLS));
-    }
-    json!({
-        "name": PROBE,
-        "image": agent_image,
-        "command": ["/quorate", "agent", "probe"],
-        "args": args,
-        "env": [pod_ip()],
-        "ports": [{ "name": "probe", "containerPort": PROBE_PORT, "protocol": "TCP" }],
-        "resources": small(),
-        "securityContext": restricted(),
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": mounts,
-    })
-}
-
-/// With these, `kubectl exec POD -c etcd -- etcdctl endpoint status` needs no flags.
+/// With these, `kubectl exec POD -- etcdctl endpoint status` needs no flags.
 fn env(member: &Member<'_>) -> Vec<Value> {
     let Member { at, target, name, .. } = member;
     let scheme = if target.tls { "https" } else { "http" };

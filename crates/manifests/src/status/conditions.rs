@@ -1,6 +1,5 @@
 //! The conditions: which are true, why, and since when.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -10,8 +9,9 @@ use quorate_model::record::Stage;
 use quorate_model::{Instant, MemberName, Waiting};
 
 use super::picture::Picture;
-use super::time;
+use super::{certificates, time};
 
+mod available;
 mod progressing;
 
 /// The status, reason and message of one condition.
@@ -74,29 +74,16 @@ pub(super) fn set(
 
 pub(super) fn find(type_: ConditionType, picture: &Picture<'_>) -> Finding {
     match type_ {
-        ConditionType::Available => available(picture),
+        ConditionType::Available => available::find(picture),
         ConditionType::Progressing => progressing::find(picture),
         ConditionType::Degraded => degraded(picture),
         ConditionType::QuorumAvailable => quorum_available(picture),
         ConditionType::Bootstrapped => bootstrapped(picture),
         ConditionType::UpToDate => up_to_date(picture),
-        ConditionType::TlsReady => tls_ready(picture),
+        ConditionType::TlsReady => certificates::ready(picture),
         ConditionType::SplitBrain => split_brain(picture),
         ConditionType::ExistingData => existing_data(picture),
     }
-}
-
-fn available(picture: &Picture<'_>) -> Finding {
-    if let Some(text) = picture.waits(split) {
-        return Finding::no(Reason::SplitBrain, text);
-    }
-    if let Some(finding) = not_running(picture) {
-        return finding;
-    }
-    if picture.has_quorum() {
-        return Finding::yes(Reason::Available, available_message(picture));
-    }
-    without_quorum(picture)
 }
 
 fn quorum_available(picture: &Picture<'_>) -> Finding {
@@ -141,10 +128,10 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     }
     let (voters, size) = (picture.record.voters().count(), picture.target().size);
     if voters < size {
-        return Finding::yes(
-            Reason::MembersMissing,
-            format!("{voters} of {size} members exist; the others are being added"),
-        );
+        let failed = picture
+            .waits(|waiting| matches!(waiting, Waiting::LearnersFailed { .. }).then(|| waiting.to_string()));
+        let why = failed.map_or_else(|| "; the others are being added".to_owned(), |why| format!(". {why}"));
+        return Finding::yes(Reason::MembersMissing, format!("{voters} of {size} members exist{why}"));
     }
     Finding::no(Reason::MembersHealthy, "every member is healthy")
 }
@@ -205,16 +192,6 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
     Finding::yes(Reason::Reconciled, "every member matches the spec")
 }
 
-fn tls_ready(picture: &Picture<'_>) -> Finding {
-    match (picture.target().tls, picture.seen.certificates) {
-        (false, _) => {
-            Finding::yes(Reason::TlsDisabled, "tls.provider is disabled: all traffic is in plain text")
-        }
-        (true, true) => Finding::yes(Reason::CertificatesIssued, "every certificate exists"),
-        (true, false) => Finding::no(Reason::CertificatesMissing, "certificates are being issued"),
-    }
-}
-
 fn split_brain(picture: &Picture<'_>) -> Finding {
     match picture.waits(split) {
         Some(text) => Finding::yes(Reason::SplitBrain, text),
@@ -249,31 +226,15 @@ fn not_running(picture: &Picture<'_>) -> Option<Finding> {
 }
 
 fn existing(waiting: &Waiting) -> Option<String> {
-    matches!(waiting, Waiting::ExistingData { .. } | Waiting::UnknownPods(_)).then(|| waiting.to_string())
+    matches!(
+        waiting,
+        Waiting::ExistingData { .. } | Waiting::AdoptionDiffers { .. } | Waiting::UnknownPods(_)
+    )
+    .then(|| waiting.to_string())
 }
 
 fn split(waiting: &Waiting) -> Option<String> {
     matches!(waiting, Waiting::SplitBrain(_)).then(|| waiting.to_string())
-}
-
-fn available_message(picture: &Picture<'_>) -> String {
-    let voters: Vec<&MemberName> = picture.record.voters().collect();
-    let healthy = voters.len() - picture.sick.len();
-    let mut message = format!("{healthy} of {} voters are healthy", voters.len());
-    let size = picture.target().size;
-    if size > 0 && size.is_multiple_of(2) {
-        let _ = write!(message, ". {size} members survive as many losses as {}: use an odd size", size - 1);
-    }
-    let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for voter in voters {
-        if let Some(node) = picture.seen.pods.get(voter).and_then(|pod| pod.node.as_deref()) {
-            nodes.entry(node).or_default().push(voter.as_str());
-        }
-    }
-    for (node, members) in nodes.iter().filter(|(_, members)| members.len() > 1) {
-        let _ = write!(message, ". {} node {node}", in_words(members, "is on", "share"));
-    }
-    message
 }
 
 fn without_quorum(picture: &Picture<'_>) -> Finding {
@@ -289,6 +250,9 @@ fn without_quorum(picture: &Picture<'_>) -> Finding {
 fn coming_up(picture: &Picture<'_>) -> Finding {
     let names: Vec<&str> = picture.sick.iter().map(|(name, _)| name.as_str()).collect();
     let reason = if picture.is_waking() { Reason::Waking } else { Reason::Bootstrapping };
+    if names.is_empty() {
+        return Finding::no(reason, "the client Service has no endpoint yet");
+    }
     Finding::no(reason, in_words(&names, "is starting", "are starting"))
 }
 

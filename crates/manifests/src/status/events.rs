@@ -1,7 +1,7 @@
 //! Events: what changed from one status to the next, each reported once.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use quorate_api::status::{EtcdClusterStatus, MemberPhase, MemberStatus, Phase};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use quorate_api::status::{EtcdClusterStatus, MemberPhase, MemberStatus, Phase, QuarantinedVolume};
 use quorate_api::{ConditionType, Explanation, Reason};
 
 /// An event on the EtcdCluster.
@@ -41,13 +41,28 @@ pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<Even
         before.members.iter().filter(|member| after.members.iter().all(|after| after.name != member.name));
     let gone =
         gone.map(|member| EventText::normal(Reason::MemberRemoved, format!("{} is removed", member.name)));
+    let known = |name: &str| before.quarantined_volumes.iter().any(|before| before.name == name);
+    let kept = after.quarantined_volumes.iter().filter(|volume| !known(&volume.name)).map(quarantined);
     let mut news = Vec::new();
-    for event in conditions.chain(members).chain(gone) {
+    for event in conditions.chain(members).chain(gone).chain(kept) {
         if !news.contains(&event) {
             news.push(event);
         }
     }
     news
+}
+
+fn quarantined(volume: &QuarantinedVolume) -> EventText {
+    let QuarantinedVolume { name, kept_until, reason, .. } = volume;
+    let until = match kept_until {
+        Some(Time(at)) => format!("until {at}"),
+        None => "until a person deletes it".to_owned(),
+    };
+    let message = format!(
+        "PersistentVolumeClaim {name} of a former member is kept {until} and never used again ({reason}). If the \
+         members that are left lack data, copy them from it; otherwise delete it"
+    );
+    EventText::warning(Explanation::new(Reason::VolumeQuarantined, message))
 }
 
 /// A condition is reported when its status changes. A condition that reports what is wrong, also when its reason changes.
@@ -62,12 +77,14 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::Degraded if turned && fails && !first => false,
         ConditionType::QuorumAvailable if news && fails && is(after, Reason::QuorumLost) => true,
         ConditionType::Available | ConditionType::Bootstrapped if turned && holds => false,
+        ConditionType::Available if turned && !first && is_refused(after) => true,
         ConditionType::UpToDate
             if news && (is(after, Reason::SpecInvalid) || is(after, Reason::VersionRefused)) =>
         {
             true
         }
         ConditionType::SplitBrain | ConditionType::ExistingData if turned && holds => true,
+        ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
         ConditionType::Available
         | ConditionType::Progressing
         | ConditionType::Degraded
@@ -83,6 +100,16 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
     Some(EventText { warning, what: Explanation::new(reason, &*after.message) })
 }
 
+/// Clients are refused although a quorum answers, which QuorumAvailable does not report.
+fn is_refused(available: &Condition) -> bool {
+    is(available, Reason::NoEndpoint) || is(available, Reason::AlarmActive)
+}
+
+fn is_certificate_trouble(ready: &Condition) -> bool {
+    let troubles = [Reason::CertificateExpiring, Reason::CertificateExpired, Reason::AuthorityLost];
+    troubles.into_iter().any(|reason| is(ready, reason))
+}
+
 fn is(condition: &Condition, reason: Reason) -> bool {
     condition.reason == reason.as_str()
 }
@@ -96,6 +123,8 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
         Reason::MemberUnhealthy,
         Reason::SpecInvalid,
         Reason::VersionRefused,
+        Reason::AuthorityLost,
+        Reason::CertificateExpired,
     ];
     elsewhere.into_iter().any(|reason| is(progressing, reason))
 }
@@ -109,6 +138,7 @@ fn is_reason_to_worry(progressing: &Condition) -> bool {
         Reason::PodStuck,
         Reason::BootstrapAbandoned,
         Reason::WriteRefused,
+        Reason::EvictionBlocked,
         Reason::ApiUnavailable,
         Reason::StatusNotWritten,
         Reason::MembershipChangeRefused,

@@ -8,11 +8,15 @@ pub fn explain(waiting: &Waiting) -> Explanation {
     let reason = match waiting {
         Waiting::Paused => Reason::Paused,
         Waiting::ForeignObjects(_) => Reason::ForeignObjects,
-        Waiting::ExistingData { .. } | Waiting::UnknownPods(_) => Reason::ExistingData,
+        Waiting::ExistingData { .. } | Waiting::AdoptionDiffers { .. } | Waiting::UnknownPods(_) => {
+            Reason::ExistingData
+        }
         Waiting::SplitBrain(_) => Reason::SplitBrain,
         Waiting::WrongMember { .. } => Reason::MemberMismatch,
         Waiting::UnmanagedMember(..) => Reason::UnmanagedMember,
         Waiting::Objects => Reason::CertificatesMissing,
+        Waiting::AuthorityLost { .. } => Reason::AuthorityLost,
+        Waiting::AuthorityEnded(_) => Reason::CertificateExpired,
         Waiting::Clearing(_) => Reason::BootstrapAbandoned,
         Waiting::PodStarting(_) | Waiting::PodStopping(_) => Reason::Restarting,
         Waiting::PodStuck(..) => Reason::PodStuck,
@@ -20,7 +24,9 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::Quorum { .. } => Reason::QuorumLost,
         Waiting::FirstLeader => Reason::Bootstrapping,
         Waiting::InSync(_) | Waiting::VolumeGoing(_) => Reason::Scaling,
+        Waiting::LearnersFailed { .. } => Reason::LearnersFailed,
         Waiting::Sick(..) => Reason::MemberUnhealthy,
+        Waiting::LeadershipStays { .. } => Reason::LeadershipStays,
         Waiting::VersionRefused(_) => Reason::VersionRefused,
         Waiting::SafePoint(_) => Reason::SpecPending,
         Waiting::StatusFromNewerVersion(_) => Reason::StatusFromNewerVersion,

@@ -15,6 +15,7 @@ pub(super) fn fill(status: &mut MemberStatus, picture: &Picture<'_>) {
     if seen.list(*now).is_some() {
         let listed = seen.listed(record, &name, *now);
         status.role = listed.map(|listed| if listed.is_learner { Role::Learner } else { Role::Voter });
+        status.is_learner = listed.is_some_and(|listed| listed.is_learner);
     }
     let id = recorded.and_then(|member| member.id);
     status.is_leader = id.is_some() && id == seen.leader(*now);
@@ -30,5 +31,6 @@ pub(super) fn fill(status: &mut MemberStatus, picture: &Picture<'_>) {
         status.since = Some(time(*now));
     }
     status.healthy = why_not.is_none();
+    status.is_healthy = status.healthy;
     status.reason = why_not;
 }

@@ -62,10 +62,10 @@ impl<'a> Picture<'a> {
         if self.is_coming_up() {
             return if self.is_waking() { Phase::Waking } else { Phase::Bootstrapping };
         }
-        if !self.has_quorum() {
+        if !self.has_quorum() || !self.has_endpoint() {
             return Phase::Unavailable;
         }
-        if !self.sick.is_empty() {
+        if !self.sick.is_empty() || !self.seen.alarms(self.now).is_empty() {
             return Phase::Degraded;
         }
         if self.is_scaling() { Phase::Scaling } else { Phase::Running }
@@ -83,7 +83,12 @@ impl<'a> Picture<'a> {
 
     /// A linearizable list was read a moment ago: proof of a quorum.
     pub(super) fn has_quorum(&self) -> bool {
-        self.seen.list(self.now).is_some()
+        self.seen.had_quorum(self.now)
+    }
+
+    /// A client that connects through the client Service reaches a member that a quorum follows.
+    pub(super) fn has_endpoint(&self) -> bool {
+        self.seen.serving_endpoints(self.now).next().is_some()
     }
 
     /// Whether etcd was asked at all since the operator started.
@@ -122,7 +127,10 @@ impl<'a> Picture<'a> {
         self.plan.waiting.iter().any(|waiting| {
             matches!(
                 waiting,
-                Waiting::SplitBrain(_) | Waiting::WrongMember { .. } | Waiting::ExistingData { .. }
+                Waiting::SplitBrain(_)
+                    | Waiting::WrongMember { .. }
+                    | Waiting::ExistingData { .. }
+                    | Waiting::AdoptionDiffers { .. }
             ) || (matches!(waiting, Waiting::ForeignObjects(_)) && !bootstrapped)
         })
     }
@@ -131,7 +139,7 @@ impl<'a> Picture<'a> {
         matches!(self.before.phase, Some(Phase::Hibernating | Phase::Hibernated | Phase::Waking))
     }
 
-    /// Bootstrapped or woken a moment ago, and every member that is not healthy yet is starting.
+    /// Bootstrapped or woken a moment ago: every member that is not healthy yet is starting, or no Pod is ready yet.
     pub(super) fn is_coming_up(&self) -> bool {
         let fresh =
             matches!(self.before.phase, Some(Phase::Pending | Phase::Bootstrapping)) || self.is_waking();
@@ -141,7 +149,7 @@ impl<'a> Picture<'a> {
             (self.true_since(ConditionType::Progressing), TO_COME_UP)
         };
         fresh
-            && !self.sick.is_empty()
+            && (!self.sick.is_empty() || (self.has_quorum() && !self.has_endpoint()))
             && self.now - since < span
             && self.sick.iter().all(|(member, _)| self.is_on_its_way(member))
     }

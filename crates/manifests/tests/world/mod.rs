@@ -8,18 +8,17 @@ use k8s_openapi::api::core::v1::Pod;
 use quorate_api::EtcdCluster;
 use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_manifests::certificate::{Pair, missing, secret};
+use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{
     Act, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, NameConflict, Observation, Request,
     Situation, Write, events, request, snapshot, status,
 };
 use quorate_model::quorum::has_quorum;
-use quorate_model::snapshot::{Answer, Etcd, List, Listed, StatusReply};
+use quorate_model::snapshot::{Alarm, Answer, Etcd, List, Listed, Proof, StatusReply};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span,
     Version,
 };
-use quorate_planner::plan;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -29,11 +28,18 @@ pub struct World {
     pub objects: BTreeMap<(Kind, String), Value>,
     pub members: Vec<Listed>,
     pub silent: BTreeSet<String>,
+    /// The alarms that every member reports.
+    pub alarms: Vec<Alarm>,
+    /// The versions that members run, where it is not that of `plain`.
+    pub versions: BTreeMap<String, Version>,
     pub conflicts: Vec<NameConflict>,
     pub now: Instant,
     /// Every event so far.
     pub events: Vec<EventText>,
+    /// From the operator's flags.
+    pub defaults: Defaults,
     version: u64,
+    keys: u64,
     leader: Option<MemberId>,
 }
 
@@ -51,10 +57,14 @@ impl World {
             objects: BTreeMap::new(),
             members: Vec::new(),
             silent: BTreeSet::new(),
+            alarms: Vec::new(),
+            versions: BTreeMap::new(),
             conflicts: Vec::new(),
             now: BEGIN,
             events: Vec::new(),
+            defaults: Defaults::default(),
             version: 0,
+            keys: 0,
             leader: None,
         };
         world.put(Kind::Cluster, cluster(spec));
@@ -103,6 +113,11 @@ impl World {
         if object["metadata"]["uid"].is_null() {
             object["metadata"]["uid"] = json!(format!("uid-{}", self.version));
         }
+        if kind == Kind::Budget {
+            object["status"] = json!({
+                "currentHealthy": 0, "desiredHealthy": 0, "disruptionsAllowed": 0, "expectedPods": 0,
+            });
+        }
         self.objects.insert((kind, name), object);
     }
 
@@ -121,9 +136,15 @@ impl World {
             secrets: secrets.iter().collect(),
             conflicts: self.conflicts.clone(),
         };
-        let mut observation = snapshot(&seen, &Defaults::default())?;
+        let mut observation = snapshot(&seen, &self.defaults)?;
         observation.snapshot.etcd = self.etcd(&observation.snapshot);
-        let plan = plan(&observation.snapshot, self.now);
+        let mut plan = quorate_planner::plan(&observation.snapshot, self.now);
+        let etcd = &mut observation.snapshot.etcd;
+        if plan.needs_proof && etcd.list.is_some() {
+            etcd.proof = Some(Proof { at: self.now, index: 7 });
+            etcd.proved_at = Some(self.now);
+            plan = quorate_planner::plan(&observation.snapshot, self.now);
+        }
         let status = status(&Situation {
             cluster: &cluster,
             snapshot: &observation.snapshot,
@@ -193,23 +214,21 @@ impl World {
             seen: &seen,
             snapshot: observed,
             record: &plan.record,
-            defaults: &Defaults::default(),
+            defaults: &self.defaults,
+            now: self.now,
         };
-        let at = &observed.cluster;
         let write = match effect {
             Effect::Kube { write, .. } => write,
             Effect::Etcd { call, .. } => return self.membership(call),
         };
-        let writes = match request(write, &context) {
-            Request::Write(write) => vec![write],
-            Request::Certificates => missing(&seen.secrets, at, &observed.uid)
-                .into_iter()
-                .map(|certificate| secret(&cluster, at, certificate, "CA", Pair { cert: "CERT", key: "KEY" }))
-                .collect(),
+        let write = match request(write, &context) {
+            Request::Write(write) => write,
+            Request::Certificate(order) => {
+                self.keys += 1;
+                order.write(&generate(&order.generate, self.keys))
+            }
         };
-        for write in writes {
-            self.carry_out(&write);
-        }
+        self.carry_out(&write);
     }
 
     fn carry_out(&mut self, write: &Write) {
@@ -233,7 +252,7 @@ impl World {
                 merge(&mut object, patch);
                 self.put(write.kind, object);
             }
-            Act::Delete { uid, .. } => {
+            Act::Evict { uid } | Act::Delete { uid, .. } => {
                 let object = self.objects.remove(&key).unwrap();
                 assert_eq!(object["metadata"]["uid"], json!(uid));
             }
@@ -287,7 +306,7 @@ impl World {
         let alive: Vec<(&MemberName, &Listed)> = seen
             .pods
             .iter()
-            .filter(|(name, pod)| pod.ready && !self.silent.contains(name.as_str()))
+            .filter(|(name, pod)| pod.ip.is_some() && !self.silent.contains(name.as_str()))
             .filter_map(|(name, _)| {
                 let url = seen.peer_url(name);
                 Some((name, self.members.iter().find(|member| member.peer_url == url)?))
@@ -305,9 +324,11 @@ impl World {
                 member_id: member.id,
                 leader,
                 is_learner: member.is_learner,
+                committed: 7,
                 applied: 7,
                 revision: Revision(3),
-                version: Version::new(3, 6, 16),
+                version: self.versions.get(name.as_str()).copied().unwrap_or(Version::new(3, 6, 16)),
+                alarms: self.alarms.clone(),
                 errors: Vec::new(),
             };
             answers.insert((*name).clone(), Answer { at, reply: Ok(reply) });
@@ -323,7 +344,7 @@ impl World {
             members: self.members.clone(),
         });
         let list_failure = list.is_none().then(|| "no voter that answers has a leader".to_owned());
-        Etcd { list, list_failure, answers }
+        Etcd { list, list_failure, answers, ..Etcd::default() }
     }
 }
 
@@ -368,4 +389,22 @@ fn merge(into: &mut Value, patch: &Value) {
             merge(fields.entry(key.clone()).or_insert(Value::Null), value);
         }
     }
+}
+
+/// A certificate with a key that is this number.
+pub fn generate(order: &Generate, number: u64) -> KeyPair {
+    let validity = |given: quorate_model::certificate::Validity| quorate_pki::Validity {
+        not_before: given.not_before.0,
+        not_after: given.not_after.0,
+    };
+    let made = match order {
+        Generate::Authority { common_name, validity: given } => {
+            quorate_pki::authority(common_name, number, validity(*given))
+        }
+        Generate::Leaf { authority, content } => {
+            let given = validity(content.validity);
+            quorate_pki::leaf(&authority.key, &content.common_name, &content.names, number, given)
+        }
+    };
+    KeyPair { cert: made.cert, key: made.key }
 }

@@ -2,8 +2,11 @@
 
 use std::fmt;
 
+use crate::certificate::{Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl, Uid};
+use crate::record::Leaving;
+use crate::time::Instant;
 
 /// A write to the Kubernetes API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +24,47 @@ pub enum KubeEffect {
         /// How many ready voters must stay.
         min_available: usize,
     },
-    /// Create the cluster's CA and leaf certificates, as far as they are missing.
-    IssueCertificates,
+    /// Delete the PodDisruptionBudget, which the spec does not want.
+    DeleteBudget {
+        /// Precondition: this budget and no later one.
+        budget: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Create the cluster's authority: its key, its certificate and their Secret.
+    CreateAuthority,
+    /// Take the Secret of the authority into the care of this EtcdCluster: it gets no owner, and this incarnation's uid.
+    KeepAuthority {
+        /// Precondition: this Secret and no later one.
+        secret: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Delete the Secret of the authority.
+    DeleteAuthority {
+        /// Precondition: this Secret and no later one.
+        secret: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
+    /// Sign a leaf certificate, and create its Secret.
+    IssueLeaf {
+        /// The leaf.
+        leaf: Leaf,
+        /// Precondition: the authority that signs it.
+        by: Fingerprint,
+    },
+    /// Sign a leaf certificate anew, and put it into its Secret.
+    RenewLeaf {
+        /// The leaf.
+        leaf: Leaf,
+        /// Precondition: the authority that signs it.
+        by: Fingerprint,
+        /// Precondition: this Secret and no later one.
+        secret: Uid,
+        /// Precondition: as it was observed.
+        resource_version: String,
+    },
     /// Create a member's volume.
     CreateVolume {
         /// The member.
@@ -47,6 +89,17 @@ pub enum KubeEffect {
         volume: Uid,
         /// The size to request.
         bytes: u64,
+    },
+    /// Quarantine a volume: keep it for a while, and never mount it again.
+    QuarantineVolume {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this volume and no later one.
+        volume: Uid,
+        /// Since when.
+        since: Instant,
+        /// Why.
+        why: Leaving,
     },
     /// Delete a volume and the data on it.
     DeleteVolume {
@@ -82,7 +135,15 @@ pub enum KubeEffect {
         /// Precondition: this Pod and no later one.
         pod: Uid,
     },
-    /// Delete a Pod.
+    /// Evict a Pod that serves: the API server admits it only if the budgets allow it, so drains and the operator take turns
+    /// (R16).
+    EvictPod {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this Pod and no later one.
+        pod: Uid,
+    },
+    /// Delete a Pod that does not serve, or whose cluster is to stop.
     DeletePod {
         /// The member.
         member: MemberName,
@@ -105,22 +166,56 @@ pub enum Boot {
 }
 
 impl KubeEffect {
+    /// Whether it deletes a Pod, a volume or the authority.
+    pub(super) fn is_destructive(&self) -> bool {
+        match self {
+            Self::DeleteAuthority { .. }
+            | Self::DeleteVolume { .. }
+            | Self::EvictPod { .. }
+            | Self::DeletePod { .. } => true,
+            Self::AddFinalizer
+            | Self::RemoveFinalizer
+            | Self::ApplyPeerService
+            | Self::ApplyClientService
+            | Self::ApplyBudget { .. }
+            | Self::DeleteBudget { .. }
+            | Self::CreateAuthority
+            | Self::KeepAuthority { .. }
+            | Self::IssueLeaf { .. }
+            | Self::RenewLeaf { .. }
+            | Self::CreateVolume { .. }
+            | Self::AnnotateVolume { .. }
+            | Self::QuarantineVolume { .. }
+            | Self::ExpandVolume { .. }
+            | Self::CreatePod { .. }
+            | Self::UngatePod { .. }
+            | Self::LabelJoined { .. } => false,
+        }
+    }
+
     /// Whether other independent writes of the same step may be sent before the reply to this one arrives.
     pub(super) fn is_independent(&self) -> bool {
         match self {
             Self::ApplyPeerService
             | Self::ApplyClientService
             | Self::ApplyBudget { .. }
-            | Self::IssueCertificates
+            | Self::CreateAuthority
+            | Self::IssueLeaf { .. }
+            | Self::RenewLeaf { .. }
             | Self::CreateVolume { .. }
             | Self::AnnotateVolume { .. }
+            | Self::QuarantineVolume { .. }
             | Self::CreatePod { .. }
             | Self::UngatePod { .. }
             | Self::LabelJoined { .. } => true,
             Self::AddFinalizer
             | Self::RemoveFinalizer
             | Self::ExpandVolume { .. }
+            | Self::KeepAuthority { .. }
+            | Self::DeleteAuthority { .. }
             | Self::DeleteVolume { .. }
+            | Self::DeleteBudget { .. }
+            | Self::EvictPod { .. }
             | Self::DeletePod { .. } => false,
         }
     }
@@ -136,12 +231,23 @@ impl fmt::Display for KubeEffect {
             Self::ApplyBudget { min_available } => {
                 write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
             }
-            Self::IssueCertificates => f.write_str("issue certificates"),
+            Self::CreateAuthority => f.write_str("create the certificate authority"),
+            Self::KeepAuthority { .. } => {
+                f.write_str("keep the Secret of the certificate authority beyond its owner")
+            }
+            Self::DeleteAuthority { secret, .. } => {
+                write!(f, "delete the Secret of the certificate authority (uid {secret})")
+            }
+            Self::IssueLeaf { leaf, by } => write!(f, "issue the {leaf} certificate, signed by {by}"),
+            Self::RenewLeaf { leaf, by, .. } => write!(f, "renew the {leaf} certificate, signed by {by}"),
             Self::CreateVolume { member } => write!(f, "create volume {member}"),
             Self::AnnotateVolume { member, cluster_id, member_id, .. } => {
                 write!(f, "annotate volume {member} with cluster {cluster_id} member {member_id}")
             }
             Self::ExpandVolume { member, bytes, .. } => write!(f, "expand volume {member} to {bytes} bytes"),
+            Self::QuarantineVolume { member, volume, why, .. } => {
+                write!(f, "quarantine volume {member} (uid {volume}): {why}")
+            }
             Self::DeleteVolume { member, volume, .. } => write!(f, "delete volume {member} (uid {volume})"),
             Self::CreatePod { member, boot, peers } => {
                 let boot = match boot {
@@ -154,6 +260,8 @@ impl fmt::Display for KubeEffect {
             }
             Self::UngatePod { member, .. } => write!(f, "ungate Pod {member}"),
             Self::LabelJoined { member, .. } => write!(f, "label Pod {member} as joined"),
+            Self::DeleteBudget { .. } => f.write_str("delete the PodDisruptionBudget"),
+            Self::EvictPod { member, pod } => write!(f, "evict Pod {member} (uid {pod})"),
             Self::DeletePod { member, pod, .. } => write!(f, "delete Pod {member} (uid {pod})"),
         }
     }

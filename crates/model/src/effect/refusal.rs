@@ -24,6 +24,12 @@ pub enum Unsafe {
     VoterUnhealthy(MemberName),
     /// R7: the list does not show that ID with that URL.
     NotThatMember(MemberName),
+    /// R15: this pass has no proof yet that every member stores what the cluster commits; why it failed, if it did.
+    NotProven(Option<String>),
+    /// R16: this Pod serves, so it is evicted and not deleted.
+    MustEvict(MemberName),
+    /// R16: the budget still admits an eviction, or a Pod is being evicted; the member that is about to be disrupted.
+    BudgetOpen(MemberName),
     /// R9: there is no fresh linearizable list, or it is from another member.
     NoFreshList,
     /// R10: the member is still in the list, or the list is not known.
@@ -45,6 +51,10 @@ pub enum Unsafe {
     },
     /// R12.
     SplitBrain,
+    /// R19: certificates or data of another authority exist, or it is not the recorded one.
+    AnotherAuthority,
+    /// R10, R19: the authority is kept with the data of the cluster.
+    AuthorityKept,
 }
 
 impl Unsafe {
@@ -59,6 +69,9 @@ impl Unsafe {
             Self::SecondDisruption(_) => "SecondDisruption",
             Self::VoterUnhealthy(_) => "VoterUnhealthy",
             Self::NotThatMember(_) => "NotThatMember",
+            Self::NotProven(_) => "NotProven",
+            Self::MustEvict(_) => "MustEvict",
+            Self::BudgetOpen(_) => "BudgetOpen",
             Self::NoFreshList => "NoFreshList",
             Self::StillListed(_) => "StillListed",
             Self::PodNotGone(_) => "PodNotGone",
@@ -66,6 +79,8 @@ impl Unsafe {
             Self::NoQuorum => "NoQuorum",
             Self::WouldLoseQuorum { .. } => "WouldLoseQuorum",
             Self::SplitBrain => "SplitBrain",
+            Self::AnotherAuthority => "AnotherAuthority",
+            Self::AuthorityKept => "AuthorityKept",
         }
     }
 }
@@ -97,12 +112,25 @@ impl fmt::Display for Unsafe {
             Self::NotThatMember(member) => {
                 write!(f, "etcd's member list does not show {member} with the expected ID and peer URL")
             }
+            Self::NotProven(None) => {
+                f.write_str("it is not proven yet that every member stores what is written")
+            }
+            Self::NotProven(Some(why)) => {
+                write!(f, "it cannot be proven that every member stores what is written: {why}")
+            }
+            Self::MustEvict(member) => write!(f, "Pod {member} serves, so it is evicted and not deleted"),
+            Self::BudgetOpen(member) => write!(
+                f,
+                "{member} waits until the PodDisruptionBudget of the cluster admits no other eviction meanwhile"
+            ),
             Self::NoFreshList => f.write_str("there is no recent linearizable member list"),
             Self::StillListed(member) => {
                 write!(f, "{member} is still in etcd's member list, so its data are kept")
             }
             Self::PodNotGone(member) => write!(f, "Pod {member} still exists, so its data are kept"),
-            Self::DataKept(member) => write!(f, "the retention policy keeps the data of {member}"),
+            Self::DataKept(member) => {
+                write!(f, "the data of {member} are kept: nothing has decided to delete them")
+            }
             Self::NoQuorum => f.write_str("the cluster has no quorum"),
             Self::WouldLoseQuorum { member, left, of } => write!(
                 f,
@@ -110,6 +138,12 @@ impl fmt::Display for Unsafe {
                 quorum(*of)
             ),
             Self::SplitBrain => f.write_str("members belong to different etcd clusters"),
+            Self::AnotherAuthority => f.write_str(
+                "running members trust another certificate authority, or the Secret of it has changed",
+            ),
+            Self::AuthorityKept => {
+                f.write_str("the certificate authority is kept with the data of the cluster")
+            }
         }
     }
 }

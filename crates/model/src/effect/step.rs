@@ -50,6 +50,14 @@ pub enum Step {
     D1,
     D2,
     D3,
+    /// Record the authority that signs the leaves.
+    I1,
+    /// Create leaf certificates.
+    I2,
+    /// Renew a leaf certificate in place.
+    I3,
+    /// Keep the Secret of the authority beyond the life of its owner.
+    I4,
     /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
     K1,
 }
@@ -63,7 +71,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 36] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -95,6 +103,10 @@ impl Step {
         Self::D1,
         Self::D2,
         Self::D3,
+        Self::I1,
+        Self::I2,
+        Self::I3,
+        Self::I4,
         Self::K1,
     ];
 }

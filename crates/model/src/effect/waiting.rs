@@ -6,6 +6,7 @@ use super::Unsafe;
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum::quorum;
+use crate::snapshot::AuthorityLoss;
 
 /// What a plan waits on. Its text goes to status and events unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,15 @@ pub enum Waiting {
         /// The cluster ID in the `adopt` annotation, if no volume has it.
         unfit: Option<ClusterId>,
     },
+    /// The data that are to be adopted contradict a field of the spec that is fixed later; a person has to correct it.
+    AdoptionDiffers {
+        /// The field.
+        field: &'static str,
+        /// The value that the data need.
+        needed: &'static str,
+        /// The value in the spec.
+        found: &'static str,
+    },
     /// Two cluster IDs among the members (R12).
     SplitBrain(Vec<(MemberName, ClusterId)>),
     /// A member answers with another ID than the one recorded in status.
@@ -36,6 +46,15 @@ pub enum Waiting {
     },
     /// Certificates or Services are being created.
     Objects,
+    /// The certificate authority is lost.
+    AuthorityLost {
+        /// Its Secret: `Secret default/demo-ca`.
+        secret: String,
+        /// How.
+        loss: AuthorityLoss,
+    },
+    /// The certificate authority in this Secret has ended, so it signs nothing.
+    AuthorityEnded(String),
     /// An abandoned bootstrap attempt is being deleted.
     Clearing(&'static str),
     /// A Pod is starting.
@@ -63,8 +82,22 @@ pub enum Waiting {
     FirstLeader,
     /// A learner catches up.
     InSync(MemberName),
+    /// Learners did not get in sync, and the next one is added later.
+    LearnersFailed {
+        /// How many.
+        count: u32,
+        /// Why the last one did not.
+        reason: String,
+    },
     /// A member is not healthy.
     Sick(MemberName, String),
+    /// Leadership has to move away from a member, and every other healthy voter was tried: no one took over.
+    LeadershipStays {
+        /// The member that leads.
+        leader: MemberName,
+        /// Whom leadership was moved to, and how often.
+        tried: Vec<(MemberName, usize)>,
+    },
     /// etcd's member list has a member that this EtcdCluster does not manage.
     UnmanagedMember(MemberId, PeerUrl),
     /// The desired version cannot follow the present one.
@@ -90,6 +123,11 @@ impl fmt::Display for Waiting {
                 objects.join(", ")
             ),
             Self::ExistingData { found, volumes, unfit } => existing_data(f, found, volumes, *unfit),
+            Self::AdoptionDiffers { field, needed, found } => write!(
+                f,
+                "the data of the earlier cluster need {field}: {needed}, and it is {found}, which cannot be changed once they \
+                 are adopted. Nothing is adopted until {field} is {needed}"
+            ),
             Self::SplitBrain(ids) => {
                 let ids: Vec<String> =
                     ids.iter().map(|(name, id)| format!("{name} is in cluster {id}")).collect();
@@ -106,6 +144,17 @@ impl fmt::Display for Waiting {
                  nothing. Check which volume the Pod mounts"
             ),
             Self::Objects => f.write_str("Services and certificates are being created"),
+            Self::AuthorityLost { secret, loss } => write!(
+                f,
+                "the certificate authority is lost. {secret}: {loss}. No other authority is created, because running members \
+                 would not trust it. The members serve on, and certificates are not renewed. Restore {secret} from a backup, \
+                 with its labels and annotations"
+            ),
+            Self::AuthorityEnded(secret) => write!(
+                f,
+                "the certificate authority in {secret} has ended, and it signs no certificates any more. Members and clients \
+                 do not accept each other. Take a backup of the data, and create a new EtcdCluster with it"
+            ),
             Self::Clearing(why) => write!(
                 f,
                 "the bootstrap attempt was abandoned because {why}. Its Pods and volumes are being deleted; a new attempt \
@@ -139,7 +188,16 @@ impl fmt::Display for Waiting {
             ),
             Self::FirstLeader => f.write_str("the members elect their first leader"),
             Self::InSync(member) => write!(f, "learner {member} catches up with the leader"),
+            Self::LearnersFailed { count, reason } => {
+                let times = if *count == 1 { "once".to_owned() } else { format!("{count} times in a row") };
+                write!(
+                    f,
+                    "adding a member has failed {times}: {reason}. The next attempt follows at \
+                     status.failedLearners.nextTry, and at once after an edit of the spec"
+                )
+            }
             Self::Sick(member, why) => write!(f, "{member} is not healthy: {why}"),
+            Self::LeadershipStays { leader, tried } => leadership_stays(f, leader, tried),
             Self::UnmanagedMember(id, url) => write!(
                 f,
                 "etcd's member list has member {id} at {url}, which this EtcdCluster does not manage. Nothing is scaled or \
@@ -185,6 +243,22 @@ fn existing_data(
             )
         }
     }
+}
+
+fn leadership_stays(
+    f: &mut fmt::Formatter<'_>,
+    leader: &MemberName,
+    tried: &[(MemberName, usize)],
+) -> fmt::Result {
+    let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let tried: Vec<String> = tried.iter().map(|(to, count)| format!("to {to} {}", times(*count))).collect();
+    write!(
+        f,
+        "{leader} leads, and must not while it is removed or restarted. MoveLeader was sent {}, and it still leads. Each \
+         attempt stops writes for up to an election timeout, so the next ones follow with growing delay. Check the disks of \
+         the other members and the network between them",
+        tried.join(", ")
+    )
 }
 
 fn names(members: &[MemberName]) -> String {

@@ -1,20 +1,97 @@
-//! The one definition of a healthy member, and the one text for why a member is not. Planner, status and metrics use them.
+//! The one definition of a healthy member (R15), and the one text for why a member is not. Gates, the choice of members,
+//! status and metrics use them.
 
-use super::Snapshot;
+use std::fmt;
+
+use super::{AlarmKind, Snapshot};
+use crate::ids::MemberId;
+use crate::mutants;
 use crate::names::MemberName;
+use crate::record::Stage;
 use crate::time::Instant;
 
+/// Why a member is not healthy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unhealthy {
+    /// It has no Pod.
+    NoPod,
+    /// Its Pod is being deleted.
+    Terminating,
+    /// There is no recent answer; with the reason, if one is known.
+    NoAnswer(Option<String>),
+    /// It is a voter by the list, and its own raft still says learner: it does not vote (etcd-io/etcd#18347).
+    Learner,
+    /// It follows no leader, or one that no quorum follows.
+    NoLeader,
+    /// It follows another leader than a quorum of the voters.
+    OtherLeader {
+        /// The leader that it reports.
+        follows: MemberId,
+        /// The leader of the others.
+        leader: MemberId,
+    },
+    /// It has not applied what the leader committed some time ago.
+    Lagging {
+        /// The index that it has applied.
+        applied: u64,
+        /// The index that it must have applied.
+        committed: u64,
+    },
+    /// An alarm names it.
+    Alarm(AlarmKind),
+    /// It reports errors.
+    Errors(Vec<String>),
+}
+
 impl Snapshot {
-    /// Whether a member answered recently, follows a leader and reports no error.
+    /// Whether a member is healthy: its Pod is not being deleted, it answered recently, it follows the leader that the others
+    /// follow, it has applied what the leader had committed before, and no alarm names it.
     pub fn is_healthy(&self, member: &MemberName, now: Instant) -> bool {
-        self.status_of(member, now).is_some_and(|status| status.leader.is_some() && status.errors.is_empty())
+        self.health(member, now).is_ok()
     }
 
-    /// Why a member with a Pod is not healthy, from the nearest cause to the farthest. `None` if it is healthy.
-    pub fn why_unhealthy(&self, member: &MemberName, now: Instant) -> Option<String> {
-        if self.is_healthy(member, now) {
-            return None;
+    /// Why a member is not healthy, if it is not.
+    pub fn health(&self, member: &MemberName, now: Instant) -> Result<(), Unhealthy> {
+        match self.pods.get(member) {
+            None => return Err(Unhealthy::NoPod),
+            Some(pod) if pod.terminating && !mutants::is_broken("R15 terminating") => {
+                return Err(Unhealthy::Terminating);
+            }
+            Some(_) => {}
         }
+        let Some(status) = self.status_of(member, now) else {
+            let answer = self.etcd.answers.get(member).map(|answer| &answer.reply);
+            return Err(Unhealthy::NoAnswer(answer.and_then(|reply| reply.as_ref().err().cloned())));
+        };
+        let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
+        if is_voter && status.is_learner {
+            return Err(Unhealthy::Learner);
+        }
+        let Some(follows) = status.leader else { return Err(Unhealthy::NoLeader) };
+        if !mutants::is_broken("R15 leader") {
+            match self.leader(now) {
+                Some(leader) if leader == follows => {}
+                Some(leader) => return Err(Unhealthy::OtherLeader { follows, leader }),
+                // A leader that nobody follows any more still names itself.
+                None => return Err(Unhealthy::NoLeader),
+            }
+        }
+        if let Some(committed) = self.must_have_applied()
+            && status.applied < committed
+        {
+            return Err(Unhealthy::Lagging { applied: status.applied, committed });
+        }
+        if let Some(kind) = self.alarm_of(status.member_id, now)
+            && !mutants::is_broken("R15 alarm")
+        {
+            return Err(Unhealthy::Alarm(kind));
+        }
+        if status.errors.is_empty() { Ok(()) } else { Err(Unhealthy::Errors(status.errors.clone())) }
+    }
+
+    /// Why a member is not healthy, from the nearest cause to the farthest, for people. `None` if it is healthy.
+    pub fn why_unhealthy(&self, member: &MemberName, now: Instant) -> Option<String> {
+        let why = self.health(member, now).err()?;
         let pod = self.pods.get(member);
         if let Some((verdict, message)) = pod.and_then(|pod| pod.guard.as_ref()) {
             return Some(format!("the guard refuses its volume: {verdict}: {message}"));
@@ -22,15 +99,49 @@ impl Snapshot {
         if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
             return Some(trouble.clone());
         }
-        if pod.is_some_and(|pod| pod.ip.is_none()) {
+        if pod.is_some_and(|pod| pod.ip.is_none() && !pod.terminating) {
             return Some("its Pod is starting".to_owned());
         }
-        Some(match self.etcd.answers.get(member).map(|answer| &answer.reply) {
-            Some(Err(why)) => why.clone(),
-            Some(Ok(status)) if status.leader.is_none() => "it follows no leader".to_owned(),
-            Some(Ok(status)) if !status.errors.is_empty() => status.errors.join("; "),
-            Some(Ok(_)) => "it has not answered recently".to_owned(),
-            None => "it was not asked yet".to_owned(),
+        Some(match why {
+            Unhealthy::NoAnswer(None) if self.etcd.answers.contains_key(member) => {
+                "it has not answered recently".to_owned()
+            }
+            why => why.to_string(),
         })
+    }
+
+    /// The index that every healthy member has applied by now.
+    fn must_have_applied(&self) -> Option<u64> {
+        let before = self.etcd.committed_before.filter(|_| !mutants::is_broken("R15 index"));
+        let proof = self.etcd.proof.filter(|_| !mutants::is_broken("R15 proof"));
+        before.map(|mark| mark.index).max(proof.map(|proof| proof.index))
+    }
+
+    /// An alarm that names this member, by any member's answer.
+    fn alarm_of(&self, id: MemberId, now: Instant) -> Option<AlarmKind> {
+        self.alarms(now).into_iter().find(|alarm| alarm.member == id).map(|alarm| alarm.kind)
+    }
+}
+
+impl fmt::Display for Unhealthy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoPod => f.write_str("it has no Pod"),
+            Self::Terminating => f.write_str("its Pod is being deleted"),
+            Self::NoAnswer(Some(why)) => f.write_str(why),
+            Self::NoAnswer(None) => f.write_str("it was not asked yet"),
+            Self::Learner => f.write_str("it reports that it is still a learner, so it does not vote"),
+            Self::NoLeader => f.write_str("it follows no leader that a quorum follows"),
+            Self::OtherLeader { follows, leader } => {
+                write!(f, "it follows {follows}, and the others follow {leader}")
+            }
+            // Without the indices: they change with every proof, and status with them.
+            Self::Lagging { .. } => f.write_str(
+                "it does not keep up: it has not applied what the leader had committed before. Its disk may hang",
+            ),
+            Self::Alarm(AlarmKind::NoSpace) => f.write_str("alarm NOSPACE"),
+            Self::Alarm(AlarmKind::Corrupt) => f.write_str("alarm CORRUPT"),
+            Self::Errors(errors) => f.write_str(&errors.join("; ")),
+        }
     }
 }

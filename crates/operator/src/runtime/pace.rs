@@ -87,8 +87,8 @@ impl Pace {
                 Duration::ZERO
             }
             Outcome::Waiting if self.quick < BRISK_PASSES => grow(QUICK, BRISK, &mut self.quick),
-            Outcome::Waiting | Outcome::NoProgress => grow(QUICK, STEADY, &mut self.quick),
-            Outcome::Unwell => grow(QUICK, CALM, &mut self.quick),
+            Outcome::Waiting => grow(QUICK, STEADY, &mut self.quick),
+            Outcome::Unwell | Outcome::NoProgress => grow(QUICK, CALM, &mut self.quick),
             Outcome::Refused => REFUSED,
             Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
             Outcome::Calm | Outcome::UserMustEdit => {
@@ -148,9 +148,9 @@ mod tests {
     }
 
     #[test]
-    fn effects_without_progress_are_repeated_with_growing_delay() {
+    fn l08_effects_without_progress_are_repeated_with_growing_delay() {
         let mut pace = Pace::default();
-        let waits: Vec<u128> = (0..5).map(|_| pace.after(Outcome::NoProgress).as_millis()).collect();
-        assert_eq!(waits, [100, 200, 400, 800, 1000]);
+        let waits: Vec<u128> = (0..9).map(|_| pace.after(Outcome::NoProgress).as_millis()).collect();
+        assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
     }
 }

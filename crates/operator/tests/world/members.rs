@@ -184,7 +184,10 @@ impl Members {
             Some((nodes.etcd.processes().find_map(at)?, *last))
         });
         let Some((at, last)) = leader_and_last else { return };
-        let moved = nodes.etcd.move_leader(&at, last);
+        let moved = {
+            let now = nodes.now;
+            nodes.etcd.move_leader(&at, last, now)
+        };
         assert!(moved.is_ok(), "{moved:?}");
     }
 

@@ -228,7 +228,7 @@ impl Maintenance for Member {
                 header: Some(header),
                 version: status.version.to_string(),
                 leader: status.leader.map_or(0, |leader| leader.0),
-                raft_index: status.applied,
+                raft_index: status.committed,
                 raft_applied_index: status.applied,
                 is_learner: status.is_learner,
                 errors: status.errors,
@@ -244,7 +244,8 @@ impl Maintenance for Member {
     ) -> Reply<wire::MoveLeaderResponse> {
         let to = MemberId(request.into_inner().target_id);
         self.handle("MoveLeader", move |nodes, own| {
-            nodes.etcd.move_leader(&own.at, to)?;
+            let now = nodes.now;
+            nodes.etcd.move_leader(&own.at, to, now)?;
             let next = name_of(nodes, to);
             own.changed(nodes, format!("lead {next}"));
             Ok(wire::MoveLeaderResponse { header: Some(own.header(nodes)) })
@@ -253,6 +254,10 @@ impl Maintenance for Member {
     }
 
     async fn alarm(&self, _: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
-        Err(Status::unimplemented("not used"))
+        self.handle("AlarmList", |nodes, own| {
+            nodes.etcd.member_list(&own.at)?;
+            Ok(wire::AlarmResponse { header: Some(own.header(nodes)), alarms: Vec::new() })
+        })
+        .await
     }
 }

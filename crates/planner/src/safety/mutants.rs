@@ -1,15 +1,11 @@
 //! Turns a safety check off, on this thread and for one test. What then goes wrong shows what the check is for.
 
-use std::cell::Cell;
-
 use quorate_model::effect::Unsafe;
-
-thread_local! {
-    static OFF: Cell<Option<&'static str>> = const { Cell::new(None) };
-}
+pub use quorate_model::mutants::is_broken;
+use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 15] = [
+pub const CHECKS: [&str; 20] = [
     "NotABootstrapMember",
     "NotRecorded",
     "NotItsVolume",
@@ -19,16 +15,23 @@ pub const CHECKS: [&str; 15] = [
     "VoterUnhealthy",
     "NotThatMember",
     "NoFreshList",
+    "NotProven",
+    "MustEvict",
+    "BudgetOpen",
     "StillListed",
     "PodNotGone",
     "DataKept",
     "NoQuorum",
     "WouldLoseQuorum",
     "SplitBrain",
+    "AnotherAuthority",
+    "AuthorityKept",
 ];
 
-/// Rules without a refusal: R4 and R8 in the simulation, R13 and R14 in the operator.
-pub const RULES: [&str; 4] = ["R4", "R8", "R13", "R14"];
+/// Rules without a refusal: R4, R8 and the parts of R15 in the simulation, R13, R14 and R18 in the
+/// operator.
+pub const RULES: [&str; 10] =
+    ["R4", "R8", "R13", "R14", "R15 terminating", "R15 leader", "R15 index", "R15 proof", "R15 alarm", "R18"];
 
 /// Runs a function without one of the checks or rules.
 pub fn without<T>(check: &'static str, run: impl FnOnce() -> T) -> T {
@@ -43,21 +46,16 @@ pub struct Broken(Option<&'static str>);
 impl Broken {
     /// Breaks this check or rule from now on.
     pub fn rule(rule: &'static str) -> Self {
-        Self(OFF.replace(Some(rule)))
+        Self(replace(Some(rule)))
     }
 }
 
 impl Drop for Broken {
     fn drop(&mut self) {
-        OFF.set(self.0);
+        replace(self.0);
     }
 }
 
-/// Whether a rule of [`RULES`] is broken now.
-pub fn is_broken(rule: &'static str) -> bool {
-    OFF.get() == Some(rule)
-}
-
 pub(super) fn is_off(why: &Unsafe) -> bool {
-    OFF.get() == Some(why.name())
+    is_broken(why.name())
 }

@@ -2,13 +2,18 @@
 //! thing at a time. (Effects that fail or arrive late, and late observations, belong to other tests.)
 #![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
 
+pub mod certificates;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use quorate_model::effect::Boot;
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
-use quorate_model::snapshot::{Answer, Etcd, List, Listed, Pod, StatusReply, Volume};
+use quorate_model::snapshot::{
+    Answer, Budget, BudgetPolicy, Etcd, List, Listed, Pod, Presence, Proof, Quarantine, StatusReply,
+    TransferAttempt, Volume,
+};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Plan,
@@ -27,6 +32,21 @@ pub struct World {
     pub leader: Option<MemberName>,
     /// Members that do not answer although their Pod exists.
     pub silent: BTreeSet<MemberName>,
+    /// Members that answer although their Pod is being deleted.
+    pub serving_on: BTreeSet<MemberName>,
+    /// What the members whose disks hang had applied before.
+    pub hung: BTreeMap<MemberName, u64>,
+    /// Members that never take leadership over.
+    pub never_lead: BTreeSet<MemberName>,
+    /// The attempts to move leadership since the leader changed last.
+    pub transfers: Vec<TransferAttempt>,
+    /// As the pass remembers it from observation to observation.
+    unhealthy_since: BTreeMap<MemberName, Instant>,
+    unheard_since: BTreeMap<MemberName, Instant>,
+    /// The committed index.
+    pub committed: u64,
+    /// When progress was proved last.
+    pub proved_at: Option<Instant>,
     counter: u64,
 }
 
@@ -66,6 +86,7 @@ impl World {
                 uid: ClusterUid::new("uid-1"),
                 desired: target(size),
                 paused: false,
+                keep_volumes: Span::seconds(168 * 3600),
                 deleting: false,
                 finalizer: false,
                 adopt: None,
@@ -73,10 +94,12 @@ impl World {
                 pods: BTreeMap::new(),
                 volumes: BTreeMap::new(),
                 foreign: BTreeMap::new(),
-                peer_service: false,
-                client_service: false,
+                peer_service: Presence::Absent,
+                client_service: Presence::Absent,
+                endpoints: BTreeSet::new(),
                 budget: None,
-                certificates: false,
+                budget_policy: BudgetPolicy::OneAtATime,
+                certificates: Some(certificates::none()),
                 etcd: Etcd::default(),
             },
             now: Instant(1_000_000),
@@ -85,6 +108,14 @@ impl World {
             cluster_id: None,
             leader: None,
             silent: BTreeSet::new(),
+            serving_on: BTreeSet::new(),
+            hung: BTreeMap::new(),
+            never_lead: BTreeSet::new(),
+            transfers: Vec::new(),
+            unhealthy_since: BTreeMap::new(),
+            unheard_since: BTreeMap::new(),
+            committed: 100,
+            proved_at: None,
             counter: 0,
         }
     }
@@ -106,10 +137,58 @@ impl World {
         world
     }
 
-    /// Observes, and plans.
+    /// Observes, and plans; if the plan needs a proof of progress, proves it and plans again, as a pass does.
     pub fn plan(&mut self) -> Plan {
         self.observe();
+        self.plan_as_observed()
+    }
+
+    /// Plans on what was observed, as a pass does.
+    pub fn plan_as_observed(&mut self) -> Plan {
+        let first = plan(&self.seen, self.now);
+        if !first.needs_proof || self.seen.etcd.list.is_none() {
+            return first;
+        }
+        self.prove();
         plan(&self.seen, self.now)
+    }
+
+    /// Two entries are committed, and every member applies them whose disk does not hang.
+    pub fn prove(&mut self) {
+        self.committed += 2;
+        let (index, hung) = (self.committed, &self.hung);
+        let etcd = &mut self.seen.etcd;
+        for (member, answer) in &mut etcd.answers {
+            if let Ok(status) = &mut answer.reply {
+                status.committed = index;
+                status.applied = hung.get(member).copied().unwrap_or(index);
+            }
+        }
+        etcd.proof = Some(Proof { at: self.now, index });
+        etcd.proved_at = Some(self.now);
+        self.proved_at = Some(self.now);
+    }
+
+    /// The Pod of this member goes on serving while it is being deleted.
+    pub fn keep_serving(&mut self, member: &str) {
+        self.serving_on.insert(name(member));
+    }
+
+    /// The disk of a member hangs from now on: it goes on answering, and applies nothing.
+    pub fn hang(&mut self, member: &str) {
+        self.hung.insert(name(member), self.committed);
+    }
+
+    /// Carries plans out until one has this property, and returns that one.
+    pub fn plan_that(&mut self, has: impl Fn(&Plan) -> bool) -> Plan {
+        for _ in 0..10 {
+            let plan = self.plan();
+            if has(&plan) {
+                return plan;
+            }
+            self.carry_out(plan);
+        }
+        panic!("no plan has that property")
     }
 
     /// Runs passes until a plan has nothing to do. Returns all plans in words.
@@ -172,7 +251,10 @@ impl World {
             .pods
             .iter()
             .filter(|(name, pod)| {
-                !pod.terminating && !pod.gated && pod.trouble.is_none() && !self.silent.contains(name)
+                (!pod.terminating || self.serving_on.contains(*name))
+                    && !pod.gated
+                    && pod.trouble.is_none()
+                    && !self.silent.contains(name)
             })
             .map(|(name, _)| name.clone())
             .collect();
@@ -204,7 +286,8 @@ impl World {
             .as_ref()
             .and_then(|leader| self.members.iter().find(|member| self.is(leader, member)));
         let (leader_id, cluster_id) = (leader_id.map(|member| member.id), self.cluster_id);
-        self.seen.etcd = Etcd::default();
+        self.seen.etcd =
+            Etcd { proved_at: self.proved_at, transfers: self.transfers.clone(), ..Etcd::default() };
         for (pod, _) in self.seen.pods.clone() {
             let member = self.members.iter().find(|member| self.is(&pod, member));
             let reply = match (member, cluster_id) {
@@ -213,9 +296,11 @@ impl World {
                     member_id: member.id,
                     leader: leader_id,
                     is_learner: member.is_learner,
-                    applied: 100,
+                    committed: self.committed,
+                    applied: self.hung.get(&pod).copied().unwrap_or(self.committed),
                     revision: Revision(7),
                     version: Version::new(3, 6, 16),
+                    alarms: Vec::new(),
                     errors: Vec::new(),
                 }),
                 _ => Err("no answer within 2s".to_owned()),
@@ -233,6 +318,29 @@ impl World {
             }
             _ => self.seen.etcd.list_failure = Some("no leader".to_owned()),
         }
+        self.remember();
+    }
+
+    fn remember(&mut self) {
+        let (seen, now) = (&mut self.seen, self.now);
+        let keep = |since: &mut BTreeMap<MemberName, Instant>, are: BTreeSet<MemberName>| {
+            since.retain(|member, _| are.contains(member));
+            for member in are {
+                since.entry(member).or_insert(now);
+            }
+        };
+        if self.leader.is_some() {
+            let unhealthy = seen.record.voters().filter(|voter| !seen.is_healthy(voter, now));
+            keep(&mut self.unhealthy_since, unhealthy.cloned().collect());
+        }
+        let is_voter = |name: &&MemberName| {
+            let listed = seen.listed(&seen.record, name, now);
+            listed.is_some_and(|listed| !listed.is_learner) && seen.status_of(name, now).is_none()
+        };
+        let joining = seen.record.joining().map(|(name, _)| name).filter(is_voter);
+        keep(&mut self.unheard_since, joining.into_iter().cloned().collect());
+        seen.etcd.unhealthy_since.clone_from(&self.unhealthy_since);
+        seen.etcd.unheard_since.clone_from(&self.unheard_since);
     }
 
     fn is(&self, name: &MemberName, member: &Listed) -> bool {
@@ -255,10 +363,16 @@ impl World {
         match write {
             KubeEffect::AddFinalizer => self.seen.finalizer = true,
             KubeEffect::RemoveFinalizer => self.seen.finalizer = false,
-            KubeEffect::ApplyPeerService => self.seen.peer_service = true,
-            KubeEffect::IssueCertificates => self.seen.certificates = true,
-            KubeEffect::ApplyClientService => self.seen.client_service = true,
-            KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(*min_available),
+            KubeEffect::ApplyPeerService => self.seen.peer_service = Presence::Matches,
+            KubeEffect::CreateAuthority
+            | KubeEffect::KeepAuthority { .. }
+            | KubeEffect::DeleteAuthority { .. }
+            | KubeEffect::IssueLeaf { .. }
+            | KubeEffect::RenewLeaf { .. } => {
+                assert!(certificates::write(&mut self.seen, self.now, write));
+            }
+            KubeEffect::ApplyClientService => self.seen.client_service = Presence::Matches,
+            KubeEffect::ApplyBudget { min_available } => self.seen.budget = Some(budget(*min_available)),
             KubeEffect::CreateVolume { member, .. } => {
                 let uid = self.new_uid("volume");
                 let volume = Volume {
@@ -269,6 +383,9 @@ impl World {
                     cluster_id: None,
                     member_id: None,
                     token: self.seen.record.token.clone(),
+                    labelled: true,
+                    tls: None,
+                    quarantine: None,
                     bytes: self.seen.desired.storage.bytes,
                     trouble: None,
                 };
@@ -280,6 +397,13 @@ impl World {
                 assert_eq!(annotated.uid, *volume);
                 (annotated.cluster_id, annotated.member_id) = (Some(*cluster_id), Some(*member_id));
                 annotated.cluster_uid = Some(uid);
+                annotated.labelled = true;
+                annotated.tls = self.seen.record.target.as_ref().map(|target| target.tls);
+            }
+            KubeEffect::QuarantineVolume { member, volume, since, why } => {
+                let kept = self.seen.volumes.get_mut(member).expect("quarantined volume exists");
+                assert_eq!(kept.uid, *volume);
+                kept.quarantine = Some(Quarantine { since: Some(*since), why: why.to_string() });
             }
             KubeEffect::ExpandVolume { member, bytes, .. } => {
                 self.seen.volumes.get_mut(member).expect("expanded volume exists").bytes = *bytes;
@@ -295,7 +419,8 @@ impl World {
                 assert_eq!(ungated.uid, *pod);
                 (ungated.gated, ungated.ready, ungated.has_run) = (false, true, true);
             }
-            KubeEffect::DeletePod { member, pod, .. } => {
+            KubeEffect::DeleteBudget { .. } => self.seen.budget = None,
+            KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. } => {
                 assert_eq!(self.seen.pods.remove(member).expect("deleted Pod exists").uid, *pod);
             }
             KubeEffect::DeleteVolume { member, volume, .. } => {
@@ -326,7 +451,17 @@ impl World {
                 member.is_learner = false;
             }
             EtcdCall::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
-            EtcdCall::MoveLeadership { to, .. } => self.leader = Some(to.clone()),
+            EtcdCall::MoveLeadership { to, to_id } => self.move_leadership(to, *to_id),
+        }
+    }
+
+    fn move_leadership(&mut self, to: &MemberName, to_id: MemberId) {
+        let id_of = |name: &MemberName| self.members.iter().find(|member| self.is(name, member));
+        let from = self.leader.as_ref().and_then(id_of).expect("there is a leader").id;
+        self.transfers.push(TransferAttempt { from, to: to_id, at: self.now });
+        if !self.never_lead.contains(to) {
+            self.leader = Some(to.clone());
+            self.transfers.clear();
         }
     }
 
@@ -367,6 +502,7 @@ impl World {
                 .unwrap_or_default(),
             gated: boot == Boot::New,
             boots_new: boot == Boot::New,
+            stops_by: None,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,
             has_run: boot != Boot::New,
@@ -401,4 +537,15 @@ pub fn describe(story: &mut String, plan: &Plan) {
 /// The token of the world's cluster.
 pub fn token(world: &World) -> Option<&Token> {
     world.seen.record.token.as_ref()
+}
+
+/// A budget that the disruption controller has seen.
+fn budget(min_available: usize) -> Budget {
+    Budget {
+        uid: Uid::new("uid-of-budget"),
+        resource_version: "1".to_owned(),
+        min_available: Some(min_available),
+        allowed: Some(0),
+        disrupted: BTreeSet::new(),
+    }
 }

@@ -8,7 +8,8 @@ use quorate_manifests::trouble::{self, with_trouble};
 use quorate_manifests::{Context, Invalid, Request, Write, invalid_status, request};
 #[cfg(feature = "mutants")]
 use quorate_model::Plan;
-use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Snapshot};
+use quorate_model::snapshot::FRESH;
+use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Snapshot, Span};
 
 use super::certificates::Issue;
 use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};
@@ -18,8 +19,8 @@ use crate::memory::Memory;
 use crate::objects::{Object, ReadCluster};
 use crate::reply::{CallError, EffectError, Retry, WriteError, lost_reply_counts_as_done};
 
-/// The maximal number of commands of one effect. `IssueCertificates` has the most.
-const PARTS: usize = 8;
+/// How long an eviction may be refused before status reports it: drains take their turn.
+const BLOCKED_FOR_LONG: Span = Span::seconds(60);
 
 /// The state of the second half of a pass.
 #[derive(Clone, Debug)]
@@ -75,13 +76,15 @@ struct Group {
 struct Running {
     place: usize,
     what: What,
+    /// Its commands are not sent after this moment.
+    not_after: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
 enum What {
     Write(WriteRun),
     Call,
-    Certificates(Box<Issue>),
+    Certificate(Box<Issue>),
 }
 
 impl Acting {
@@ -283,7 +286,7 @@ impl Acting {
                 self.end_early(memory, Stop { retry, failure });
             }
             (None, None) => {
-                memory.failure = None;
+                (memory.failure, memory.blocked_since) = (None, None);
                 self.phase = Phase::Ended(PassEnd::Done);
             }
         }
@@ -303,8 +306,8 @@ impl Acting {
     fn next_of_effects(&mut self) -> Option<Command> {
         let Phase::Effects(group) = &mut self.phase else { return None };
         for running in &mut group.running {
-            if let Some((part, task)) = running.next() {
-                return Some(running.command(part, task));
+            if let Some(task) = running.next() {
+                return Some(running.command(task));
             }
         }
         let place = group.next;
@@ -314,7 +317,7 @@ impl Acting {
         group.next += 1;
         let Basis::Plan(planned) = &self.basis else { return None };
         let (running, task) = begin(planned, &self.cluster, place)?;
-        let command = running.command(0, task);
+        let command = running.command(task);
         group.running.push(running);
         Some(command)
     }
@@ -328,9 +331,14 @@ impl Acting {
     ) -> Option<Event> {
         let Phase::Effects(group) = &mut self.phase else { return None };
         let owner = self.basis.owner();
-        let (place, part) = (id.0 / PARTS, id.0 % PARTS);
+        let place = id.0;
         let nth = group.running.iter().position(|running| running.place == place)?;
-        let ended = group.running[nth].reply(memory, owner, part, reply, now)?;
+        if let (Basis::Plan(planned), Reply::Called(called)) = (&self.basis, &reply)
+            && let Some(call) = planned.effects().get(place).and_then(Effect::as_etcd)
+        {
+            memory.recent.called(&planned.snapshot, call, called, now);
+        }
+        let ended = group.running[nth].reply(memory, owner, reply, now)?;
         group.running.remove(nth);
         let result = match ended {
             Ok(Some(Object::Cluster(cluster))) => {
@@ -342,10 +350,13 @@ impl Acting {
             }
             Ok(_) => Ok(()),
             Err(failed) => {
+                let blocked = failed.is_blocked().then(|| *memory.blocked_since.get_or_insert(now));
+                let blocked_for_long = blocked.is_some_and(|since| now - since >= BLOCKED_FOR_LONG);
                 if let Basis::Plan(planned) = &self.basis
                     && group.failed.as_ref().is_none_or(|(first, _)| place < *first)
                 {
-                    let stop = failed.stop(&planned.effects()[place], &planned.snapshot, now);
+                    let effect = &planned.effects()[place];
+                    let stop = failed.stop(effect, &planned.snapshot, blocked_for_long, now);
                     group.failed = Some((place, stop));
                 }
                 Err(failed.error())
@@ -397,7 +408,11 @@ enum Failed {
 }
 
 impl Failed {
-    fn stop(&self, effect: &Effect, observed: &Snapshot, now: Instant) -> Stop {
+    fn is_blocked(&self) -> bool {
+        matches!(self, Self::Write(WriteFailure { error: WriteError::Blocked(_), .. }))
+    }
+
+    fn stop(&self, effect: &Effect, observed: &Snapshot, blocked_for_long: bool, now: Instant) -> Stop {
         match self {
             Self::Call(error) => {
                 let failure = match error.retry() {
@@ -419,9 +434,13 @@ impl Failed {
                 let failure = match error {
                     // A name that is taken is reported by the planner, which observes it in the next pass.
                     WriteError::NotLeading
+                    | WriteError::Outdated
                     | WriteError::Exists
                     | WriteError::Changed(_)
                     | WriteError::Missing(_) => None,
+                    WriteError::Blocked(why) => {
+                        blocked_for_long.then(|| trouble::eviction_blocked(what, why))
+                    }
                     WriteError::Invalid(why) | WriteError::Forbidden(why) => {
                         Some(trouble::write_refused(what, why, observed, now))
                     }
@@ -441,16 +460,18 @@ impl Failed {
 }
 
 impl Running {
-    fn command(&self, part: usize, task: Task) -> Command {
-        Command { id: CommandId(self.place * PARTS + part), purpose: Purpose::Effect(self.place), task }
+    /// A command is named by the place of its effect: one effect has at most one command at a time.
+    fn command(&self, task: Task) -> Command {
+        let (id, purpose) = (CommandId(self.place), Purpose::Effect(self.place));
+        Command { id, purpose, task, not_after: self.not_after }
     }
 
-    /// The next command that can be issued before further replies arrive, and which of its commands it is.
-    fn next(&mut self) -> Option<(usize, Task)> {
+    /// The next command that can be issued before further replies arrive.
+    fn next(&mut self) -> Option<Task> {
         match &mut self.what {
-            What::Write(run) => run.next().map(|task| (0, task)),
+            What::Write(run) => run.next(),
             What::Call => None,
-            What::Certificates(issue) => issue.next(),
+            What::Certificate(issue) => issue.next(),
         }
     }
 
@@ -459,7 +480,7 @@ impl Running {
         match &self.what {
             What::Write(run) => run.is_due().then_some(false),
             What::Call => None,
-            What::Certificates(issue) => issue.upcoming(),
+            What::Certificate(issue) => issue.upcoming(),
         }
     }
 
@@ -468,7 +489,6 @@ impl Running {
         &mut self,
         memory: &mut Memory,
         owner: Owner<'_>,
-        part: usize,
         reply: Reply,
         now: Instant,
     ) -> Option<Result<Option<Object>, Failed>> {
@@ -478,7 +498,7 @@ impl Running {
                 WriteEnd::Done(object) => Some(Ok(object)),
                 WriteEnd::Failed(failure) => failed(failure),
             },
-            What::Certificates(issue) => match issue.reply(memory, owner, part, reply, now)? {
+            What::Certificate(issue) => match issue.reply(memory, owner, reply, now)? {
                 Ok(()) => Some(Ok(None)),
                 Err(failure) => failed(failure),
             },
@@ -489,6 +509,7 @@ impl Running {
                     | Reply::Caches(_)
                     | Reply::Status(_)
                     | Reply::List(_)
+                    | Reply::Proved(_)
                     | Reply::Written(_)
                     | Reply::Keys(_) => {
                         Err(CallError::Unknown("the reply is not one to this request".to_owned()))
@@ -507,7 +528,9 @@ impl Running {
 /// Begins an effect, and returns its first command.
 fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Running, Task)> {
     let cluster = parsed(cluster)?;
-    let (what, task) = match planned.effects().get(place)? {
+    let effect = planned.effects().get(place)?;
+    let not_after = effect.is_destructive().then(|| planned.observed_at() + FRESH);
+    let (what, task) = match effect {
         Effect::Etcd { at, call, .. } => (What::Call, Task::Call { at: at.clone(), call: call.clone() }),
         Effect::Kube { write, .. } => {
             let objects = planned.view.objects(cluster, planned.conflicts.clone());
@@ -517,22 +540,22 @@ fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Runn
                 snapshot: &planned.snapshot,
                 record: &planned.plan.record,
                 defaults: &planned.defaults,
+                now: planned.at,
             };
             match request(write, &context) {
                 Request::Write(write) => (What::Write(WriteRun::new(&write)), Task::Write(write)),
-                Request::Certificates => {
-                    let mut issue = Issue::new(cluster, &planned.snapshot, &objects.secrets);
-                    let (_, task) = issue.next()?;
-                    (What::Certificates(Box::new(issue)), task)
+                Request::Certificate(order) => {
+                    let (issue, task) = Issue::begin(order);
+                    (What::Certificate(Box::new(issue)), task)
                 }
             }
         }
     };
-    Some((Running { place, what }, task))
+    Some((Running { place, what, not_after }, task))
 }
 
 fn of_status(purpose: Purpose, task: Task) -> Command {
-    Command { id: CommandId(0), purpose, task }
+    Command { id: CommandId(0), purpose, task, not_after: None }
 }
 
 /// The write that reports in status why the pass ended, if one is needed.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, snapshot};
 use quorate_model::snapshot::List;
-use quorate_model::{ClusterRef, Instant, Snapshot};
+use quorate_model::{ClusterRef, Instant, Plan, Snapshot};
 
 use super::act::Acting;
-use super::{PassEnd, Planned, Stage, uid};
+use super::{PassEnd, Planned, Stage, progress, uid, unlabelled};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::members::member_to_ask;
 use crate::memory::Memory;
@@ -25,6 +25,8 @@ pub(super) struct Observing {
     tasks: Vec<Task>,
     issued: usize,
     answered: usize,
+    #[cfg(feature = "mutants")]
+    always_prove: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -33,40 +35,58 @@ enum Phase {
     Unconfirmed,
     /// The caches are read.
     Caches(Option<ClusterView>),
-    /// The operator reads names that were taken: they may be free now.
+    /// The operator reads names that were taken, which may be free now, and objects that may have lost their label.
     Conflicts(ClusterView, Arc<ReadCluster>),
     /// Members are asked for their Status.
     Members(Observed),
     /// One member is asked for the list.
     MemberList(Observed),
+    /// Progress is proved, and the Pods are read from the API: the caches may not have a deletion yet.
+    Proof(Observed),
 }
 
 /// What was observed so far.
 #[derive(Clone, Debug)]
-struct Observed {
-    view: ClusterView,
-    cluster: Arc<ReadCluster>,
+pub(super) struct Observed {
+    pub(super) view: ClusterView,
+    pub(super) cluster: Arc<ReadCluster>,
     conflicts: Vec<NameConflict>,
-    snapshot: Snapshot,
+    pub(super) snapshot: Snapshot,
     refused: Option<Invalid>,
+    /// A Pod that could not be read for the proof, and why.
+    pub(super) unread: Option<String>,
 }
 
 impl Observing {
     pub(super) fn new(at: ClusterRef, defaults: Arc<Defaults>, memory: &Memory, now: Instant) -> Self {
         let unconfirmed = memory.unconfirmed(now).into_iter().map(|(kind, name)| Task::Read { kind, name });
         let tasks: Vec<Task> = unconfirmed.collect();
-        let mut observing = Self { at, defaults, phase: Phase::Unconfirmed, tasks, issued: 0, answered: 0 };
+        let mut observing = Self {
+            at,
+            defaults,
+            phase: Phase::Unconfirmed,
+            tasks,
+            issued: 0,
+            answered: 0,
+            #[cfg(feature = "mutants")]
+            always_prove: false,
+        };
         if observing.tasks.is_empty() {
             observing.begin(Phase::Caches(None), vec![Task::Caches]);
         }
         observing
     }
 
+    #[cfg(feature = "mutants")]
+    pub(super) fn always_prove(&mut self) {
+        self.always_prove = true;
+    }
+
     pub(super) fn next(&mut self) -> Option<Command> {
         let task = self.tasks.get(self.issued)?.clone();
         let id = CommandId(self.issued);
         self.issued += 1;
-        Some(Command { id, purpose: Purpose::Observe, task })
+        Some(Command { id, purpose: Purpose::Observe, task, not_after: None })
     }
 
     pub(super) fn upcoming(&self) -> Option<super::Upcoming> {
@@ -76,7 +96,7 @@ impl Observing {
 
     pub(super) fn observed(&self) -> Option<(&Snapshot, &ClusterView)> {
         match &self.phase {
-            Phase::Members(observed) | Phase::MemberList(observed) => {
+            Phase::Members(observed) | Phase::MemberList(observed) | Phase::Proof(observed) => {
                 Some((&observed.snapshot, &observed.view))
             }
             Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => None,
@@ -97,30 +117,38 @@ impl Observing {
             (Phase::Caches(view), Task::Caches, Reply::Caches(caches)) => {
                 *view = Some(memory.overlay(&self.at, *caches));
             }
-            (Phase::Conflicts(_, cluster), Task::Read { kind, name }, Reply::Object(Ok(read))) => {
+            (Phase::Conflicts(view, cluster), Task::Read { kind, name }, Reply::Object(Ok(read))) => {
                 let uid = uid(cluster);
-                if read.is_none_or(|object| is_visible(&object, &self.at, &uid)) {
+                if read.as_ref().is_none_or(|object| is_visible(object, &self.at, &uid)) {
                     memory.conflicts.remove(&NameConflict { kind: *kind, name: name.clone() });
                 }
+                unlabelled::take(view, cluster, memory, name, read, &self.at);
             }
             (Phase::Members(observed), Task::Status { member }, Reply::Status(answer)) => {
                 observed.snapshot.etcd.answers.insert(member.clone(), answer);
             }
             (Phase::MemberList(observed), Task::MemberList { .. }, Reply::List(list)) => observed.list(list),
+            (Phase::Proof(observed), Task::Read { kind, name }, Reply::Object(read)) => {
+                observed.read_pod(memory, *kind, name, read, now);
+            }
+            (Phase::Proof(observed), Task::ProveProgress { .. }, Reply::Proved(proved)) => {
+                observed.proved(memory, proved);
+            }
             // If the read fails, the last known state stays.
             (
                 Phase::Unconfirmed
                 | Phase::Caches(_)
                 | Phase::Conflicts(..)
                 | Phase::Members(_)
-                | Phase::MemberList(_),
+                | Phase::MemberList(_)
+                | Phase::Proof(_),
                 ..,
             ) => {}
         }
     }
 
     /// Continues with the next phase once all replies of this one have arrived. Returns the next stage once there is a plan.
-    pub(super) fn advance(&mut self, memory: &Memory, now: Instant) -> Option<Stage> {
+    pub(super) fn advance(&mut self, memory: &mut Memory, now: Instant) -> Option<Stage> {
         while self.answered == self.tasks.len() {
             match std::mem::replace(&mut self.phase, Phase::Unconfirmed) {
                 Phase::Unconfirmed => self.begin(Phase::Caches(None), vec![Task::Caches]),
@@ -133,7 +161,11 @@ impl Observing {
                         kind: conflict.kind,
                         name: conflict.name.clone(),
                     };
-                    let tasks = memory.conflicts().map(read).collect();
+                    let mut tasks: Vec<Task> = memory.conflicts().map(read).collect();
+                    tasks.extend(
+                        unlabelled::to_read(&view, &cluster, memory)
+                            .filter(|task| !memory.conflicts().any(|conflict| read(conflict) == *task)),
+                    );
                     self.begin(Phase::Conflicts(view, cluster), tasks);
                 }
                 Phase::Conflicts(view, cluster) => match self.observe(view, cluster, memory, now) {
@@ -147,15 +179,34 @@ impl Observing {
                 },
                 Phase::Members(mut observed) => match member_to_ask(&observed.snapshot.etcd.answers).cloned()
                 {
-                    Ok(at) => self.begin(Phase::MemberList(observed), vec![Task::MemberList { at }]),
+                    Ok(at) => {
+                        memory.progress.add_to(&mut observed.snapshot, now);
+                        self.begin(Phase::MemberList(observed), vec![Task::MemberList { at }]);
+                    }
                     Err(why) => {
                         observed.list(Err(why));
-                        return Some(Stage::Act(self.plan(observed, memory, now)));
+                        memory.progress.add_to(&mut observed.snapshot, now);
+                        memory.recent.add_to(&mut observed.snapshot, now);
+                        let plan = quorate_planner::plan(&observed.snapshot, now);
+                        return Some(Stage::Act(self.act(observed, plan, memory, now)));
                     }
                 },
-                Phase::MemberList(observed) => {
-                    return Some(Stage::Act(self.plan(observed, memory, now)));
+                Phase::MemberList(mut observed) => {
+                    memory.recent.add_to(&mut observed.snapshot, now);
+                    let plan = quorate_planner::plan(&observed.snapshot, now);
+                    if !progress::is_wanted(&observed.snapshot, plan.needs_proof || self.always_proves()) {
+                        return Some(Stage::Act(self.act(observed, plan, memory, now)));
+                    }
+                    let tasks = observed.proof_tasks();
+                    self.begin(Phase::Proof(observed), tasks);
                 }
+                Phase::Proof(observed) => match self.observe_again(observed, memory, now) {
+                    Ok(observed) => {
+                        let plan = quorate_planner::plan(&observed.snapshot, now);
+                        return Some(Stage::Act(self.act(observed, plan, memory, now)));
+                    }
+                    Err(stage) => return Some(*stage),
+                },
             }
         }
         None
@@ -165,8 +216,15 @@ impl Observing {
         (self.phase, self.tasks, self.issued, self.answered) = (phase, tasks, 0, 0);
     }
 
+    fn always_proves(&self) -> bool {
+        #[cfg(feature = "mutants")]
+        return self.always_prove;
+        #[cfg(not(feature = "mutants"))]
+        false
+    }
+
     /// The snapshot of the objects; the stage that follows if there is none.
-    fn observe(
+    pub(super) fn observe(
         &self,
         view: ClusterView,
         cluster: Arc<ReadCluster>,
@@ -183,15 +241,14 @@ impl Observing {
         };
         match made {
             Ok(Observation { snapshot, refused }) => {
-                Ok(Observed { view, cluster, conflicts, snapshot, refused })
+                Ok(Observed { view, cluster, conflicts, snapshot, refused, unread: None })
             }
             Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),
         }
     }
 
-    fn plan(&self, observed: Observed, memory: &Memory, now: Instant) -> Acting {
-        let Observed { view, cluster, conflicts, snapshot, refused } = observed;
-        let plan = quorate_planner::plan(&snapshot, now);
+    fn act(&self, observed: Observed, plan: Plan, memory: &Memory, now: Instant) -> Acting {
+        let Observed { view, cluster, conflicts, snapshot, refused, unread: _ } = observed;
         let mut planned = Planned {
             cluster,
             view,

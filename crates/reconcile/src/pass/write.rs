@@ -2,7 +2,7 @@
 //! its current state.
 
 use quorate_manifests::certificate;
-use quorate_manifests::{Act, Kind, NameConflict, Write};
+use quorate_manifests::{Act, Kind, NameConflict, Write, labels};
 use quorate_model::{ClusterRef, ClusterUid, Instant};
 
 use crate::command::{Reply, Task};
@@ -26,6 +26,7 @@ pub(super) struct WriteRun {
 enum Sent {
     Create,
     Patch,
+    Evict { uid: String },
     Delete { uid: String },
 }
 
@@ -33,8 +34,16 @@ enum Sent {
 #[derive(Clone, Debug)]
 enum Follow {
     NotAsked,
-    Due(WriteError),
-    Issued(WriteError),
+    Due(Met),
+    Issued(Met),
+}
+
+/// The reply that the read follows.
+#[derive(Clone, Debug)]
+enum Met {
+    /// The eviction was admitted. The reply does not have the Pod.
+    Evicted,
+    Error(WriteError),
 }
 
 /// The cluster that a write is for.
@@ -71,6 +80,7 @@ impl WriteRun {
         let sent = match &write.act {
             Act::Create(_) => Sent::Create,
             Act::Patch(_) | Act::PatchStatus(_) => Sent::Patch,
+            Act::Evict { uid } => Sent::Evict { uid: uid.clone() },
             Act::Delete { uid, .. } => Sent::Delete { uid: uid.clone() },
         };
         let (kind, name, what) = (write.kind, write.name.clone(), write.describe());
@@ -123,34 +133,42 @@ impl WriteRun {
                 }
                 return Some(WriteEnd::Done(left));
             }
+            (Ok(_), Sent::Evict { .. }) => {
+                self.read = Follow::Due(Met::Evicted);
+                return None;
+            }
             (Ok(object), Sent::Create | Sent::Patch) => {
                 if let Some(object) = &object {
                     memory.exists(object, now);
                 }
                 return Some(WriteEnd::Done(object));
             }
-            (Err(error), Sent::Create | Sent::Patch | Sent::Delete { .. }) => error,
+            (Err(error), Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. }) => error,
         };
         match (&error, &self.sent) {
             (WriteError::Exists, Sent::Create)
-            | (WriteError::Missing(_), Sent::Delete { .. })
-            | (WriteError::Changed(_), Sent::Create | Sent::Patch | Sent::Delete { .. }) => {
-                self.read = Follow::Due(error);
+            | (WriteError::Missing(_), Sent::Evict { .. } | Sent::Delete { .. })
+            | (
+                WriteError::Changed(_),
+                Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. },
+            ) => {
+                self.read = Follow::Due(Met::Error(error));
                 None
             }
-            (WriteError::Unknown(_), Sent::Create | Sent::Patch | Sent::Delete { .. })
-                if lost_reply_counts_as_done() =>
-            {
-                Some(WriteEnd::Done(None))
-            }
+            (
+                WriteError::Unknown(_),
+                Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. },
+            ) if lost_reply_counts_as_done() => Some(WriteEnd::Done(None)),
             (
                 WriteError::NotLeading
+                | WriteError::Outdated
                 | WriteError::Exists
                 | WriteError::Missing(_)
                 | WriteError::Invalid(_)
                 | WriteError::Forbidden(_)
+                | WriteError::Blocked(_)
                 | WriteError::Unknown(_),
-                Sent::Create | Sent::Patch | Sent::Delete { .. },
+                Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. },
             ) => Some(self.failed(error)),
         }
     }
@@ -159,10 +177,14 @@ impl WriteRun {
         &self,
         memory: &mut Memory,
         owner: Owner<'_>,
-        met: WriteError,
+        met: Met,
         read: Result<Option<Object>, WriteError>,
         now: Instant,
     ) -> WriteEnd {
+        let met = match met {
+            Met::Evicted => return self.read_evicted(memory, read, now),
+            Met::Error(met) => met,
+        };
         let object = match read {
             Ok(object) => object,
             // Nothing was written, and the current state of the object is not known.
@@ -175,6 +197,9 @@ impl WriteRun {
                 if met == WriteError::Exists && is_ours(&object, owner.at, owner.uid) =>
             {
                 memory.exists(&object, now);
+                if object.kind() == Kind::Pod && !labels::is_labelled(object.meta(), owner.at) {
+                    memory.unlabelled.insert(self.name.clone());
+                }
                 self.exists_and_is_ours(object)
             }
             (Sent::Create, Some(object))
@@ -187,7 +212,7 @@ impl WriteRun {
             }
             // 404 for a delete counts only once a read confirms it: data may be deleted because of it, and a proxy that does
             // not know the path also replies 404.
-            (Sent::Delete { uid }, object)
+            (Sent::Evict { uid } | Sent::Delete { uid }, object)
                 if matches!(met, WriteError::Missing(_))
                     && object.as_ref().is_none_or(|object| object.uid() != uid) =>
             {
@@ -196,13 +221,31 @@ impl WriteRun {
             }
             // The object belongs to the cluster and differs from the observed one. The next pass observes it. This includes a
             // volume of an earlier incarnation, about which the planner decides.
-            (Sent::Create | Sent::Patch | Sent::Delete { .. }, object) => {
+            (Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. }, object) => {
                 if let Some(object) = &object {
                     memory.exists(object, now);
                 }
                 self.failed(met)
             }
         }
+    }
+
+    /// The eviction was admitted: the Pod is being deleted. If it was not read, the next pass observes it.
+    fn read_evicted(
+        &self,
+        memory: &mut Memory,
+        read: Result<Option<Object>, WriteError>,
+        now: Instant,
+    ) -> WriteEnd {
+        let object = read.unwrap_or_default();
+        match (&object, &self.sent) {
+            (Some(object), _) => memory.exists(object, now),
+            (None, Sent::Evict { uid } | Sent::Delete { uid }) => {
+                memory.gone(self.kind, &self.name, uid, now);
+            }
+            (None, Sent::Create | Sent::Patch) => {}
+        }
+        WriteEnd::Done(object)
     }
 
     fn failed(&self, error: WriteError) -> WriteEnd {

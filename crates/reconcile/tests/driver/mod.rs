@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use quorate_api::keys;
+use quorate_manifests::certificate::KeyPair;
 use quorate_manifests::{Defaults, Kind};
 use quorate_model::{ClusterRef, Effect, Instant};
 use quorate_reconcile::{
-    Caches, ClusterView, Command, Event, KeyPair, Memory, Object, Pass, PassEnd, Purpose, Reply, Task,
-    WriteError,
+    Caches, ClusterView, Command, Event, Memory, Object, Pass, PassEnd, Purpose, Reply, Task, WriteError,
 };
 use serde_json::{Value, json};
 
@@ -104,7 +104,7 @@ impl Driver {
 
     /// Replies to a command that asks for keys, and returns the write that follows.
     pub fn reply_with_keys(&mut self, command: &Command) -> Command {
-        assert!(matches!(command.task, Task::NewAuthority { .. } | Task::NewLeaf { .. }), "{command:?}");
+        assert!(matches!(command.task, Task::Generate(_)), "{command:?}");
         self.replies(command, Reply::Keys(Ok(KeyPair { cert: "second".to_owned(), key: "key".to_owned() })));
         self.only()
     }

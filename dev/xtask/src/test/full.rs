@@ -26,7 +26,7 @@ pub const HISTORIES_CI: u64 = 6_000;
 pub const HISTORIES_FULL: u64 = 20_000;
 
 /// The table. `docs/testing.md` has it too, and a test compares them.
-pub const ADDITIONS: [Addition; 4] = [
+pub const ADDITIONS: [Addition; 5] = [
     Addition {
         what: "The widest scopes of the exploration: bootstrap of one and of three, with two faults and an edit",
         ci: "The same scopes with one fault, and every other scope with two",
@@ -46,6 +46,11 @@ pub const ADDITIONS: [Addition; 4] = [
         what: "The upgrade from the commit before when the operator did not change",
         ci: "The upgrade whenever crates/, config/ or the dependencies changed",
         why: "Both images would be the same program",
+    },
+    Addition {
+        what: "Clusters on a Kubernetes with IPv6 addresses only",
+        ci: "The flags of members and probes with addresses of either family",
+        why: "Nothing else depends on the family, and it takes a second Kubernetes",
     },
 ];
 

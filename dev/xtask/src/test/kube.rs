@@ -59,6 +59,7 @@ pub fn run(context: &Context) -> Result<Verdict> {
         ("QUORATE_TEST_KUBE", kube::program()),
         ("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()),
         ("QUORATE_TARGET_DIR", repo::target()),
+        ("QUORATE_TEST_IMAGE", image.clone()),
     ];
     variables.extend(previous.iter().map(|previous| ("QUORATE_TEST_PREVIOUS", previous.manifests.clone())));
     let mut stories = |profile: &str| results.run(context, profile, Some(ETCD), &variables);
@@ -73,6 +74,10 @@ pub fn run(context: &Context) -> Result<Verdict> {
     // A part of the tests does not use every permission.
     let faults = if context.only.is_empty() { requests.faults()? } else { Vec::new() };
     stories("kube-alone")?;
+    // Also if this one was asked for.
+    if context.full || !context.only.is_empty() {
+        stories("kube-full")?;
+    }
 
     let mut verdict = results.verdict(Tier::Kube, context);
     verdict.what += no_upgrade;

@@ -57,12 +57,17 @@ impl Results {
         }
         nextest.envs(variables.iter().map(|(name, value)| (name, value)));
         nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
+        let figures = repo::target().join(format!("figures-{profile}.txt"));
+        let _ = std::fs::remove_file(&figures);
+        nextest.env("QUORATE_TEST_FIGURES", &figures);
         if let Some(minor) = etcd {
             let version = version(minor)?;
             eprintln!("--- etcd {version}");
             nextest.env("QUORATE_TEST_ETCD_VERSION", version);
         }
         let end = children::watch(&mut nextest, context.until)?;
+        // A line for each cluster that clients wrote to. Most tests have none.
+        eprint!("{}", std::fs::read_to_string(&figures).unwrap_or_default());
         let Some(counted) = Count::read(&end.stderr) else {
             bail!("the tests of {profile} did not run\n{}", children::errors(&end.stderr).join("\n"));
         };

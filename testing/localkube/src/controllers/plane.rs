@@ -2,16 +2,11 @@
 
 use std::time::Duration;
 
-use quorate_apistore::ApiError;
-use quorate_apistore::fields::{name, namespace, set_condition};
-use quorate_apistore::store::{Part, Store};
-use quorate_apistore::{ObjectKey, ResourceKey};
-use serde_json::{Value, json};
+use quorate_apistore::store::Store;
 
 use super::Controller;
 use super::action::Action;
-use super::disruption::{Eviction, Refusal, evict};
-use super::view::{View, kinds};
+use super::view::View;
 
 /// Some controllers wait for time to pass: they run again after this long without a change.
 const RECHECK_AFTER: Duration = Duration::from_secs(30);
@@ -82,50 +77,5 @@ pub async fn run(store: &Store) {
             }
         }
         tokio::task::yield_now().await;
-    }
-}
-
-/// Admits the eviction of a Pod or refuses it. It takes one disruption from the budget and sets the Pod's
-/// `DisruptionTarget` condition; a dry run only decides. The caller deletes the Pod.
-pub fn admit_eviction(store: &Store, pod: &Value, dry_run: bool) -> Result<(), ApiError> {
-    let budgets = ResourceKey::from(kinds::BUDGETS);
-    loop {
-        let (guards, _) = store.list(&budgets, Some(namespace(pod)));
-        match evict(&guards, pod, store.now()) {
-            Ok(Eviction::Free) => break,
-            Ok(Eviction::Spend(budget)) => {
-                let key = ObjectKey::new(budgets.clone(), namespace(&budget), name(&budget));
-                match store.update(&key, Part::Status, *budget, dry_run) {
-                    Ok(_) => break,
-                    // The budget has changed in between: decide again.
-                    Err(error) if error.code == 409 => {}
-                    Err(error) => return Err(error),
-                }
-            }
-            Err(refusal) => return Err(refused(&refusal)),
-        }
-    }
-    let key = ObjectKey::new(kinds::PODS.into(), namespace(pod), name(pod));
-    let now = store.now();
-    let evicted = |pod: &Value| {
-        let mut pod = pod.clone();
-        let message = "Eviction API: evicting";
-        set_condition(&mut pod, "DisruptionTarget", "True", "EvictionByEvictionAPI", message, now);
-        Ok(pod)
-    };
-    store.modify(&key, Part::Status, dry_run, evicted).map(drop)
-}
-
-fn refused(refusal: &Refusal) -> ApiError {
-    let message = refusal.to_string();
-    match refusal {
-        Refusal::Budget { cause, retry_after_seconds } => {
-            let mut details = json!({ "causes": [{ "reason": "DisruptionBudget", "message": cause }] });
-            if *retry_after_seconds > 0 {
-                details["retryAfterSeconds"] = json!(retry_after_seconds);
-            }
-            ApiError::too_many_requests(message, details)
-        }
-        Refusal::Ambiguous => ApiError { code: 500, reason: "", message, details: Value::Null },
     }
 }

@@ -3,16 +3,14 @@
 use std::fmt::Write as _;
 
 use http::{Method, Response, StatusCode};
-use quorate_apistore::ApiError;
-use quorate_apistore::ObjectKey;
-use quorate_apistore::fields::{integer, items, text, uid};
+use quorate_apistore::fields::{integer, items, text};
 use quorate_apistore::store::{DeleteOptions, Part};
+use quorate_apistore::{ApiError, ObjectKey, disruption};
 use serde_json::{Value, json};
 
 use super::path::Place;
 use super::{Reply, Request, change, document, list, scale};
 use crate::body::Body;
-use crate::controllers;
 use crate::logs::LogRequest;
 use crate::shared::Shared;
 
@@ -33,7 +31,7 @@ pub(super) fn serve(shared: &Shared, request: &Request, at: &Place, name: &str, 
         },
         "scale" => scale::serve(shared, request, at, &key),
         "binding" => bind(shared, request, &key),
-        "eviction" => evict(shared, request, at, &key),
+        "eviction" => evict(shared, request, &key),
         "finalize" => {
             let body = request.json()?;
             let changed = shared.store.update(&key, Part::Main, body, request.query.dry_run())?;
@@ -53,32 +51,23 @@ fn bind(shared: &Shared, request: &Request, key: &ObjectKey) -> Reply {
     Ok(document(StatusCode::CREATED, &success()))
 }
 
-fn evict(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
+fn evict(shared: &Shared, request: &Request, key: &ObjectKey) -> Reply {
     if request.method != Method::POST {
         return Err(ApiError::method_not_allowed());
     }
     let body = request.json()?;
-    let pod = shared.store.get(key).ok_or_else(|| ApiError::not_found(&at.info, &key.name))?;
     // kubectl requests a dry run in the body, others in the query.
     let dry_run = request.query.dry_run()
         || quorate_apistore::fields::items(&body, "/deleteOptions/dryRun").contains(&json!("All"));
     let given = |pointer: &str| Some(text(&body, pointer).to_owned()).filter(|text| !text.is_empty());
-    let asked = DeleteOptions {
+    let options = DeleteOptions {
         uid: given("/deleteOptions/preconditions/uid"),
         resource_version: given("/deleteOptions/preconditions/resourceVersion"),
-        dry_run: true,
-        ..DeleteOptions::default()
-    };
-    // A deletion that would be refused must not take a disruption from a budget.
-    shared.store.delete(key, &asked)?;
-    controllers::admit_eviction(&shared.store, &pod, dry_run)?;
-    let options = DeleteOptions {
-        uid: Some(uid(&pod).to_owned()),
         grace_period: integer(&body, "/deleteOptions/gracePeriodSeconds"),
         dry_run,
         ..DeleteOptions::default()
     };
-    shared.store.delete(key, &options)?;
+    disruption::evict(&shared.store, key, &options)?;
     Ok(document(StatusCode::CREATED, &success()))
 }
 

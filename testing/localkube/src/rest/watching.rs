@@ -166,7 +166,16 @@ impl Watch {
             (ChangeKind::Modified, true, true) => "MODIFIED",
             (ChangeKind::Added | ChangeKind::Modified | ChangeKind::Deleted, _, _) => return None,
         };
-        Some(self.event(kind, &change.object))
+        // As on a real API server: the last state that matched, with the version of the change.
+        let last = change.before.as_ref().filter(|_| change.kind == ChangeKind::Modified && !now);
+        match last {
+            Some(before) => {
+                let mut last: Value = (**before).clone();
+                last["metadata"]["resourceVersion"] = change.object["metadata"]["resourceVersion"].clone();
+                Some(self.event(kind, &last))
+            }
+            None => Some(self.event(kind, &change.object)),
+        }
     }
 
     fn is_meant(&self, object: &Value) -> bool {

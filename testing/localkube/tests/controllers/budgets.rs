@@ -1,5 +1,5 @@
 use quorate_apistore::ApiError;
-use quorate_localkube::controllers::admit_eviction;
+use quorate_apistore::disruption::admit;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, condition, owned_by};
@@ -23,7 +23,7 @@ fn guarded(bound: &Value, pod: &Value) -> (Cluster, Value) {
 }
 
 fn evict(cluster: &Cluster, pod: &str) -> Result<(), ApiError> {
-    admit_eviction(&cluster.store, &cluster.get("pods", pod), false)
+    admit(&cluster.store, &cluster.get("pods", pod), false)
 }
 
 fn figures(cluster: &Cluster) -> [i64; 4] {
@@ -113,7 +113,7 @@ fn evictions_are_admitted_while_the_budget_allows() {
 fn a_dry_run_of_an_eviction_does_not_change_the_budget() {
     let (cluster, _) = guarded(&json!({ "minAvailable": 2 }), &json!({}));
     let version = cluster.store.version();
-    admit_eviction(&cluster.store, &cluster.get("pods", "demo-0"), true).unwrap();
+    admit(&cluster.store, &cluster.get("pods", "demo-0"), true).unwrap();
     assert_eq!((figures(&cluster)[3], cluster.store.version()), (1, version));
 }
 

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use super::print_line;
 use super::status::client;
 use crate::home::Home;
-use crate::process::Launcher;
+use crate::process::{Identity, Launcher};
 use crate::supervisor::OPERATOR;
 
 /// The faults.
@@ -55,19 +55,13 @@ pub(super) async fn cause(home: &Home, fault: &Fault) -> Result<()> {
     }
     match fault {
         Fault::KillPod { pod } => delete_pod(home, pod).await,
-        Fault::KillEtcd { pod } => signal(home, &etcd_of(pod), Signal::SIGKILL),
-        Fault::StopEtcd { pod } => signal(home, &etcd_of(pod), Signal::SIGSTOP),
-        Fault::ContEtcd { pod } => signal(home, &etcd_of(pod), Signal::SIGCONT),
+        Fault::KillEtcd { pod } => signal_etcd(home, pod, Signal::SIGKILL),
+        Fault::StopEtcd { pod } => signal_etcd(home, pod, Signal::SIGSTOP),
+        Fault::ContEtcd { pod } => signal_etcd(home, pod, Signal::SIGCONT),
         Fault::KillOperator => signal(home, OPERATOR, Signal::SIGKILL),
         Fault::WipeVolume { pod } => wipe(home, pod).await,
         Fault::CountWrites => count_writes(home).await,
     }
-}
-
-/// The name of a member's etcd process in `run/`.
-fn etcd_of(pod: &str) -> String {
-    let (namespace, pod) = split(pod);
-    format!("{namespace}/{pod}/etcd")
 }
 
 fn split(pod: &str) -> (&str, &str) {
@@ -75,15 +69,33 @@ fn split(pod: &str) -> (&str, &str) {
 }
 
 fn signal(home: &Home, wanted: &str, signal: Signal) -> Result<()> {
+    let process = running(home, wanted)?;
+    process.signal(signal);
+    print_line(format_args!("sent {signal} to {wanted} (pid {})", process.pid));
+    Ok(())
+}
+
+/// etcd is the child of the container's process, which is the agent.
+fn signal_etcd(home: &Home, pod: &str, signal: Signal) -> Result<()> {
+    let (namespace, pod) = split(pod);
+    let wanted = format!("{namespace}/{pod}/etcd");
+    let agent = running(home, &wanted)?;
+    let Some(etcd) = agent.children().into_iter().find(|child| child.name() == "etcd") else {
+        bail!("etcd does not run in {wanted}");
+    };
+    etcd.signal(signal);
+    print_line(format_args!("sent {signal} to {wanted} (pid {})", etcd.pid));
+    Ok(())
+}
+
+fn running(home: &Home, wanted: &str) -> Result<Identity> {
     let running = Launcher::running(home);
     let found = running.iter().find(|(name, _)| name == wanted);
-    let Some((name, process)) = found else {
+    let Some((_, process)) = found else {
         let names: Vec<&str> = running.iter().map(|(name, _)| name.as_str()).collect();
         bail!("{wanted} is not running. Running processes: {}", names.join(", "));
     };
-    process.signal(signal);
-    print_line(format_args!("sent {signal} to {name} (pid {})", process.pid));
-    Ok(())
+    Ok(process.clone())
 }
 
 #[expect(clippy::disallowed_methods, reason = "the user asks for just this")]

@@ -79,7 +79,7 @@ impl Pair {
             .collect();
         let group = self.group().ok_or("no cluster")?;
         let dir = self.model.dir(&name(at)).ok_or("no directory")?;
-        let conf = if model.leader.is_some() { group.conf() } else { group.conf_at(dir.len) };
+        let conf = if model.leader.is_some() { group.conf() } else { group.conf_at(dir.stored.len) };
         let members: Vec<_> = conf.members.iter().map(|(id, peer)| (*id, peer.clone())).collect();
         let model: BTreeSet<_> = members
             .iter()
@@ -113,7 +113,7 @@ impl Pair {
             return Err(format!("not one leader: {one:?} {led:?}"));
         };
         if real != leader {
-            let moved = self.model.move_leader(&name(leader), self.ids[&real].0);
+            let moved = self.model.move_leader(&name(leader), self.ids[&real].0, self.now(0));
             moved.map_err(|why| {
                 format!("m{real} leads; the model's m{leader} cannot transfer leadership to it: {why:?}")
             })?;

@@ -291,11 +291,13 @@ impl Pair {
             Id::At(place) => self.ids.get(&place).map_or(UNUSED_ID, |(model, _)| *model),
             Id::Unused => UNUSED_ID,
         };
+        // A leadership transfer that did not come about is over by now.
+        model.settle(now);
         let reply = match what {
             Call::Add(place) => model.add_learner(&at, &self.url(place), now).map(drop),
             Call::Promote(who) => model.promote(&at, id(who)),
             Call::Remove(who) => model.remove(&at, id(who), now),
-            Call::Lead(who) => model.move_leader(&at, id(who)),
+            Call::Lead(who) => model.move_leader(&at, id(who), now),
             // It takes the way of a linearizable list, to the leader and back.
             Call::Write => model.member_list(&at).map(|(cluster, _)| {
                 assert!(model.write(cluster, self.writes), "there is a leader to write to");

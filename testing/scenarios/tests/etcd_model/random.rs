@@ -116,11 +116,11 @@ fn start(random: &mut Random, pair: &Pair, known: &[Place]) -> Option<Vec<Step>>
     let at = random.one_of(&down)?;
     if let Some(dir) = dir(pair, at) {
         let listed = pair.group().is_some_and(|group| group.conf().members.contains_key(&dir.member));
-        let knows_peers = dir.len > 0 && pair.leader().is_some();
+        let knows_peers = dir.stored.len > 0 && pair.leader().is_some();
         return (knows_peers || listed).then(|| vec![Step::Start(at, Flags::Joining)]);
     }
     let beside_empty = (0..pair.places().0)
-        .any(|other| pair.runs(other) && dir(pair, other).is_some_and(|dir| dir.len == 0));
+        .any(|other| pair.runs(other) && dir(pair, other).is_some_and(|dir| dir.stored.len == 0));
     if beside_empty && pair.leader().is_none() {
         return None;
     }

@@ -121,12 +121,11 @@ async fn upgrade(world: &Kubernetes, install: impl FnOnce() -> Result<()>) -> Re
     Ok(())
 }
 
-/// The images of the probes.
+/// The images of the agents.
 fn agents(pods: &[Pod]) -> Result<Vec<String>> {
     let image = |pod: &Pod| {
-        let containers = pod.spec.as_ref().map(|spec| spec.containers.as_slice()).unwrap_or_default();
-        let probe = containers.iter().find(|container| container.name == "probe");
-        probe.and_then(|probe| probe.image.clone()).context("a member without a probe")
+        let install = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()?.first());
+        install.and_then(|install| install.image.clone()).context("a member without the agent")
     };
     pods.iter().map(image).collect()
 }

@@ -18,7 +18,7 @@ if kubectl get crd etcdclusters.operator.etcd.io >/dev/null 2>&1; then
 fi
 kubectl delete namespace team-a team-b team-c --ignore-not-found
 kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=quorate
-kubectl delete pvc --all-namespaces -l operator.etcd.io/cluster
+kubectl delete pvc,secret --all-namespaces -l operator.etcd.io/cluster
 "#;
 
 /// Lists everything that the operator or its installation could have left, of every kind.

@@ -32,8 +32,7 @@ impl Reader<'_> {
         self.world.settled("demo", 3).await?;
         let row = self.run("kubectl get etcd demo").await?;
         ensure!(row.contains("3.6.16") && row.contains("Running"), "{row}");
-        let table =
-            self.run("kubectl exec demo-0 -c etcd -- etcdctl endpoint status --cluster -w table").await?;
+        let table = self.run("kubectl exec demo-0 -- etcdctl endpoint status --cluster -w table").await?;
         ensure!(table.matches("https://demo-").count() == 3, "{table}");
         let described = self.run("kubectl describe etcd demo").await?;
         let (status, events) = described.split_once("\nEvents:").unwrap_or_default();
@@ -151,9 +150,10 @@ impl Reader<'_> {
         self.run("helm uninstall quorate --namespace quorate-system").await?;
         self.run("kubectl delete crd etcdclusters.operator.etcd.io").await?;
         self.run("kubectl delete namespace quorate-system").await?;
-        let volumes = self.run("kubectl get pvc --all-namespaces -l operator.etcd.io/cluster").await?;
-        ensure!(volumes.matches(" demo-").count() == 3, "{volumes}");
-        self.run("kubectl delete pvc --all-namespaces -l operator.etcd.io/cluster").await?;
+        let left = self.run("kubectl get pvc,secret --all-namespaces -l operator.etcd.io/cluster").await?;
+        ensure!(left.matches("persistentvolumeclaim/demo-").count() == 3, "{left}");
+        ensure!(left.contains("secret/demo-ca"), "{left}");
+        self.run("kubectl delete pvc,secret --all-namespaces -l operator.etcd.io/cluster").await?;
         Ok(())
     }
 
@@ -237,7 +237,7 @@ impl Reader<'_> {
         self.run("kubectl apply --server-side -f config/install/quorate.yaml").await?;
         self.wait_for_leader(&BTreeSet::new()).await?;
         self.run("kubectl delete --ignore-not-found -f config/install/quorate.yaml").await?;
-        self.run("kubectl delete pvc --all-namespaces -l operator.etcd.io/cluster").await?;
+        self.run("kubectl delete pvc,secret --all-namespaces -l operator.etcd.io/cluster").await?;
         Ok(())
     }
 }

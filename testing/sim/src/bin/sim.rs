@@ -173,7 +173,7 @@ fn soak(hours: f64, from: u64) -> ExitCode {
         if begun.elapsed() >= length {
             break;
         }
-        if let Err(failure) = campaign.run(seed, FuzzConfig::default()) {
+        if let Err(failure) = campaign.run(seed, FuzzConfig { wide: true, ..FuzzConfig::default() }) {
             failed += 1;
             println!("\nseed {seed}: {}", failure.report());
         }

@@ -1,8 +1,8 @@
-//! Leaders, replication and commits. Everything happens as soon as it can; `cut` and `lags` delay it.
+//! Replication and commits. Everything happens as soon as it can; `cut`, `lags` and bad disks delay it.
 
 use quorate_model::{ClusterId, Instant, MemberId};
 
-use super::{Conf, Entry, Etcd, State};
+use super::{Conf, Dir, Entry, Etcd, Group, Process, State};
 
 impl Etcd {
     /// Runs everything that happens without a call. Returns whether anything changed.
@@ -15,88 +15,78 @@ impl Etcd {
         any
     }
 
-    /// A client's write to a cluster. Returns whether it was acknowledged.
+    /// A client's write to a cluster. Returns whether it was acknowledged. While there is an alarm, it is refused.
     pub fn write(&mut self, cluster: ClusterId, write: u64) -> bool {
-        self.commit(cluster, Entry::Write(write))
+        let refused = self.group(cluster).is_none_or(|group| !group.tip.alarms.is_empty());
+        !refused && self.commit(cluster, Entry::Write(write))
     }
 
-    /// Appends an entry if the leader has a quorum for it.
+    /// Appends an entry if the disks of a quorum store it. Returns whether the leader acknowledges it. A leader whose own disk
+    /// does not store it sends it to the others beside writing it, so it is committed, and nobody acknowledges it.
     pub(super) fn commit(&mut self, cluster: ClusterId, entry: Entry) -> bool {
-        let Some(group) = self.group(cluster) else { return false };
-        if group.leader.is_none() {
-            return false;
-        }
-        if let Some(group) = self.group_mut(cluster) {
+        self.commit_as(cluster, |group| {
             group.log.push(entry);
+            group.tip.len = group.log.len();
+        })
+    }
+
+    /// Appends an entry without an effect. Returns whether the leader acknowledges it.
+    pub(super) fn commit_nothing(&mut self, cluster: ClusterId) -> bool {
+        self.commit_as(cluster, |group| group.tip.without_effect += 1)
+    }
+
+    pub(super) fn commit_as(&mut self, cluster: ClusterId, append: impl FnOnce(&mut Group)) -> bool {
+        let Some(group) = self.group(cluster) else { return false };
+        // While a leadership transfer is pending, raft drops proposals.
+        let Some(leader) = group.leader.filter(|_| group.transfer.is_none()) else { return false };
+        let conf = group.conf();
+        let storing = |(_, process, dir): &(&String, &Process, &Dir)| {
+            conf.is_voter(dir.member) && self.stores(process) && process.stuck.is_none()
+        };
+        let is_stored = self.up(cluster).filter(storing).count() >= conf.quorum();
+        let acknowledges = self.up(cluster).any(|up| up.2.member == leader && self.stores(up.1));
+        if is_stored && let Some(group) = self.group_mut(cluster) {
+            append(group);
         }
-        self.replicate(cluster);
-        true
+        // The leader sends it in any case.
+        self.write_to_bad_disks(cluster);
+        if is_stored {
+            self.replicate(cluster);
+        }
+        is_stored && acknowledges
+    }
+
+    /// Every member has to store an entry. Those whose disks do not work wait or end.
+    fn write_to_bad_disks(&mut self, cluster: ClusterId) -> bool {
+        let Some(group) = self.group(cluster) else { return false };
+        let Some(leader) = group.leader else { return false };
+        let bad: Vec<(String, bool)> = self
+            .up(cluster)
+            .filter(|(_, process, dir)| {
+                group.conf().members.contains_key(&dir.member) && !process.lags && !self.stores(process)
+            })
+            .map(|(at, _, dir)| (at.clone(), dir.member != leader))
+            .collect();
+        let mut any = false;
+        for (at, ahead) in &bad {
+            any |= self.meet_bad_disk(at, Some(leader), *ahead);
+        }
+        any
     }
 
     fn lead_and_follow(&mut self, now: Instant) -> bool {
         let ids: Vec<ClusterId> = self.groups().map(super::Group::id).collect();
         let mut any = false;
         for id in ids {
+            any |= self.give_up_transfer(id, now);
             any |= self.elect(id);
             any |= self.end_members_that_lost_entries(id, now);
             any |= self.replicate(id);
             any |= self.publish(id);
+            any |= self.raise_cluster_version(id);
             any |= self.end_removed_members(id, now);
         }
         any
-    }
-
-    /// Keeps the leader while it has a quorum; otherwise elects the reachable voter with the most entries.
-    fn elect(&mut self, cluster: ClusterId) -> bool {
-        let Some(group) = self.group(cluster) else { return false };
-        let before = group.leader;
-        if before.is_some_and(|leader| self.has_votes(cluster, leader)) {
-            return false;
-        }
-        let mut able: Vec<(usize, MemberId)> = self
-            .up(cluster)
-            .filter(|(_, _, dir)| self.has_votes(cluster, dir.member))
-            .map(|(_, _, dir)| (dir.len, dir.member))
-            .collect();
-        // The most entries first; among equals by rank.
-        able.sort_by_key(|(len, member)| (std::cmp::Reverse(*len), self.rank(cluster, *member)));
-        let leader = able.first().copied();
-        let Some(group) = self.group_mut(cluster) else { return false };
-        group.lead(leader.map(|(_, member)| member));
-        if let Some((len, _)) = leader
-            && len < group.log.len()
-        {
-            // The new leader lacks entries that a quorum had stored: they are lost.
-            let gone = group.log.split_off(len);
-            group.lost.extend(gone.iter().filter_map(|entry| match entry {
-                Entry::Write(write) => Some(*write),
-                Entry::Conf(_) => None,
-            }));
-            for dir in self.dirs.values_mut().filter(|dir| dir.cluster == cluster) {
-                dir.len = dir.len.min(len);
-            }
-        }
-        before != leader.map(|(_, member)| member)
-    }
-
-    /// Whether a member would be elected: it is a voter in the configuration of its own log, and a quorum of it votes for it.
-    fn has_votes(&self, cluster: ClusterId, candidate: MemberId) -> bool {
-        let Some(group) = self.group(cluster) else { return false };
-        let Some((_, _, own)) = self.up(cluster).find(|(_, _, dir)| dir.member == candidate) else {
-            return false;
-        };
-        let conf = group.conf_at(own.len);
-        // A member that joins has no configuration before its first entries.
-        let knows = own.len > 0 || group.bootstrap_conf.members.contains_key(&candidate);
-        let votes =
-            self.up(cluster).filter(|(_, _, dir)| conf.is_voter(dir.member) && dir.len <= own.len).count();
-        knows && conf.is_voter(candidate) && votes >= conf.quorum()
-    }
-
-    /// The order among equals, by peer URL: the same in a run and in its replay.
-    fn rank(&self, cluster: ClusterId, member: MemberId) -> Option<String> {
-        let peer = self.group(cluster)?.conf().members.get(&member)?;
-        Some(peer.url.as_str().to_owned())
     }
 
     /// Ends each member that has fewer entries than the leader knows it to have stored. The leader makes it commit entries
@@ -106,7 +96,7 @@ impl Etcd {
         let Some(group) = self.group(cluster) else { return false };
         let ended: Vec<String> = self
             .up(cluster)
-            .filter(|(_, _, dir)| group.matched(dir.member).is_some_and(|matched| dir.len < matched))
+            .filter(|(_, _, dir)| group.matched(dir.member).is_some_and(|matched| dir.stored.len < matched))
             .map(|(at, ..)| at.clone())
             .collect();
         for at in &ended {
@@ -121,34 +111,45 @@ impl Etcd {
         if group.leader.is_none() {
             return false;
         }
-        let (len, conf) = (group.log.len(), group.conf());
-        let voters = self.up(cluster).filter(|(_, _, dir)| conf.is_voter(dir.member));
-        let prompt = voters.filter(|(_, process, _)| !process.lags).count();
-        let needed = prompt < conf.quorum();
-        let receivers: Vec<String> = self
+        let (tip, conf) = (group.tip.clone(), group.conf());
+        let behind = |(_, process, dir): &(&String, &Process, &Dir)| {
+            let is_behind = dir.stored.index() < tip.index();
+            // A removed member is sent the entry of its removal, unless it lacks more than that.
+            let leaves = conf.removed.contains(&dir.member) && dir.stored.len + 1 == tip.len;
+            let member = leaves || conf.members.contains_key(&dir.member);
+            is_behind && member && process.stuck.is_none()
+        };
+        let prompt = self
             .up(cluster)
-            .filter(|(_, _, dir)| dir.len < len)
-            .filter(|(_, process, dir)| {
-                // A removed member is sent the entry of its removal, unless it lacks more than that.
-                let leaves = conf.removed.contains(&dir.member) && dir.len + 1 == len;
-                let member = leaves || conf.members.contains_key(&dir.member);
-                member && (!process.lags || (needed && conf.is_voter(dir.member)))
-            })
-            .map(|(_, process, _)| process.launch.dir.clone())
-            .collect();
-        for dir in &receivers {
+            .filter(|(_, process, dir)| conf.is_voter(dir.member) && !process.lags && self.stores(process));
+        let needed = prompt.count() < conf.quorum();
+        let (receivers, bad): (Vec<_>, Vec<_>) = self
+            .up(cluster)
+            .filter(behind)
+            .filter(|(_, process, dir)| !process.lags || (needed && conf.is_voter(dir.member)))
+            .map(|(at, process, _)| (at.clone(), process.launch.dir.clone()))
+            .partition(|(_, dir)| self.stores_on(dir));
+        let leader = group.leader;
+        let mut any = !receivers.is_empty();
+        for (at, _) in &bad {
+            any |= self.meet_bad_disk(at, leader, true);
+        }
+        for (_, dir) in &receivers {
             if let Some(dir) = self.dirs.get_mut(dir) {
-                dir.len = len;
+                dir.stored = tip.clone();
             }
         }
         self.match_up(cluster);
-        !receivers.is_empty()
+        any
     }
 
     /// Every reachable member reports to the leader what it has stored.
     fn match_up(&mut self, cluster: ClusterId) {
-        let reported: Vec<(MemberId, usize)> =
-            self.up(cluster).map(|(_, _, dir)| (dir.member, dir.len)).collect();
+        let reported: Vec<(MemberId, usize)> = self
+            .up(cluster)
+            .filter(|(_, process, _)| process.stuck.is_none())
+            .map(|(_, _, dir)| (dir.member, dir.stored.len))
+            .collect();
         let Some(group) = self.group_mut(cluster) else { return };
         let members = group.conf().members.clone();
         group.matched.retain(|member, _| members.contains_key(member));
@@ -169,7 +170,10 @@ impl Etcd {
         let next = self
             .up(cluster)
             .filter(|(_, process, dir)| {
-                !process.serves && dir.len == len && group.conf().members.contains_key(&dir.member)
+                !process.serves
+                    && process.stuck.is_none()
+                    && dir.stored.len == len
+                    && group.conf().members.contains_key(&dir.member)
             })
             .map(|(at, process, dir)| (at.clone(), process.launch.name.clone(), dir.member))
             .next();
@@ -195,13 +199,13 @@ impl Etcd {
         let gone: Vec<String> = self
             .up(cluster)
             .filter(|(_, process, own)| {
-                let known = group.conf_at(own.len);
+                let known = group.conf_at(own.stored.len);
                 self.up(cluster).any(|(_, _, other)| {
                     let itself = other.member == own.member && process.serves;
                     // A member that joins knows the peers it was started with. (If it is started a second time, it knows none.)
                     let is_known_peer = other.member != own.member
-                        && (own.len == 0 || known.members.contains_key(&other.member));
-                    (itself || is_known_peer) && group.conf_at(other.len).removed.contains(&own.member)
+                        && (own.stored.len == 0 || known.members.contains_key(&other.member));
+                    (itself || is_known_peer) && group.conf_at(other.stored.len).removed.contains(&own.member)
                 })
             })
             .map(|(at, ..)| at.clone())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Version};
 
-use super::{Conf, Dir, Etcd, Group, Peer};
+use super::{Conf, Dir, Disk, Etcd, Group, Peer, Stored};
 
 /// The flags and the data directory of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,7 +51,8 @@ impl Etcd {
     /// Every process that is starting runs or ends. Returns whether there was one.
     pub(super) fn start_processes(&mut self, now: Instant) -> bool {
         let starting = |(at, process): (&String, &super::Process)| {
-            (process.state == State::Starting && !process.cut).then(|| at.clone())
+            let waits = process.cut || self.disk(&process.launch.dir) == Disk::Hung;
+            (process.state == State::Starting && !waits).then(|| at.clone())
         };
         let starting: Vec<String> = self.processes.iter().filter_map(starting).collect();
         for at in &starting {
@@ -68,7 +69,15 @@ impl Etcd {
     }
 
     fn start(&mut self, launch: &Launch) -> Result<(), String> {
+        if self.disk(&launch.dir) == Disk::Full {
+            return Err("no space left on device".to_owned());
+        }
         if let Some(dir) = self.dirs.get(&launch.dir) {
+            if Self::is_too_old(launch.version, &dir.stored) {
+                return Err(
+                    "cluster cannot be downgraded: the binary is older than the cluster version".to_owned()
+                );
+            }
             return if dir.corrupt { Err("the database does not open".to_owned()) } else { Ok(()) };
         }
         let Some((_, listed)) = launch.peers.iter().find(|(name, _)| *name == launch.name) else {
@@ -107,6 +116,8 @@ impl Etcd {
                 id,
                 bootstrap_conf,
                 log: Vec::new(),
+                tip: Stored { cluster_version: Some(launch.version.line()), ..Stored::default() },
+                transfer: None,
                 leader: None,
                 deposed: None,
                 matched: BTreeMap::new(),
@@ -115,7 +126,10 @@ impl Etcd {
             };
             self.groups.push(Arc::new(group));
         }
-        self.dirs.insert(launch.dir.clone(), Dir { cluster: id, member: own, len: 0, corrupt: false });
+        self.dirs.insert(
+            launch.dir.clone(),
+            Dir { cluster: id, member: own, stored: Stored::default(), corrupt: false },
+        );
         Ok(())
     }
 
@@ -132,7 +146,11 @@ impl Etcd {
             return Err(format!("unmatched member while checking PeerURLs: {name}"));
         }
         let member = conf.by_url(listed).ok_or("the member is not in the cluster")?;
-        self.dirs.insert(launch.dir.clone(), Dir { cluster, member, len: 0, corrupt: false });
+        if self.group(cluster).is_some_and(|group| Self::is_too_old(launch.version, &group.tip)) {
+            return Err("incompatible with current running cluster".to_owned());
+        }
+        self.dirs
+            .insert(launch.dir.clone(), Dir { cluster, member, stored: Stored::default(), corrupt: false });
         Ok(())
     }
 
@@ -148,8 +166,8 @@ impl Etcd {
             let dir = self.dir_of(self.processes.values().find(runs)?)?;
             let group = self.group(dir.cluster)?;
             // A member that is joining itself has no configuration yet.
-            let knows = dir.len > 0 || group.bootstrap_conf.members.contains_key(&dir.member);
-            knows.then(|| (dir.cluster, group.conf_at(dir.len).clone()))
+            let knows = dir.stored.len > 0 || group.bootstrap_conf.members.contains_key(&dir.member);
+            knows.then(|| (dir.cluster, group.conf_at(dir.stored.len).clone()))
         })
     }
 }

@@ -46,6 +46,8 @@ pub enum Property {
     ListsAreFresh,
     /// R12: with two cluster ids nothing is changed.
     SplitBrainStopsAll,
+    /// R19: every leaf comes from the authority that the running members trust.
+    MembersTrustEachOther,
     /// E1: once faults end, the goal is reached.
     GoalIsReached,
     /// E2: at the goal nothing is written.
@@ -74,6 +76,7 @@ impl fmt::Display for Property {
             Self::MembersAreIdAndUrl => "R7: a member is its id and its URL",
             Self::ListsAreFresh => "R9: membership changes on fresh lists only",
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
+            Self::MembersTrustEachOther => "R19: members trust each other",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",

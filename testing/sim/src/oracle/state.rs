@@ -1,15 +1,18 @@
 //! Checks against the state of the world: of requests as they arrive, and of the state itself at any moment.
 
 use quorate_api::keys;
-use quorate_apistore::fields::{annotation, deleting, flag, items, text, uid};
+use quorate_apistore::fields::{annotation, deleting, flag, items, name, text, uid};
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::{Effect, Plan, Record};
+use quorate_model::{Effect, Plan, Record, Span};
 use serde_json::Value;
 
 use super::{Property, without_versions};
 use crate::etcd::{Group, State};
 use crate::world::World;
 use crate::world::wire::Call;
+
+/// How long the data of a member are kept that the operator did not choose to remove: the default of the spec.
+const KEPT: Span = Span::seconds(168 * 3600);
 
 impl World {
     /// Checks a request that arrives against what is true at that moment.
@@ -44,6 +47,13 @@ impl World {
                     self.oracle.add_violation(Property::DestroysOnlyWhatWasObserved, how);
                 }
                 self.judge_owner(write, there);
+            }
+            Act::Evict { uid: desired } => {
+                if desired.is_empty() {
+                    let how = format!("{} is evicted without a uid", write.object());
+                    self.oracle.add_violation(Property::DestroysOnlyWhatWasObserved, how);
+                }
+                self.judge_owner(write, there.filter(|there| uid(there) == desired));
             }
             Act::Delete { uid: desired, resource_version } => {
                 if desired.is_empty() || resource_version.is_empty() {
@@ -81,6 +91,13 @@ impl World {
                     cluster.as_ref().is_some_and(|cluster| annotation(cluster, keys::ADOPT).is_some());
                 adopts || annotation(there, keys::CLUSTER_UID).is_some_and(is_own)
             }
+            // The certificate authority is data: like a volume it outlives its EtcdCluster, and serves the next one of that name.
+            Kind::Secret if name(there) == format!("{}-ca", self.at.name) => {
+                let of_this_name = there.pointer("/metadata/labels").is_some_and(|labels| {
+                    labels.get(keys::CLUSTER).and_then(Value::as_str) == Some(self.at.name.as_str())
+                });
+                of_this_name || annotation(there, keys::CLUSTER_UID).is_some_and(is_own)
+            }
             Kind::Pod | Kind::Service | Kind::Budget | Kind::Secret => {
                 items(there, "/metadata/ownerReferences").iter().any(|owner| is_own(text(owner, "/uid")))
             }
@@ -109,6 +126,13 @@ impl World {
             }
             return;
         }
+        // The operator did not choose to remove it, so its data may be all that is left of something.
+        let kept_since = self.faults.removed_by_hand.get(&dir.member).filter(|_| served);
+        if kept_since.is_some_and(|since| self.now - *since < KEPT) {
+            let how =
+                format!("the data of {member}, which somebody removed from etcd, are deleted within a week");
+            self.oracle.add_violation(Property::DataOutliveMembers, how);
+        }
         let recorded = self.record().cluster_id == Some(dir.cluster);
         if listed && (served || recorded) {
             let how = format!("the data of {member} are deleted while it is a member");
@@ -123,6 +147,7 @@ impl World {
 
     /// Checks what must hold at any moment.
     pub(crate) fn check_for_harm(&mut self) {
+        self.judge_trust();
         let mut violated = Vec::new();
         for group in self.etcd.groups() {
             if let Some(lost) = group.lost().first() {
@@ -134,7 +159,7 @@ impl World {
             }
         }
         for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
-            let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.len == 0) else { continue };
+            let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.stored.len == 0) else { continue };
             let group = self.etcd.group(dir.cluster);
             let votes = |group: &Group| {
                 group.matters() && group.conf().is_voter(dir.member) && group.has_stored(dir.member)

@@ -1,23 +1,26 @@
-//! What was true when the operator observed.
+//! What is true at a moment.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 
 use quorate_api::keys;
-use quorate_apistore::fields::{annotation, label, name, uid};
+use quorate_apistore::fields::{annotation, deleting, label, name, uid};
 use quorate_manifests::Kind;
 use quorate_model::{ClusterId, Instant, MemberId, MemberName};
 
 use crate::etcd::{Conf, Group, State};
 use crate::world::World;
 
-/// What was true when the operator observed.
+/// What is true at a moment.
 #[derive(Clone, Debug, Default)]
 pub struct Truth {
     /// The configuration of the cluster whose id status records, as a quorum has it.
     pub(super) conf: Option<Conf>,
-    /// Its voters that run and are in touch with the leader.
+    /// The members, of any cluster, that run, serve, and whose disks store what is committed.
     pub(super) healthy: BTreeSet<MemberId>,
+    /// Those that an alarm names, or that take no new entries until the quorum needs them. They store what is committed, and
+    /// may be removed before others.
+    pub(super) at_fault: BTreeSet<MemberId>,
     /// The ids of all clusters whose members answer, except in Pods of an abandoned attempt.
     pub(super) answering: BTreeSet<ClusterId>,
     /// The member that runs in each Pod.
@@ -42,28 +45,56 @@ impl Truth {
             })
             .map(|pod| uid(pod).to_owned())
             .collect();
+        // A Pod that is being deleted is as good as gone, though its etcd may serve for a while.
+        let pods = world.objects(Kind::Pod);
+        let doomed: BTreeSet<&str> = pods.iter().filter(|pod| deleting(pod)).map(|pod| uid(pod)).collect();
         let group = recorded.and_then(|id| world.etcd.group(id));
         let runs = world.etcd.processes().filter(|(_, process)| process.state == State::Running);
         let members: BTreeMap<String, MemberId> = runs
             .filter_map(|(at, process)| Some((at.to_owned(), world.etcd.dir_of(process)?.member)))
             .collect();
-        let statuses = world.etcd.processes().filter_map(|(at, _)| Some((at, world.etcd.status(at).ok()?)));
+        let answers = world.etcd.processes().filter_map(|(at, _)| Some((at, world.etcd.answering(at)?)));
         let (mut healthy, mut answering) = (BTreeSet::new(), BTreeSet::new());
-        for (at, status) in statuses {
+        for (at, dir) in answers {
             if !strays.contains(at) {
-                answering.insert(status.cluster_id);
+                answering.insert(dir.cluster);
             }
-            if Some(status.cluster_id) == recorded && status.errors.is_empty() {
-                healthy.insert(status.member_id);
+            if world.etcd.is_stored_by(at) && !doomed.contains(at) {
+                healthy.insert(dir.member);
             }
         }
-        Self { conf: group.map(Group::conf).cloned(), healthy, answering, members, now: world.now }
+        let alarms = world.etcd.groups().flat_map(|group| &group.tip().alarms);
+        let lagging = world.etcd.processes().filter(|(_, process)| process.lags);
+        let lagging = lagging.filter_map(|(_, process)| Some(world.etcd.dir_of(process)?.member));
+        let at_fault = alarms.map(|alarm| alarm.member).chain(lagging).collect();
+        Self { conf: group.map(Group::conf).cloned(), healthy, at_fault, answering, members, now: world.now }
+    }
+
+    /// Whether this member is healthy.
+    pub fn is_healthy(&self, member: MemberId) -> bool {
+        self.healthy.contains(&member)
+    }
+
+    /// Whether this member is healthy, and nothing speaks for its removal.
+    pub(super) fn is_free_of_faults(&self, member: MemberId) -> bool {
+        self.is_healthy(member) && !self.at_fault.contains(&member)
+    }
+
+    /// How many healthy voters are left without the one in this Pod, if it is healthy and the others are too few. Clusters of one and
+    /// two members have no spare voter.
+    pub fn left_without(&self, pod: &str) -> Option<usize> {
+        let (id, conf) = (self.members.get(pod)?, self.conf.as_ref()?);
+        if !self.healthy.contains(id) || !conf.is_voter(*id) || conf.voters().count() <= 2 {
+            return None;
+        }
+        let left = conf.voters().filter(|other| other != id && self.healthy.contains(other)).count();
+        (left < conf.quorum()).then_some(left)
     }
 }
 
 impl Hash for Truth {
     /// The time does not count.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (&self.conf, &self.healthy, &self.answering, &self.members).hash(hasher);
+        (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members).hash(hasher);
     }
 }

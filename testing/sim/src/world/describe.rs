@@ -13,7 +13,7 @@ use super::World;
 use super::former_leader::Turn;
 use super::objects::KINDS;
 use super::operator::At;
-use crate::etcd::{Entry, Etcd, Group, State};
+use crate::etcd::{Disk, Entry, Etcd, Group, State};
 
 /// A description of the world at one moment, in sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,14 +36,34 @@ impl World {
             return Vec::new();
         }
         let record = self.record();
-        let Record { attempt, token, cluster_id, abandoned, hibernating, next_ordinal, target, members } =
-            record.as_ref();
+        let Record {
+            attempt,
+            token,
+            adopted_by,
+            had_leader,
+            cluster_id,
+            authority,
+            abandoned,
+            hibernating,
+            next_ordinal,
+            target,
+            failed_learners,
+            members,
+        } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
             format!("cluster id {}", or_none(cluster_id.as_ref())),
             format!("next ordinal {}", next_ordinal.0),
         ];
+        lines.extend(adopted_by.iter().map(|uid| format!("adopted by {uid}")));
+        lines.extend(had_leader.then(|| "a member of the attempt had a leader".to_owned()));
+        lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
+        lines.extend(
+            failed_learners
+                .iter()
+                .map(|failed| format!("failed learners: {}, {}", failed.count, failed.reason)),
+        );
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)
@@ -135,17 +155,19 @@ impl World {
                 State::Running => "running".to_owned(),
                 State::Ended(words) => format!("ended: {words}"),
             };
-            let flags =
-                [(process.cut, "cut off"), (process.lags, "lags"), (process.serves, "serves clients")];
+            let disk = self.etcd.disk(&process.launch.dir);
+            let flags = [
+                (process.cut, "cut off"),
+                (process.lags, "lags"),
+                (disk == Disk::Hung, "its disk hangs"),
+                (disk == Disk::Full, "its disk is full"),
+                (disk == Disk::Slow, "its disk is slow"),
+                (process.serves, "serves clients"),
+            ];
             let flags: String =
                 flags.iter().filter(|(is, _)| *is).map(|(_, word)| format!(", {word}")).collect();
             let start = if process.launch.new { "new" } else { "existing" };
-            let alarms = process.alarms.join(" ");
-            let alarms = if alarms.is_empty() { alarms } else { format!(", {alarms}") };
-            lines.push(format!(
-                "process {} in Pod {at}: {state} ({start}){flags}{alarms}",
-                process.launch.name
-            ));
+            lines.push(format!("process {} in Pod {at}: {state} ({start}){flags}", process.launch.name));
         }
         lines.extend(self.etcd.dirs().filter_map(|at| words_of_dir(&self.etcd, at)));
         lines
@@ -206,8 +228,15 @@ fn words_of_group(group: &Group) -> String {
     let leader = group.leader().map_or("no member".to_owned(), |id| or(&name(id), "a member").to_owned());
     let removed: Vec<String> = conf.removed.iter().map(ToString::to_string).collect();
     let removed = if removed.is_empty() { String::new() } else { format!("; removed {}", removed.join(" ")) };
+    let alarms: Vec<String> = group
+        .tip()
+        .alarms
+        .iter()
+        .map(|alarm| format!("; alarm {:?} of {}", alarm.kind, alarm.member))
+        .collect();
+    let (alarms, auth) = (alarms.concat(), if group.tip().auth { "; auth is enabled" } else { "" });
     format!(
-        "cluster {}: led by {leader}; log of {} entries, {writes} of them writes; members: {}{removed}",
+        "cluster {}: led by {leader}; log of {} entries, {writes} of them writes; members: {}{removed}{alarms}{auth}",
         group.id(),
         group.log().len(),
         members.join(", ")
@@ -217,7 +246,7 @@ fn words_of_group(group: &Group) -> String {
 fn words_of_dir(etcd: &Etcd, at: &str) -> Option<String> {
     let dir = etcd.dir(at)?;
     let corrupt = if dir.corrupt { ", corrupt" } else { "" };
-    let (member, cluster, len) = (dir.member, dir.cluster, dir.len);
+    let (member, cluster, len) = (dir.member, dir.cluster, dir.stored.len);
     Some(format!("data on {at}: of member {member} of cluster {cluster}, {len} entries{corrupt}"))
 }
 

@@ -9,6 +9,7 @@
 //! offer it in `offer`. From then on it strikes in the explored scopes and the random histories. The random tests fail if it is
 //! offered and never strikes.
 
+mod by_hand;
 mod catalogue;
 mod lasting;
 mod offer;
@@ -17,10 +18,11 @@ mod strike;
 use serde::{Deserialize, Serialize};
 
 use super::World;
+use super::person::Remedy;
 use super::rogue::RogueEffect;
 use super::wire::RequestOutcome;
 pub use catalogue::{Destroys, Entry, Hits};
-pub use lasting::LastingFaults;
+pub use lasting::{LastingFaults, Stopping};
 
 /// A departure from the fair schedule. Its number is that of its row in `docs/proof.md`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -38,8 +40,37 @@ pub enum Fault {
     TwoLead,
     /// F13: another replica takes the lease while this one is stopped in its pass; it goes on when all else is at rest.
     Paused,
+    /// F15: somebody removes a member with etcdctl.
+    RemovedByHand(String),
     /// F15, F16: a Pod is deleted, with its processes.
     KillPod(String),
+    /// F15: somebody deletes a Pod with its grace period: etcd serves on until all else is at rest, then stops, and then the kubelet
+    /// confirms.
+    DeletePod(String),
+    /// F16: a Pod takes its whole grace period to stop, whoever deletes it.
+    Lingers(String),
+    /// F15: somebody drains the node of a Pod: the Pod is evicted as soon as its budget admits it.
+    Drain(String),
+    /// F15: an unmanaged budget selects the Pods, too: every eviction is refused with 500.
+    SecondBudget,
+    /// F18: the disruption controller is behind: budgets are not counted.
+    BudgetsBehind,
+    /// F12: the API server refuses to create objects of this kind and name (of any, if it is empty), and to change Services and
+    /// Secrets: a quota, a webhook, a missing right.
+    Refuse(String, String),
+    /// F5: the first request of which no reply came arrives now.
+    Arrives,
+    /// F21: the EtcdCluster and its objects are lost, and a backup tool creates it again under another uid, with its status or without.
+    /// The volumes were kept.
+    Restored(bool),
+    /// F9: the next Pod that starts gets the address of this member's Pod, if that is gone by then.
+    ReuseAddress(String),
+    /// F9: a Pod is gone, a member of another cluster has its address, and the operator's view of Pods is old.
+    OthersTakeAddress(String),
+    /// F14: clients write through the names of members, too, ready or not.
+    ClientsOnNames,
+    /// A fault that does not end until a person follows the runbook.
+    Stays(Box<Fault>),
     /// F16: etcd dies in its Pod.
     KillProcess(String),
     /// F16, F18: a created Pod does not start until all else is at rest.
@@ -54,6 +85,12 @@ pub enum Fault {
     Swap(String),
     /// F18: a member takes no new entries.
     Lag(String),
+    /// F18: the disk of a member hangs: it stores nothing from now on, and its etcd still answers.
+    HangDisk(String),
+    /// F18: the disk of a member is full: its etcd ends at the next entry that it has to store.
+    FillDisk(String),
+    /// F18: the disk of a member is slower than an election timeout: the member stores everything, and takes no leadership over.
+    SlowDisk(String),
     /// F19: a member and its peers do not reach each other; its kubelet still reaches it.
     Cut(String),
     /// F19: the operator receives an old member list.
@@ -66,6 +103,10 @@ pub enum Fault {
     LoseStatus,
     /// F22: a member reports an alarm.
     Alarm(String),
+    /// F22: somebody enables auth, without a user for the operator.
+    EnableAuth,
+    /// F17: the data directory is emptied under a running Pod, and etcd starts again. No other container does, so no guard runs.
+    WipeUnder(String),
     /// F23: certificates expire: running members and the operator trust each other no more.
     Expired,
     /// F24: the etcd in a Pod has another patch version than the tag of its image.
@@ -90,6 +131,9 @@ impl World {
         let struck = self.leaves_an_identity(fault) && self.apply_fault(fault);
         if struck {
             self.waited = 0;
+            if self.remedy == Remedy::Replaced {
+                self.remedy = Remedy::NotYet;
+            }
             self.check_for_harm();
         }
         struck

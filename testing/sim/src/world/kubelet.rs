@@ -12,14 +12,15 @@ use quorate_apistore::fields::{annotation, deleting, items, name, text, uid};
 use quorate_apistore::store::{DeleteOptions, Part, Propagation};
 use quorate_apistore::{ObjectKey, Store};
 use quorate_manifests::Kind;
-use quorate_manifests::pod::{ETCD, GUARD};
+use quorate_manifests::pod::ETCD;
 use quorate_model::guard::{self, EtcdData, Expected, VolumeContents};
 use quorate_model::{ClusterUid, GuardVerdict, MemberName, PeerUrl, Token};
 use serde_json::{Value, json};
 
 use super::World;
+use super::faults::Stopping;
 use super::objects::resource;
-use crate::etcd::{Launch, State, version_of_image};
+use crate::etcd::{Disk, Launch, State, version_of_image};
 
 /// A Pod that a kubelet runs.
 #[derive(Clone, Debug, Hash)]
@@ -28,11 +29,15 @@ pub struct Running {
     pub member: String,
     /// The name of its data directory.
     pub dir: String,
+    /// Its address.
+    pub ip: String,
     /// The verdict of the guard, if it refused to start etcd.
     pub refused: Option<(GuardVerdict, String)>,
-    /// How often etcd was restarted, at most `MANY` times.
+    /// The Pod remembers that etcd has written data on its volume.
+    pub seen: bool,
+    /// How often the container was restarted, at most `MANY` times.
     pub restarts: u32,
-    /// The message with which etcd ended last.
+    /// The message with which the container ended last: etcd's, or the guard's report.
     pub last_words: Option<String>,
 }
 
@@ -42,6 +47,7 @@ const MANY: u32 = 2;
 impl World {
     /// Runs nodes and etcd until nothing is left to do. Returns whether anything changed.
     pub fn settle(&mut self) -> bool {
+        self.rested_before_nodes = self.operator_rests();
         let before = self.nodes_fingerprint();
         let mut relaunched = BTreeSet::new();
         while self.collect_garbage()
@@ -50,6 +56,8 @@ impl World {
             | self.restart_processes(&mut relaunched)
             | self.etcd.settle(self.now)
             | self.write_pod_statuses()
+            | self.write_budget_statuses()
+            | self.drain_on()
         {}
         before != self.nodes_fingerprint()
     }
@@ -88,6 +96,7 @@ impl World {
         for dir in &gone {
             self.identities.remove(dir);
             self.etcd.wipe(dir);
+            self.etcd.set_disk(dir, Disk::Works);
         }
         any | !gone.is_empty()
     }
@@ -130,10 +139,21 @@ impl World {
             self.etcd.stop(orphan);
         }
         let mut any = !orphans.is_empty();
+        self.faults.stopping.retain(|uid, _| existing.contains(uid));
         for pod in pods.iter().filter(|pod| deleting(pod) && !self.faults.on_lost_node.contains(name(pod))) {
-            self.pods.remove(uid(pod));
-            self.etcd.stop(uid(pod));
-            any |= delete(&self.store, Kind::Pod, pod, Some(0));
+            match self.faults.stopping.get(uid(pod)) {
+                Some(Stopping::Serves) => {}
+                // Its volume stays mounted.
+                Some(Stopping::Stopped) => {
+                    any |= self.etcd.process(uid(pod)).is_some();
+                    self.etcd.stop(uid(pod));
+                }
+                None => {
+                    self.pods.remove(uid(pod));
+                    self.etcd.stop(uid(pod));
+                    any |= delete(&self.store, Kind::Pod, pod, Some(0));
+                }
+            }
         }
         any
     }
@@ -155,13 +175,15 @@ impl World {
                 continue;
             }
             self.oracle.uses_volume(name(&pod), &dir);
-            let refused = self.guard(&pod, &dir).err();
+            let refused = self.guard(&pod, &dir, false).err();
             let running = Running {
                 member: name(&pod).to_owned(),
                 dir: dir.clone(),
+                ip: self.address_for(uid(&pod)),
                 refused: refused.clone(),
+                seen: false,
                 restarts: 0,
-                last_words: None,
+                last_words: refused.as_ref().map(report),
             };
             self.pods.insert(uid(&pod).to_owned(), running);
             if refused.is_none() {
@@ -176,12 +198,14 @@ impl World {
         any
     }
 
-    /// Restarts every process that ended and every guard that refused, once in each call of `settle`.
+    /// Restarts every container that ended, once in each call of `settle`: the guard runs first, then etcd.
     fn restart_processes(&mut self, relaunched: &mut BTreeSet<String>) -> bool {
         let mut any = false;
         for pod in self.store.objects(&resource(Kind::Pod)) {
             let at = uid(&pod).to_owned();
-            let Some(running) = self.pods.get(&at).cloned() else { continue };
+            let Some(running) = self.pods.get_mut(&at) else { continue };
+            running.seen |= self.etcd.dir(&running.dir).is_some();
+            let running = running.clone();
             let ended = self.etcd.process(&at).and_then(|process| match &process.state {
                 State::Ended(words) => Some(words.clone()),
                 State::Starting | State::Running => None,
@@ -190,11 +214,11 @@ impl World {
             if !again || deleting(&pod) || !relaunched.insert(at.clone()) {
                 continue;
             }
-            let refused = running.refused.as_ref().and_then(|_| self.guard(&pod, &running.dir).err());
+            let refused = self.guard(&pod, &running.dir, running.seen).err();
             let starts = refused.is_none();
             let next = Running {
-                restarts: if ended.is_some() { (running.restarts + 1).min(MANY) } else { running.restarts },
-                last_words: ended.or(running.last_words.clone()),
+                restarts: (running.restarts + 1).min(MANY),
+                last_words: refused.as_ref().map(report).or(ended).or(running.last_words.clone()),
                 refused,
                 ..running.clone()
             };
@@ -202,6 +226,8 @@ impl World {
                 != (running.restarts, &running.last_words, &running.refused);
             if starts {
                 self.etcd.launch(&at, launch(&pod, &next.dir), self.now);
+            } else {
+                self.etcd.stop(&at);
             }
             self.pods.insert(at, next);
         }
@@ -236,35 +262,19 @@ impl World {
         let ready = !cut && self.etcd.status(at).is_ok_and(|status| !status.is_learner);
         let ended =
             |words: &str| json!({ "terminated": { "exitCode": 1, "message": words, "reason": "Error" } });
-        let waits = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
-        let container = |name: &str, state: Value, last: Option<Value>, restarts: u32| {
-            json!({
-                "name": name, "image": "", "imageID": "", "ready": false, "restartCount": restarts,
-                "state": state, "lastState": last.unwrap_or_else(|| json!({})),
-            })
+        let state = match process.map(|process| &process.state) {
+            Some(State::Running | State::Starting) => json!({ "running": {} }),
+            Some(State::Ended(_)) | None => json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
         };
-        let guard = match &running.refused {
-            None => container(GUARD, json!({ "terminated": { "exitCode": 0 } }), None, 0),
-            Some((verdict, why)) => {
-                let report = json!({ "verdict": verdict.as_str(), "message": why }).to_string();
-                container(GUARD, waits.clone(), Some(ended(&report)), 1)
-            }
-        };
-        let last = running.last_words.as_deref().map(ended);
-        let etcd = match process.map(|process| &process.state) {
-            _ if running.refused.is_some() => {
-                container(ETCD, json!({ "waiting": { "reason": "PodInitializing" } }), None, 0)
-            }
-            Some(State::Running | State::Starting) => {
-                container(ETCD, json!({ "running": {} }), last, running.restarts)
-            }
-            Some(State::Ended(_)) | None => container(ETCD, waits, last, running.restarts),
-        };
+        let etcd = json!({
+            "name": ETCD, "image": "", "imageID": "", "ready": false, "started": ready,
+            "restartCount": running.restarts, "state": state,
+            "lastState": running.last_words.as_deref().map_or_else(|| json!({}), ended),
+        });
         json!({
-            "phase": if running.refused.is_none() { "Running" } else { "Pending" },
-            "podIP": address_of(at).to_string(),
+            "phase": "Running",
+            "podIP": running.ip,
             "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }],
-            "initContainerStatuses": [guard],
             "containerStatuses": [etcd],
         })
     }
@@ -288,9 +298,8 @@ impl World {
     }
 
     /// Runs the product's guard on the modelled volume. If etcd may start, the identity file is written.
-    fn guard(&mut self, pod: &Value, dir: &str) -> Result<(), (GuardVerdict, String)> {
-        let init = items(pod, "/spec/initContainers");
-        let args = flags(init.iter().find(|container| container["name"] == GUARD));
+    fn guard(&mut self, pod: &Value, dir: &str, seen: bool) -> Result<(), (GuardVerdict, String)> {
+        let args = flags(etcd_in(pod));
         let arg = |flag: &str| args.get(flag).cloned().unwrap_or_default();
         let joined = annotation(pod, keys::JOINED) == Some(keys::JOINED_VALUE);
         let expected = Expected {
@@ -298,7 +307,7 @@ impl World {
             token: Token::new(arg("--token")),
             member: MemberName::new(arg("--member")),
             cluster_id: arg("--cluster-id").parse().ok(),
-            data_required: joined || arg("--expect") == "data",
+            data_required: joined || seen || arg("--expect") == "data",
         };
         let data = self.etcd.dir(dir);
         let contents = VolumeContents {
@@ -311,6 +320,11 @@ impl World {
         self.identities.insert(dir.to_owned(), identity);
         Ok(())
     }
+}
+
+/// The guard's termination message.
+fn report((verdict, why): &(GuardVerdict, String)) -> String {
+    json!({ "verdict": verdict.as_str(), "message": why }).to_string()
 }
 
 /// Whether the image is one of the product's defaults. The version in an image that a user names is not known.

@@ -7,18 +7,19 @@ use std::mem;
 use std::sync::{Arc, LazyLock};
 
 use quorate_manifests::{Defaults, Kind};
-use quorate_model::snapshot::{Answer, List, Listed, Pod, StatusReply};
+use quorate_model::snapshot::{Answer, List, Listed, Pod, Proof, StatusReply};
 use quorate_model::{Effect, MemberName, Plan};
 use quorate_reconcile::{
-    CallError, Command, Event, KeyPair, Memory, Pass, PassEnd, Planned, Purpose, Reply, Task, WriteError,
+    CallError, Command, Event, Memory, Pass, PassEnd, Planned, Proved, Purpose, Reply, Task, WriteError,
 };
 
 use super::World;
+use super::addresses::Answers;
 use super::former_leader::Leads;
 use super::rogue::RogueEffect;
 use super::wire::{Call, Response};
 use crate::etcd::Failed;
-use crate::oracle::Truth;
+use crate::oracle::{Landing, Truth};
 
 /// The defaults of the operator's flags.
 static DEFAULTS: LazyLock<Arc<Defaults>> = LazyLock::new(Arc::default);
@@ -99,6 +100,10 @@ impl World {
         self.operator.observes_again |= old_list;
         let sources = Sources { stale, old_list };
         let mut pass = Pass::new(self.at.clone(), DEFAULTS.clone(), memory, self.now);
+        // What it proposes is judged like a proposal of the planner, which would have asked for a proof.
+        if !self.operator.rogue.is_empty() {
+            pass.always_prove();
+        }
         while pass.upcoming().is_some_and(|upcoming| upcoming.purpose == Purpose::Observe) {
             let Some(Command { id, task, .. }) = pass.next(memory) else { break };
             let Some(reply) = self.observe(&pass, task, &sources) else {
@@ -150,8 +155,12 @@ impl World {
             return "has nothing left to do".to_owned();
         };
         let effect = &planned.effects()[place];
-        self.oracle.effect(&planned.snapshot, &planned.plan, effect, truth);
+        let now = Truth::of(self);
+        let landing = Landing { observed: truth, now: &now };
+        self.oracle.effect(&planned.snapshot, &planned.plan, effect, landing);
         match self.operator.leads {
+            // Where the EtcdCluster was created again meanwhile, its preconditions protect what is there.
+            Leads::Now if planned.snapshot.uid.as_str() != self.cluster_uid() => {}
             Leads::Now => self.judge_intent(&planned.plan, effect),
             // It acts on what status recorded when its pass began.
             Leads::NoMore => {}
@@ -171,7 +180,7 @@ impl World {
             if sent && upcoming.changes_something && upcoming.purpose != Purpose::Report {
                 break;
             }
-            let Some(Command { id, purpose, task }) = pass.next(memory) else { break };
+            let Some(Command { id, purpose, task, .. }) = pass.next(memory) else { break };
             if let Some(planned) = pass.planned().filter(|_| task.changes_something()) {
                 self.cover(planned, purpose);
             }
@@ -213,8 +222,9 @@ impl World {
             }
             Task::Call { at, call } => {
                 let pod = pass.observed().and_then(|(observed, _)| observed.pods.get(&at));
-                Reply::Called(match pod.map(|pod| pod.uid.as_str().to_owned()) {
-                    Some(pod) => match self.send(Call::Etcd { at: pod, call }) {
+                Reply::Called(match pod.map(|pod| self.who_answers(pod)) {
+                    Some(Answers::Others) => self.others_are_called(&call),
+                    Some(Answers::Own(at)) => match self.send(Call::Etcd { at, call }) {
                         Response::Etcd(called) => called,
                         Response::Kube(_) => Err(CallError::Unknown("Kubernetes replied".to_owned())),
                     },
@@ -222,11 +232,8 @@ impl World {
                 })
             }
             Task::Read { kind, name } => self.read(kind, &name),
-            // Keys are not modelled: it is enough that a Secret exists.
-            Task::NewAuthority { .. } | Task::NewLeaf { .. } => {
-                Reply::Keys(Ok(KeyPair { cert: "certificate".to_owned(), key: "key".to_owned() }))
-            }
-            Task::Caches | Task::Status { .. } | Task::MemberList { .. } => {
+            Task::Generate(order) => Reply::Keys(Ok(self.trust.generate(&order))),
+            Task::Caches | Task::Status { .. } | Task::MemberList { .. } | Task::ProveProgress { .. } => {
                 let sources = Sources { stale: None, old_list: false };
                 self.observe(pass, task, &sources).unwrap_or(Reply::Object(Ok(None)))
             }
@@ -257,10 +264,9 @@ impl World {
                 }
                 Some(Reply::List(list))
             }
+            Task::ProveProgress { at, members } => Some(Reply::Proved(self.prove(pass, &at, members))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
-            Task::Write(_) | Task::Call { .. } | Task::NewAuthority { .. } | Task::NewLeaf { .. } => {
-                Some(self.carry_out(pass, task))
-            }
+            Task::Write(_) | Task::Call { .. } | Task::Generate(_) => Some(self.carry_out(pass, task)),
         }
     }
 
@@ -270,11 +276,34 @@ impl World {
     }
 
     fn ask(&self, pod: &Pod) -> Result<StatusReply, String> {
-        self.etcd.status(pod.uid.as_str()).map_err(words)
+        match self.who_answers(pod) {
+            Answers::Own(at) => self.etcd.status(&at).map_err(words),
+            Answers::Others => self.others_status(),
+        }
+    }
+
+    /// The members have applied the second of two entries, unless they do not answer or their disks hang.
+    fn prove(&mut self, pass: &Pass, at: &MemberName, members: Vec<MemberName>) -> Result<Proved, String> {
+        let pod = |member: &MemberName| {
+            let pod = pass.observed().and_then(|(observed, _)| observed.pods.get(member));
+            pod.ok_or_else(|| "it has no Pod".to_owned())
+        };
+        let Answers::Own(asked) = self.who_answers(pod(at)?) else {
+            return Err("another etcd answers at its address".to_owned());
+        };
+        let index = self.etcd.prove(&asked).map_err(words)?;
+        self.etcd.settle(self.now);
+        let ask = |member: &MemberName| pod(member).and_then(|pod| self.ask(pod));
+        let answers = members.into_iter().map(|member| {
+            let reply = ask(&member);
+            (member, Answer { at: self.now, reply })
+        });
+        Ok(Proved { proof: Proof { at: self.now, index }, answers: answers.collect() })
     }
 
     fn list(&self, via: &MemberName, pod: &Pod) -> Result<List, String> {
-        let (cluster_id, conf) = self.etcd.member_list(pod.uid.as_str()).map_err(words)?;
+        let Answers::Own(at) = self.who_answers(pod) else { return Ok(self.others_list(via)) };
+        let (cluster_id, conf) = self.etcd.member_list(&at).map_err(words)?;
         let members = conf.members.into_iter().map(|(id, peer)| Listed {
             id,
             name: peer.name,

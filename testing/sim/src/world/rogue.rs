@@ -22,6 +22,8 @@ pub enum RogueEffect {
     DeleteUnseen(String),
     /// Record a member as leaving and delete its volume.
     DeleteVolume(String),
+    /// Record a member as lost and delete its volume.
+    DeleteLost(String),
     /// Delete a volume of a member that stays.
     DeleteKept(String),
     /// Start a member as new.
@@ -52,6 +54,7 @@ impl World {
                 RogueEffect::DeletePod(member.clone()),
                 RogueEffect::DeleteUnseen(member.clone()),
                 RogueEffect::DeleteVolume(member.clone()),
+                RogueEffect::DeleteLost(member.clone()),
                 RogueEffect::DeleteKept(member.clone()),
                 RogueEffect::StartNew(member.clone()),
                 RogueEffect::Resume(member.clone()),
@@ -74,6 +77,7 @@ impl RogueEffect {
             Self::DeletePod(_) => "rogue: delete Pod",
             Self::DeleteUnseen(_) => "rogue: delete another Pod",
             Self::DeleteVolume(_) => "rogue: delete volume",
+            Self::DeleteLost(_) => "rogue: delete lost volume",
             Self::DeleteKept(_) => "rogue: delete kept volume",
             Self::StartNew(_) => "rogue: start as new",
             Self::Resume(_) => "rogue: resume",
@@ -112,8 +116,17 @@ impl RogueEffect {
             Self::DeletePod(member) => {
                 let member = MemberName::new(member.as_str());
                 let pod = observed.pods.get(&member)?;
+                let serves = pod.ready && observed.is_healthy(&member, now);
                 let (pod, resource_version) = (pod.uid.clone(), pod.resource_version.clone());
-                Some(Effect::kube(Step::U5, KubeEffect::DeletePod { member, pod, resource_version }))
+                Some(Effect::kube(
+                    Step::U5,
+                    // A Pod that serves is taken as the planner takes it.
+                    if serves {
+                        KubeEffect::EvictPod { member, pod }
+                    } else {
+                        KubeEffect::DeletePod { member, pod, resource_version }
+                    },
+                ))
             }
             Self::DeleteUnseen(member) => {
                 let member = MemberName::new(member.as_str());
@@ -122,6 +135,11 @@ impl RogueEffect {
                 Some(Effect::kube(Step::U5, KubeEffect::DeletePod { member, pod, resource_version }))
             }
             Self::DeleteVolume(member) => {
+                let member = MemberName::new(member.as_str());
+                record_leaving(record, &member, Leaving::Shrink, now);
+                delete_volume(observed, member)
+            }
+            Self::DeleteLost(member) => {
                 let member = MemberName::new(member.as_str());
                 record_leaving(record, &member, Leaving::Lost, now);
                 delete_volume(observed, member)
@@ -202,6 +220,7 @@ impl fmt::Display for RogueEffect {
                 write!(f, "delete a Pod {member} with another uid than was observed")
             }
             Self::DeleteVolume(member) => write!(f, "record {member} as leaving and delete its volume"),
+            Self::DeleteLost(member) => write!(f, "record {member} as lost and delete its volume"),
             Self::DeleteKept(member) => write!(f, "delete the volume of {member}"),
             Self::StartNew(member) => write!(f, "start {member} as new"),
             Self::Resume(member) => write!(f, "start {member} on its data"),

@@ -114,7 +114,7 @@ impl World {
             EtcdCall::AddLearner { peer_url, .. } => self.etcd.add_learner(at, peer_url, self.now).map(drop),
             EtcdCall::Promote { id, .. } => self.etcd.promote(at, *id),
             EtcdCall::RemoveMember { id, .. } => self.etcd.remove(at, *id, self.now),
-            EtcdCall::MoveLeadership { to_id, .. } => self.etcd.move_leader(at, *to_id),
+            EtcdCall::MoveLeadership { to_id, .. } => self.etcd.move_leader(at, *to_id, self.now),
         };
         Response::Etcd(reply.map_err(|failed| match failed {
             Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),
@@ -125,6 +125,14 @@ impl World {
 
     fn deliver_write(&mut self, write: &Write) -> Result<Option<Arc<Value>>, WriteError> {
         let key = ObjectKey::new(resource(write.kind), write.namespace.clone(), write.name.clone());
+        // A quota is about what is created; a webhook or a missing right also about changes.
+        let creates = matches!(write.act, Act::Create(_));
+        let changes =
+            matches!(write.act, Act::Patch(_)) && matches!(write.kind, Kind::Service | Kind::Secret);
+        if (creates || changes) && self.faults.refuses(write.kind.as_str(), &write.name) {
+            let how = format!("{} is forbidden: exceeded quota", write.object());
+            return Err(WriteError::Forbidden(how));
+        }
         let merge = |part, wish: &Value| {
             self.store.modify(&key, part, false, |old| {
                 patch::apply(PatchKind::Merge, old, wish)
@@ -135,6 +143,14 @@ impl World {
             Act::Create(object) => self.store.create(&key.resource, &key.namespace, object.clone(), false),
             Act::Patch(wish) => merge(Part::Main, wish),
             Act::PatchStatus(wish) => merge(Part::Status, wish),
+            Act::Evict { uid } => {
+                let options = DeleteOptions { uid: Some(uid.clone()), ..DeleteOptions::default() };
+                return match self.evict(&key, options) {
+                    Ok(_) => Ok(None),
+                    Err(error) if matches!(error.code, 429 | 500) => Err(WriteError::Blocked(error.message)),
+                    Err(error) => Err(WriteError::from_status(error.code, error.reason, error.message)),
+                };
+            }
             Act::Delete { uid, resource_version } => {
                 let options = DeleteOptions {
                     uid: Some(uid.clone()),
@@ -192,6 +208,7 @@ impl Call {
                     Act::Create(_) => "create",
                     Act::Patch(_) => "patch",
                     Act::PatchStatus(_) => "write the status of",
+                    Act::Evict { .. } => "evict",
                     Act::Delete { .. } => "delete",
                 };
                 format!("{act} {} {name}", Kind::as_str(*kind))

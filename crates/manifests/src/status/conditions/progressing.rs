@@ -36,9 +36,12 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }
         | Waiting::ExistingData { .. }
+        | Waiting::AdoptionDiffers { .. }
         | Waiting::UnknownPods(_) => true,
         Waiting::ForeignObjects(_) => !picture.record.is_bootstrapped(),
         Waiting::Objects
+        | Waiting::AuthorityLost { .. }
+        | Waiting::AuthorityEnded(_)
         | Waiting::Clearing(_)
         | Waiting::PodStarting(_)
         | Waiting::PodStuck(..)
@@ -49,6 +52,8 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::FirstLeader
         | Waiting::InSync(_)
         | Waiting::Sick(..)
+        | Waiting::LeadershipStays { .. }
+        | Waiting::LearnersFailed { .. }
         | Waiting::UnmanagedMember(..)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
@@ -109,12 +114,17 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::ForeignObjects(_)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
+        | Waiting::LeadershipStays { .. }
+        | Waiting::LearnersFailed { .. }
         | Waiting::UnmanagedMember(..)
         | Waiting::Unsafe(_)
+        | Waiting::AuthorityLost { .. }
+        | Waiting::AuthorityEnded(_)
         | Waiting::Objects => true,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ExistingData { .. }
+        | Waiting::AdoptionDiffers { .. }
         | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }

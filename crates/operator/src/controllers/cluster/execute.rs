@@ -1,11 +1,14 @@
 //! The writes of a pass: requests to the Kubernetes API and calls to etcd. Each is sent at most once, within a deadline, and
 //! only while this operator leads. `quorate_reconcile` decides what follows from a reply.
 
-use kube::api::GetParams;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Api;
+use kube::api::{GetParams, ListParams};
 use quorate_etcd::{CallError as EtcdError, MemberClient};
 use quorate_manifests::{Act, Kind, Write};
-use quorate_model::MemberName;
 use quorate_model::effect::EtcdCall;
+use quorate_model::mutants::is_broken;
+use quorate_model::{Instant, MemberName};
 use quorate_reconcile::{CallError, Object, WriteError};
 use serde_json::Value;
 use tokio::time::timeout;
@@ -15,7 +18,11 @@ use crate::controllers::cluster::observe::count;
 use crate::runtime::lease::WRITE_DEADLINE;
 
 /// Sends a write. Returns the current object, if it exists.
-pub(super) async fn write(shared: &Shared, write: &Write) -> Result<Option<Object>, WriteError> {
+pub(super) async fn write(
+    shared: &Shared,
+    write: &Write,
+    not_after: Option<Instant>,
+) -> Result<Option<Object>, WriteError> {
     let request = write.http().map_err(|error| WriteError::Invalid(error.to_string()))?;
     // The semaphore is never closed. What is bounded is the load on the API server, nothing else waits in here.
     let _permit = shared.runtime.writers.acquire().await;
@@ -23,10 +30,19 @@ pub(super) async fn write(shared: &Shared, write: &Write) -> Result<Option<Objec
         shared.runtime.metrics.dropped_write();
         return Err(WriteError::NotLeading);
     }
-    let reply = send(shared, request).await?;
-    let is_delete = matches!(write.act, Act::Delete { .. });
-    // The reply for an object that is deleted at once is only "Success".
-    if is_delete && !reply["metadata"]["uid"].is_string() {
+    // Checked here, because a write may have waited long for its turn.
+    if is_too_late(shared, not_after) {
+        return Err(WriteError::Outdated);
+    }
+    let reply = match &write.act {
+        Act::Evict { .. } => evict(shared, write, request).await?,
+        Act::Create(_) | Act::Patch(_) | Act::PatchStatus(_) | Act::Delete { .. } => {
+            send(shared, request).await?
+        }
+    };
+    let leaves_nothing = matches!(write.act, Act::Evict { .. } | Act::Delete { .. });
+    // The reply to an eviction, and for an object that is deleted at once, is only "Success".
+    if leaves_nothing && !reply["metadata"]["uid"].is_string() {
         return Ok(None);
     }
     parsed(write.kind, reply).map(Some)
@@ -55,11 +71,15 @@ pub(super) async fn call(
     at: MemberName,
     client: Option<MemberClient>,
     call: EtcdCall,
+    not_after: Option<Instant>,
 ) -> Result<(), CallError> {
     let client = client.ok_or(CallError::NoConnection(at))?;
     if !shared.runtime.leadership.may_act() {
         shared.runtime.metrics.dropped_write();
         return Err(CallError::NotLeading);
+    }
+    if is_too_late(shared, not_after) {
+        return Err(CallError::Outdated);
     }
     let (method, called) = match call {
         EtcdCall::AddLearner { peer_url, .. } => {
@@ -74,6 +94,45 @@ pub(super) async fn call(
         EtcdError::Unknown(message) => CallError::Unknown(message),
         EtcdError::Unreachable(message) => CallError::Unreachable(message),
     })
+}
+
+/// Sends an eviction. 429: a budget admits none now. 500: several budgets select the Pod; they are named.
+async fn evict(shared: &Shared, write: &Write, request: http::Request<Vec<u8>>) -> Result<Value, WriteError> {
+    let client = &shared.runtime.client;
+    match timeout(WRITE_DEADLINE, client.request::<Value>(request)).await {
+        Ok(Err(kube::Error::Api(status))) if status.code == 429 => {
+            let causes = status.details.iter().flat_map(|details| &details.causes);
+            let causes: Vec<&str> = causes.map(|cause| cause.message.as_str()).collect();
+            let (message, causes) = (status.message.trim_end_matches('.'), causes.join(" "));
+            Err(WriteError::Blocked(format!("{message}. {causes}").trim_end().to_owned()))
+        }
+        Ok(Err(kube::Error::Api(status)))
+            if status.code == 500 && status.message.contains("more than one PodDisruptionBudget") =>
+        {
+            let budgets = Api::<PodDisruptionBudget>::namespaced(client.clone(), &write.namespace);
+            let listed = timeout(WRITE_DEADLINE, budgets.list(&ListParams::default())).await;
+            let listed = listed.ok().and_then(Result::ok).map(|list| list.items).unwrap_or_default();
+            let names: Vec<String> = listed.iter().map(kube::ResourceExt::name_any).collect();
+            let message = status.message.trim_end_matches('.');
+            Err(WriteError::Blocked(format!(
+                "{message}. PodDisruptionBudgets in namespace {}: {}",
+                write.namespace,
+                names.join(", ")
+            )))
+        }
+        Ok(reply) => reply.map_err(|error| failed(&error)),
+        Err(_) => Err(WriteError::Unknown(format!("no answer within {WRITE_DEADLINE:?}"))),
+    }
+}
+
+/// R18: what the request rests on was observed too long ago.
+fn is_too_late(shared: &Shared, not_after: Option<Instant>) -> bool {
+    let too_late = not_after.is_some_and(|not_after| shared.runtime.clock.now() > not_after);
+    if too_late && !is_broken("R18") {
+        shared.runtime.metrics.dropped_write();
+        return true;
+    }
+    false
 }
 
 async fn send(shared: &Shared, request: http::Request<Vec<u8>>) -> Result<Value, WriteError> {

@@ -19,6 +19,7 @@ pub struct ClusterMetrics {
     healthy: Family<Cluster, Gauge>,
     leader: Family<Cluster, Gauge>,
     available: Family<Cluster, Gauge>,
+    certificate_expiry: Family<Cluster, Gauge>,
 }
 
 /// The figures of one cluster.
@@ -36,6 +37,8 @@ pub struct Figures {
     pub leader: bool,
     /// Whether a quorum answered.
     pub available: bool,
+    /// When the first certificate ends, in seconds since the Unix epoch; `None` without TLS.
+    pub certificate_expiry: Option<i64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -74,9 +77,20 @@ impl ClusterMetrics {
             healthy: Family::default(),
             leader: Family::default(),
             available: Family::default(),
+            certificate_expiry: Family::default(),
         };
-        let Self { etcd_calls, effects, refusals, members, desired, ready, healthy, leader, available } =
-            metrics.clone();
+        let Self {
+            etcd_calls,
+            effects,
+            refusals,
+            members,
+            desired,
+            ready,
+            healthy,
+            leader,
+            available,
+            certificate_expiry,
+        } = metrics.clone();
         to.register("etcd_calls", "Calls to members of clusters", etcd_calls);
         to.register("effects", "Effects carried out, by protocol step", effects);
         to.register("unsafe_refusals", "Steps that a safety rule refused when a plan was made", refusals);
@@ -85,7 +99,16 @@ impl ClusterMetrics {
         to.register("cluster_ready", "Members whose Pod is ready", ready);
         to.register("cluster_healthy", "Members that answer and follow a leader", healthy);
         to.register("cluster_leader", "Whether a leader is known", leader);
-        to.register("cluster_available", "Whether a quorum answered", available);
+        to.register(
+            "cluster_available",
+            "Whether a client that connects through the client Service can read and write",
+            available,
+        );
+        to.register(
+            "cluster_certificate_expiry_timestamp_seconds",
+            "When the first certificate ends, the authority included",
+            certificate_expiry,
+        );
         metrics
     }
 
@@ -108,20 +131,31 @@ impl ClusterMetrics {
         let set = |family: &Family<Cluster, Gauge>, value: usize| {
             family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
-        let Figures { members, desired, ready, healthy, leader, available } = figures;
+        let Figures { members, desired, ready, healthy, leader, available, certificate_expiry } = figures;
         set(&self.members, members);
         set(&self.desired, desired);
         set(&self.ready, ready);
         set(&self.healthy, healthy);
         set(&self.leader, usize::from(leader));
         set(&self.available, usize::from(available));
+        match certificate_expiry {
+            Some(at) => drop(self.certificate_expiry.get_or_create(&labels).set(at)),
+            None => drop(self.certificate_expiry.remove(&labels)),
+        }
     }
 
     /// Removes the figures of a deleted cluster.
     pub(crate) fn forget(&self, cluster: &ClusterRef) {
         let labels = labels(cluster);
-        let families =
-            [&self.members, &self.desired, &self.ready, &self.healthy, &self.leader, &self.available];
+        let families = [
+            &self.members,
+            &self.desired,
+            &self.ready,
+            &self.healthy,
+            &self.leader,
+            &self.available,
+            &self.certificate_expiry,
+        ];
         for family in families {
             family.remove(&labels);
         }
@@ -148,7 +182,15 @@ mod tests {
             encode(&mut text, &registry).unwrap();
             text
         };
-        metrics.cluster(&demo, Figures { members: 3, available: true, ..Figures::default() });
+        let figures = Figures {
+            members: 3,
+            available: true,
+            certificate_expiry: Some(1_800_000_000),
+            ..Figures::default()
+        };
+        metrics.cluster(&demo, figures);
+        let expiry = r#"quorate_cluster_certificate_expiry_timestamp_seconds{namespace="default",name="demo"} 1800000000"#;
+        assert!(shown().contains(expiry), "{}", shown());
         assert!(
             shown().contains(r#"quorate_cluster_members{namespace="default",name="demo"} 3"#),
             "{}",

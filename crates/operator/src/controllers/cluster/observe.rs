@@ -2,16 +2,25 @@
 
 mod clients;
 
-use quorate_etcd::{Alarm, CallError, MemberClient, MemberList, MemberStatus};
-use quorate_manifests::certificate::{self, Certificate};
-use quorate_model::snapshot::{Answer, List, Listed, Pod, StatusReply};
-use quorate_model::{MemberName, PeerUrl, Snapshot};
-use quorate_reconcile::ClusterView;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use quorate_etcd::{CallError, MemberClient, MemberList, MemberStatus};
+use quorate_manifests::certificate;
+use quorate_model::snapshot::{Answer, IN_SYNC_WITHIN, List, Listed, Pod, Proof, StatusReply};
+use quorate_model::{Leaf, MemberName, PeerUrl, Snapshot};
+use quorate_reconcile::{ClusterView, Proved};
 
 use crate::controllers::cluster::Shared;
 use crate::controllers::cluster::metrics::ClusterMetrics;
 
 pub(super) use clients::{ClientTls, ConnectError, Credentials, MemberClients};
+
+/// How often a member is asked whether it has applied an index.
+const POLL: Duration = Duration::from_millis(50);
+
+/// How long an answer may take that is asked for at the end of a proof.
+const GRACE: Duration = Duration::from_millis(500);
 
 /// How members are connected to, as the objects of the cluster have it.
 pub(super) fn client_tls(view: &ClusterView, observed: &Snapshot) -> ClientTls {
@@ -19,7 +28,7 @@ pub(super) fn client_tls(view: &ClusterView, observed: &Snapshot) -> ClientTls {
         return ClientTls::Plain;
     }
     let secrets: Vec<_> = view.secrets.values().map(AsRef::as_ref).collect();
-    let kept = certificate::kept(Certificate::Client, &secrets, &observed.cluster, &observed.uid);
+    let kept = certificate::kept(Leaf::Client, &secrets, &observed.cluster, &observed.uid);
     kept.map_or(ClientTls::NotYet, |kept| {
         ClientTls::Tls(Credentials { ca: kept.ca.to_vec(), cert: kept.cert.to_vec(), key: kept.key.to_vec() })
     })
@@ -67,6 +76,60 @@ pub(super) async fn member_list(
     Ok(List { at, cluster_id, members: members.collect(), via })
 }
 
+/// Two AlarmList calls at one member, each a raft entry; after each, the members are given until they have applied it. The
+/// second is sent only when they have applied the first, because raft may hand out two entries at once, before either is
+/// stored.
+pub(super) async fn prove(
+    shared: &Shared,
+    at: &MemberName,
+    members: Vec<(MemberName, Result<MemberClient, ConnectError>)>,
+) -> Result<Proved, String> {
+    let began = shared.runtime.clock.now();
+    let deadline = tokio::time::Instant::now() + Duration::from_millis(IN_SYNC_WITHIN.0);
+    let clients: BTreeMap<MemberName, MemberClient> =
+        members.into_iter().filter_map(|(member, client)| Some((member, client.ok()?))).collect();
+    let asked = clients.get(at).ok_or_else(|| format!("there is no connection to {at}"))?;
+    let mut proved = None;
+    for _ in 0..2 {
+        let failed = |error: CallError| format!("{at}: {error}");
+        count(&shared.metrics, "alarm_list", asked.alarms().await).map_err(failed)?;
+        // What is committed, not what is applied: the reply is sent a moment before the applied index is raised.
+        let status = count(&shared.metrics, "status", asked.status().await).map_err(failed)?;
+        let index = status.raft_index;
+        let each = clients.iter().map(|(member, client)| {
+            let applied = applied(shared, client, index, deadline);
+            async move { (member.clone(), applied.await) }
+        });
+        let answers = futures::future::join_all(each).await.into_iter().collect();
+        proved = Some(Proved { proof: Proof { at: began, index }, answers });
+    }
+    proved.ok_or_else(|| "no call was made".to_owned())
+}
+
+/// A member's answer once it has applied an index, or its last answer before the deadline.
+async fn applied(
+    shared: &Shared,
+    client: &MemberClient,
+    index: u64,
+    deadline: tokio::time::Instant,
+) -> Answer {
+    loop {
+        let reply =
+            match tokio::time::timeout_at(deadline.max(tokio::time::Instant::now() + GRACE), client.status())
+                .await
+            {
+                Ok(reply) => count(&shared.metrics, "status", reply).map_err(|error| error.to_string()),
+                Err(_) => Err("it did not answer in time".to_owned()),
+            };
+        let at = shared.runtime.clock.now();
+        let is_applied = reply.as_ref().is_ok_and(|status| status.raft_applied_index >= index);
+        if is_applied || reply.is_err() || tokio::time::Instant::now() >= deadline {
+            return Answer { at, reply: reply.map(|status| status_reply(&status)) };
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
 /// The outcome of a call is counted; the call itself is unchanged.
 pub(super) fn count<T>(
     metrics: &ClusterMetrics,
@@ -84,16 +147,16 @@ pub(super) fn count<T>(
 }
 
 fn status_reply(status: &MemberStatus) -> StatusReply {
-    let own = |alarm: &&Alarm| alarm.member == status.member_id;
-    let alarms = status.alarms.iter().filter(own).map(|alarm| format!("alarm {:?}", alarm.kind));
     StatusReply {
         cluster_id: status.cluster_id,
         member_id: status.member_id,
         leader: status.leader,
         is_learner: status.is_learner,
+        committed: status.raft_index,
         applied: status.raft_applied_index,
         revision: status.revision,
         version: status.version,
-        errors: alarms.chain(status.errors.iter().cloned()).collect(),
+        alarms: status.alarms.clone(),
+        errors: status.errors.clone(),
     }
 }

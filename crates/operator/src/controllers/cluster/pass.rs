@@ -16,7 +16,7 @@ use quorate_reconcile::{
 
 use super::Shared;
 use crate::controllers::cluster::observe::{
-    ConnectError, MemberClients, client_tls, connect, member_list, status,
+    ConnectError, MemberClients, client_tls, connect, member_list, prove, status,
 };
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{execute, tls};
@@ -54,9 +54,10 @@ impl Passes for Worker {
             if under_way.is_empty() && is_acting(&pass) && shared.runtime.stop.is_cancelled() {
                 return Passed::Ended(Outcome::Waiting);
             }
-            while let Some(Command { id, purpose, task }) = pass.next(&mut self.memory) {
+            while let Some(command) = pass.next(&mut self.memory) {
+                let Command { id, purpose, .. } = command;
                 let steps = if begun.insert(purpose) { steps(purpose, &pass) } else { Vec::new() };
-                let call = self.carry_out(&shared, &pass, task);
+                let call = self.carry_out(&shared, &pass, command);
                 under_way.push(after_crash_points(&shared, steps, id, call));
             }
             let Some((id, reply)) = under_way.next().await else { break };
@@ -86,7 +87,8 @@ impl Worker {
     }
 
     /// Starts the call that a command asks for.
-    fn carry_out<'a>(&mut self, shared: &'a Shared, pass: &Pass, task: Task) -> BoxFuture<'a, Reply> {
+    fn carry_out<'a>(&mut self, shared: &'a Shared, pass: &Pass, command: Command) -> BoxFuture<'a, Reply> {
+        let Command { task, not_after, .. } = command;
         match task {
             Task::Caches => {
                 self.known = self.observed_versions();
@@ -105,17 +107,20 @@ impl Worker {
                 let client = self.connect(pass, &at);
                 async move { Reply::List(member_list(shared, at, client).await) }.boxed()
             }
-            Task::Write(write) => async move { Reply::Written(execute::write(shared, &write).await) }.boxed(),
+            Task::ProveProgress { at, members } => {
+                let members: Vec<_> =
+                    members.into_iter().map(|member| (member.clone(), self.connect(pass, &member))).collect();
+                async move { Reply::Proved(prove(shared, &at, members).await) }.boxed()
+            }
+            Task::Write(write) => {
+                async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()
+            }
             Task::Call { at, call } => {
                 let client = self.clients.open(&at);
-                async move { Reply::Called(execute::call(shared, at, client, call).await) }.boxed()
+                async move { Reply::Called(execute::call(shared, at, client, call, not_after).await) }.boxed()
             }
-            Task::NewAuthority { common_name } => {
-                let made = tls::authority(&common_name, shared.runtime.clock.now());
-                ready(Reply::Keys(made.map_err(|error| crate::runtime::watch::chain(&error)))).boxed()
-            }
-            Task::NewLeaf { authority, leaf } => {
-                let made = tls::leaf(&authority, &leaf, shared.runtime.clock.now());
+            Task::Generate(order) => {
+                let made = tls::generate(&order);
                 ready(Reply::Keys(made.map_err(|error| crate::runtime::watch::chain(&error)))).boxed()
             }
         }
@@ -198,7 +203,7 @@ impl Worker {
 
     /// Every effect of the plan was carried out.
     fn done(&mut self, plan: &Plan) -> Outcome {
-        let Plan { recorded_steps, effects, waiting, ended_by, record: _ } = plan;
+        let Plan { recorded_steps, effects, waiting, ended_by, record: _, needs_proof: _ } = plan;
         let protocol = ended_by.map_or_else(|| "none".to_owned(), |protocol| protocol.to_string());
         tracing::debug!(ended_by = protocol, effects = effects.len(), "the pass is carried out");
         let no_progress = recorded_steps.is_empty() && *effects == self.done;
@@ -286,18 +291,24 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
         | Waiting::SafePoint(_) => Outcome::Waiting,
-        Waiting::Quorum { .. } | Waiting::Sick(..) | Waiting::PodStuck(..) | Waiting::Unsafe(_) => {
-            Outcome::Unwell
-        }
+        Waiting::Quorum { .. }
+        | Waiting::Sick(..)
+        | Waiting::PodStuck(..)
+        | Waiting::LeadershipStays { .. }
+        | Waiting::LearnersFailed { .. }
+        | Waiting::Unsafe(_) => Outcome::Unwell,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ForeignObjects(_)
         | Waiting::ExistingData { .. }
+        | Waiting::AdoptionDiffers { .. }
         | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }
         | Waiting::VolumeLost(_)
         | Waiting::UnmanagedMember(..)
+        | Waiting::AuthorityLost { .. }
+        | Waiting::AuthorityEnded(_)
         | Waiting::VersionRefused(_) => Outcome::UserMustEdit,
     }
 }

@@ -3,6 +3,7 @@
 use kube::Resource as _;
 use quorate_api::{EtcdCluster, Explanation, Reason};
 use quorate_manifests::{EventText, Invalid};
+use quorate_model::snapshot::Certificates;
 use quorate_model::{Instant, Waiting};
 use quorate_reconcile::Planned;
 
@@ -44,7 +45,12 @@ pub(crate) fn show(shared: &Shared, planned: &Planned) {
         ready: seen.pods.values().filter(|pod| pod.ready).count(),
         healthy,
         leader: seen.leader(now).is_some(),
-        available: list.is_some(),
+        available: seen.serves_clients(now),
+        certificate_expiry: seen
+            .certificates
+            .as_ref()
+            .and_then(Certificates::first_end)
+            .map(|at| at.0 / 1000),
     };
     shared.metrics.cluster(&seen.cluster, figures);
     for waiting in &plan.waiting {

@@ -1,23 +1,13 @@
-//! Generates keys and certificates: one authority for each cluster and the leaves that it signs. Which of them are missing
-//! is decided by `quorate_reconcile`; an existing Secret is never overwritten.
+//! Generates keys and certificates. What is generated, and for how long it is valid, is decided by `quorate_manifests`.
 
-use quorate_manifests::certificate::Leaf;
+use quorate_manifests::certificate::{Generate, KeyPair, LeafContent};
 use quorate_model::Instant;
-use quorate_reconcile::KeyPair;
+use quorate_model::certificate::Validity;
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyUsagePurpose, PKCS_ECDSA_P256_SHA256,
 };
-use time::{Duration, OffsetDateTime};
-
-/// How long an authority is valid.
-const AUTHORITY: Duration = Duration::days(3650);
-
-/// How long a leaf is valid.
-const LEAF: Duration = Duration::days(365);
-
-/// A certificate is valid from this long before its creation, because clocks differ.
-const BEFORE: Duration = Duration::minutes(10);
+use time::OffsetDateTime;
 
 /// Why a certificate could not be generated.
 #[derive(Debug, thiserror::Error)]
@@ -30,11 +20,18 @@ pub enum IssueError {
     Leaf(String, #[source] rcgen::Error),
 }
 
-/// A new authority.
-pub fn authority(common_name: &str, now: Instant) -> Result<KeyPair, IssueError> {
+/// A new certificate.
+pub fn generate(order: &Generate) -> Result<KeyPair, IssueError> {
+    match order {
+        Generate::Authority { common_name, validity } => authority(common_name, *validity),
+        Generate::Leaf { authority, content } => leaf(authority, content),
+    }
+}
+
+fn authority(common_name: &str, validity: Validity) -> Result<KeyPair, IssueError> {
     let made = || {
         let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let mut params = params(common_name, &[], now, AUTHORITY)?;
+        let mut params = params(common_name, &[], validity)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
         Ok(KeyPair { cert: params.self_signed(&key)?.pem(), key: key.serialize_pem() })
@@ -42,40 +39,43 @@ pub fn authority(common_name: &str, now: Instant) -> Result<KeyPair, IssueError>
     made().map_err(IssueError::Authority)
 }
 
-/// A new leaf, signed by this authority.
-pub fn leaf(authority: &KeyPair, leaf: &Leaf, now: Instant) -> Result<KeyPair, IssueError> {
+fn leaf(authority: &KeyPair, content: &LeafContent) -> Result<KeyPair, IssueError> {
     let issuer = rcgen::KeyPair::from_pem(&authority.key)
         .and_then(|key| Issuer::from_ca_cert_pem(&authority.cert, key));
     let issuer = issuer.map_err(IssueError::Authority)?;
     let made = || {
         let key = rcgen::KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
-        let mut params = params(&leaf.common_name, &leaf.names, now, LEAF)?;
+        let mut params = params(&content.common_name, &content.names, content.validity)?;
+        for organization in &content.organizations {
+            params.distinguished_name.push(DnType::OrganizationName, organization);
+        }
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        // By it the operator recognizes which authority signed a leaf.
         params.use_authority_key_identifier_extension = true;
-        if leaf.server {
+        if content.server {
             params.extended_key_usages.push(ExtendedKeyUsagePurpose::ServerAuth);
         }
-        if leaf.client {
-            params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
-        }
+        params.extended_key_usages.push(ExtendedKeyUsagePurpose::ClientAuth);
         Ok(KeyPair { cert: params.signed_by(&key, &issuer)?.pem(), key: key.serialize_pem() })
     };
-    made().map_err(|error| IssueError::Leaf(leaf.common_name.clone(), error))
+    made().map_err(|error| IssueError::Leaf(content.common_name.clone(), error))
 }
 
 fn params(
     common_name: &str,
     names: &[String],
-    now: Instant,
-    lasts: Duration,
+    validity: Validity,
 ) -> Result<CertificateParams, rcgen::Error> {
     let mut params = CertificateParams::new(names)?;
-    let now = OffsetDateTime::from_unix_timestamp(now.0 / 1000).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    params.not_before = now - BEFORE;
-    params.not_after = now + lasts;
+    params.not_before = date(validity.not_before);
+    params.not_after = date(validity.not_after);
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
     Ok(params)
+}
+
+fn date(at: Instant) -> OffsetDateTime {
+    OffsetDateTime::from_unix_timestamp(at.0.div_euclid(1000)).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }
 
 #[cfg(test)]
@@ -83,8 +83,8 @@ mod tests {
     use std::sync::Arc;
     use std::time::Duration;
 
-    use quorate_manifests::certificate::Certificate;
-    use quorate_model::ClusterRef;
+    use quorate_manifests::certificate::{common_name, names};
+    use quorate_model::{ClusterRef, Leaf};
     use rustls::RootCertStore;
     use rustls::client::WebPkiServerVerifier;
     use rustls::client::danger::ServerCertVerifier as _;
@@ -101,11 +101,21 @@ mod tests {
         leaf: CertificateDer<'static>,
     }
 
-    fn issued(kind: Certificate) -> Issued {
+    fn issued(kind: Leaf) -> Issued {
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let ca = authority("quorate-ca 1", NOW).unwrap();
-        let desired = kind.leaf(&ClusterRef::new("default", "demo")).unwrap();
-        let pair = leaf(&ca, &desired, NOW).unwrap();
+        let validity =
+            Validity { not_before: Instant(NOW.0 - 600_000), not_after: Instant(NOW.0 + 365 * 86_400_000) };
+        let ca = Generate::Authority { common_name: "quorate-ca 1".to_owned(), validity };
+        let ca = generate(&ca).unwrap();
+        let tls = quorate_api::cluster::TlsSpec::default();
+        let content = LeafContent {
+            common_name: common_name(kind, &tls).to_owned(),
+            organizations: Vec::new(),
+            names: names(kind, &ClusterRef::new("default", "demo"), &tls),
+            server: kind != Leaf::Client,
+            validity,
+        };
+        let pair = generate(&Generate::Leaf { authority: ca.clone(), content }).unwrap();
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(ca.cert.as_bytes()).unwrap()).unwrap();
         let leaf = CertificateDer::from_pem_slice(pair.cert.as_bytes()).unwrap();
@@ -131,7 +141,7 @@ mod tests {
 
     #[test]
     fn h42_a_server_certificate_is_valid_for_its_members_and_services_and_for_no_other_name() {
-        let server = issued(Certificate::Server);
+        let server = issued(Leaf::Server);
         for name in
             ["demo-7.demo.default.svc", "demo-client.default", "demo-client", "localhost", "127.0.0.1"]
         {
@@ -142,8 +152,8 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_is_valid_from_shortly_before_it_was_issued_and_for_a_year() {
-        let peer = issued(Certificate::Peer);
+    fn a_certificate_is_valid_within_its_dates_and_not_outside() {
+        let peer = issued(Leaf::Peer);
         let name = "demo-0.demo.default.svc";
         assert!(peer.serves(name, at(-300)) && peer.serves(name, at(364 * 86_400)));
         assert!(!peer.serves(name, at(-3600)) && !peer.serves(name, at(366 * 86_400)));
@@ -151,9 +161,9 @@ mod tests {
 
     #[test]
     fn a_client_certificate_is_not_valid_for_a_server_or_under_another_authority() {
-        let client = issued(Certificate::Client);
+        let client = issued(Leaf::Client);
         assert!(client.is_client() && !client.serves("localhost", at(0)));
-        let other = Issued { leaf: client.leaf, roots: issued(Certificate::Client).roots };
+        let other = Issued { leaf: client.leaf, roots: issued(Leaf::Client).roots };
         assert!(!other.is_client());
     }
 }

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
-const ARROWS: [(&str, &[&str]); 17] = [
+const ARROWS: [(&str, &[&str]); 18] = [
     ("quorate-model", &[]),
     ("quorate-planner", &["quorate-model"]),
     ("quorate-api", &[]),
@@ -28,6 +28,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
     ),
     ("quorate-agent", &["quorate-etcd", "quorate-model"]),
     ("quorate-apistore", &[]),
+    ("quorate-pki", &[]),
     ("quorate-localkube", &["quorate-apistore"]),
     ("quorate-playground", &["quorate-apistore", "quorate-localkube", "quorate-api"]),
     (
@@ -39,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 17] = [
             "quorate-api",
             "quorate-reconcile",
             "quorate-apistore",
+            "quorate-pki",
         ],
     ),
     ("quorate-scenarios", &["quorate-api", "quorate-etcd"]),
@@ -52,8 +54,14 @@ const ARROWS: [(&str, &[&str]); 17] = [
 const PURE: [&str; 2] = ["quorate-model", "quorate-planner"];
 
 /// Crates that only run on a developer's machine.
-const LAPTOP: [&str; 5] =
-    ["quorate-playground", "quorate-localkube", "quorate-apistore", "quorate-sim", "quorate-scenarios"];
+const LAPTOP: [&str; 6] = [
+    "quorate-playground",
+    "quorate-localkube",
+    "quorate-apistore",
+    "quorate-pki",
+    "quorate-sim",
+    "quorate-scenarios",
+];
 
 #[derive(Deserialize)]
 struct Metadata {

@@ -2,35 +2,29 @@
 
 use std::collections::BTreeMap;
 
+use quorate_apistore::disruption::Expected;
 use quorate_apistore::fields::{entries, flag, integer, items, namespace, text};
 use serde_json::Value;
 
 use super::super::view::View;
 
-/// The figures that follow from a budget's bound.
-pub(super) struct Expected {
-    pub pods: i64,
-    pub healthy: i64,
-    /// Whether some Pods have no controller, and so no expected number.
-    pub unmanaged: bool,
-}
-
-/// Evaluates the bound; the error names a controller without a scale.
-pub(super) fn of(view: &View, budget: &Value, pods: &[&Value]) -> Result<Expected, String> {
+/// Evaluates the bound; the error names a controller without a scale. With it, whether some Pods have no controller, and so no
+/// expected number.
+pub(super) fn of(view: &View, budget: &Value, pods: &[&Value]) -> Result<(Expected, bool), String> {
     if let Some(most_gone) = bound(budget, "maxUnavailable") {
-        let scale = scale(view, pods)?;
-        return Ok(Expected { healthy: (scale.pods - most_gone.of(scale.pods)).max(0), ..scale });
+        let (pods, unmanaged) = scale(view, pods)?;
+        return Ok((Expected { pods, healthy: (pods - most_gone.of(pods)).max(0) }, unmanaged));
     }
     match bound(budget, "minAvailable") {
         Some(Bound::Count(least)) => {
             let pods = i64::try_from(pods.len()).unwrap_or(i64::MAX);
-            Ok(Expected { pods, healthy: least, unmanaged: false })
+            Ok((Expected { pods, healthy: least }, false))
         }
         Some(share) => {
-            let scale = scale(view, pods)?;
-            Ok(Expected { healthy: share.of(scale.pods), ..scale })
+            let (pods, unmanaged) = scale(view, pods)?;
+            Ok((Expected { pods, healthy: share.of(pods) }, unmanaged))
         }
-        None => Ok(Expected { pods: 0, healthy: 0, unmanaged: false }),
+        None => Ok((Expected { pods: 0, healthy: 0 }, false)),
     }
 }
 
@@ -85,8 +79,8 @@ fn bound(budget: &Value, field: &str) -> Option<Bound> {
     }
 }
 
-/// The total replicas of the controllers of these Pods.
-fn scale(view: &View, pods: &[&Value]) -> Result<Expected, String> {
+/// The total replicas of the controllers of these Pods, and whether some have none.
+fn scale(view: &View, pods: &[&Value]) -> Result<(i64, bool), String> {
     let mut replicas: BTreeMap<&str, i64> = BTreeMap::new();
     let mut unmanaged = false;
     for pod in pods {
@@ -100,7 +94,7 @@ fn scale(view: &View, pods: &[&Value]) -> Result<Expected, String> {
             replicas.insert(owner, replicas_of(view, namespace(pod), controller)?);
         }
     }
-    Ok(Expected { pods: replicas.values().sum(), healthy: 0, unmanaged })
+    Ok((replicas.values().sum(), unmanaged))
 }
 
 fn replicas_of(view: &View, namespace: &str, controller: &Value) -> Result<i64, String> {

@@ -16,6 +16,8 @@ pub struct Entry {
     pub hits: Hits,
     /// What it destroys.
     pub destroys: Destroys,
+    /// It is offered only where the scope asks for it. Random histories have them all.
+    pub wide: bool,
 }
 
 /// What a fault hits.
@@ -45,7 +47,8 @@ impl Fault {
     pub fn entry(&self) -> Entry {
         use Destroys::{Data, Nothing, Status};
         use Hits::{Cluster, Operator, Planner};
-        let row = |numbers, kind, hits, destroys| Entry { numbers, kind, hits, destroys };
+        let row = |numbers, kind, hits, destroys| Entry { numbers, kind, hits, destroys, wide: false };
+        let wide = |numbers, kind, hits, destroys| Entry { numbers, kind, hits, destroys, wide: true };
         match self {
             Self::Crash => row("F1 F2", "crash", Operator, Nothing),
             Self::Request(outcome) => row(numbers_of(*outcome), outcome.as_str(), Operator, Nothing),
@@ -54,6 +57,22 @@ impl Fault {
             Self::TwoLead => row("F13", "two lead", Operator, Nothing),
             Self::Paused => row("F13", "paused leader", Operator, Nothing),
             Self::KillPod(_) => row("F15 F16", "kill Pod", Cluster, Data),
+            Self::RemovedByHand(_) => wide("F15", "member removed by hand", Cluster, Data),
+            Self::DeletePod(_) => wide("F15", "delete Pod", Cluster, Data),
+            Self::Lingers(_) => wide("F16", "lingering Pod", Cluster, Nothing),
+            Self::Drain(_) => wide("F15", "drain", Cluster, Data),
+            Self::SecondBudget => wide("F15", "second budget", Cluster, Nothing),
+            Self::BudgetsBehind => wide("F18", "budgets behind", Cluster, Nothing),
+            Self::Refuse(..) => wide("F12", "refused writes", Cluster, Nothing),
+            Self::Arrives => wide("F5", "late request at any moment", Operator, Nothing),
+            Self::Restored(_) => wide("F21", "restored EtcdCluster", Cluster, Status),
+            Self::ReuseAddress(_) => wide("F9", "address used again", Cluster, Nothing),
+            Self::OthersTakeAddress(_) => wide("F9", "address of another cluster", Cluster, Data),
+            Self::ClientsOnNames => wide("F14", "clients on member names", Cluster, Nothing),
+            Self::Stays(fault) => {
+                let Entry { numbers, hits, destroys, .. } = fault.entry();
+                wide(numbers, kind_for_good(fault), hits, destroys)
+            }
             Self::KillProcess(_) => row("F16", "kill etcd", Cluster, Nothing),
             Self::Slow(_) => row("F16 F18", "slow Pod", Cluster, Nothing),
             Self::LoseNode(_) => row("F16", "lose node", Cluster, Nothing),
@@ -61,12 +80,17 @@ impl Fault {
             Self::Wipe(_) => row("F17", "wipe volume", Cluster, Data),
             Self::Swap(_) => row("F17", "swap data", Cluster, Data),
             Self::Lag(_) => row("F18", "lagging member", Cluster, Nothing),
+            Self::HangDisk(_) => wide("F18", "hung disk", Cluster, Nothing),
+            Self::FillDisk(_) => wide("F18", "full disk", Cluster, Nothing),
+            Self::SlowDisk(_) => wide("F18", "slow disk", Cluster, Nothing),
             Self::Cut(_) => row("F19", "partition", Cluster, Nothing),
             Self::OldList => row("F19", "old list", Operator, Nothing),
             Self::Touch(..) => row("F15", "touch object", Cluster, Nothing),
             Self::Remove(..) => row("F15", "remove object", Cluster, Nothing),
             Self::LoseStatus => row("F21", "lose status", Cluster, Status),
             Self::Alarm(_) => row("F22", "alarm", Cluster, Nothing),
+            Self::EnableAuth => wide("F22", "auth enabled", Cluster, Nothing),
+            Self::WipeUnder(_) => wide("F17", "data wiped under etcd", Cluster, Data),
             Self::Expired => row("F23", "certificates expire", Cluster, Nothing),
             Self::OtherPatch(..) => row("F24", "other patch", Cluster, Nothing),
             Self::Rogue(rogue) => row("", rogue.kind(), Planner, Nothing),
@@ -76,6 +100,21 @@ impl Fault {
     /// Its kind. Random histories choose by it and count by it.
     pub fn kind(&self) -> &'static str {
         self.entry().kind
+    }
+}
+
+/// The kind of a fault that stays.
+fn kind_for_good(fault: &Fault) -> &'static str {
+    match fault {
+        Fault::LoseNode(_) => "lose node, for good",
+        Fault::Slow(_) => "slow Pod, for good",
+        Fault::Cut(_) => "partition, for good",
+        Fault::Lag(_) => "lagging member, for good",
+        Fault::Refuse(..) => "refused writes, for good",
+        Fault::HangDisk(_) => "hung disk, for good",
+        Fault::FillDisk(_) => "full disk, for good",
+        Fault::SlowDisk(_) => "slow disk, for good",
+        other => other.kind(),
     }
 }
 
@@ -103,7 +142,30 @@ impl fmt::Display for Fault {
             }
             Self::TwoLead => f.write_str("another replica takes the lease, and this one does not notice"),
             Self::Paused => f.write_str("another replica takes the lease while this one is stopped"),
+            Self::RemovedByHand(member) => write!(f, "somebody removes {member} with etcdctl"),
             Self::KillPod(member) => write!(f, "Pod {member} is gone"),
+            Self::DeletePod(member) => {
+                write!(f, "somebody deletes Pod {member}, which serves on for a while")
+            }
+            Self::Lingers(member) => write!(f, "Pod {member} takes its whole grace period to stop"),
+            Self::Drain(member) => write!(f, "somebody drains the node of {member}"),
+            Self::SecondBudget => f.write_str("somebody creates another budget for the Pods"),
+            Self::BudgetsBehind => f.write_str("the disruption controller is behind"),
+            Self::Refuse(kind, named) if named.is_empty() => {
+                write!(f, "the API server refuses to create any {kind}")
+            }
+            Self::Refuse(kind, named) => {
+                write!(f, "the API server refuses to create {kind} {named}")
+            }
+            Self::Arrives => f.write_str("a late request arrives"),
+            Self::Restored(true) => f.write_str("the EtcdCluster is lost and restored with its status"),
+            Self::Restored(false) => f.write_str("the EtcdCluster is lost and restored without a status"),
+            Self::ReuseAddress(member) => write!(f, "the address of {member} is used again"),
+            Self::OthersTakeAddress(member) => {
+                write!(f, "Pod {member} is gone, and a member of another cluster has its address")
+            }
+            Self::ClientsOnNames => f.write_str("clients write through the names of members"),
+            Self::Stays(fault) => write!(f, "{fault}, for good"),
             Self::KillProcess(member) => write!(f, "etcd dies in {member}"),
             Self::Slow(member) => write!(f, "Pod {member} does not start for a long time"),
             Self::LoseNode(member) => write!(f, "the node of {member} is out of reach"),
@@ -111,12 +173,19 @@ impl fmt::Display for Fault {
             Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts again"),
             Self::Swap(member) => write!(f, "the data of {member} are replaced by those of another cluster"),
             Self::Lag(member) => write!(f, "{member} takes no new entries"),
+            Self::HangDisk(member) => write!(f, "the disk of {member} hangs"),
+            Self::FillDisk(member) => write!(f, "the disk of {member} is full"),
+            Self::SlowDisk(member) => write!(f, "the disk of {member} is slower than an election timeout"),
             Self::Cut(member) => write!(f, "{member} and its peers do not reach each other"),
             Self::OldList => f.write_str("the operator receives an old member list"),
             Self::Touch(kind, named) => write!(f, "another client changes {kind} {named}"),
             Self::Remove(kind, named) => write!(f, "another client deletes {kind} {named}"),
             Self::LoseStatus => f.write_str("the status of the cluster is gone"),
             Self::Alarm(member) => write!(f, "{member} reports an alarm"),
+            Self::EnableAuth => f.write_str("somebody enables auth"),
+            Self::WipeUnder(member) => {
+                write!(f, "the data directory of {member} is emptied, and only etcd starts again")
+            }
             Self::Expired => {
                 f.write_str("certificates expire: members and the operator trust each other no more")
             }

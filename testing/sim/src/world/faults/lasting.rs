@@ -1,9 +1,12 @@
 //! Faults that last until all else is at rest, and the traces of those that do not end.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use quorate_model::ClusterId;
+use quorate_apistore::fields::{deleting, name, uid};
+use quorate_manifests::Kind;
+use quorate_model::{ClusterId, Instant, MemberId};
 
+use crate::etcd::{Disk, Group};
 use crate::world::World;
 
 /// The faults that last, and what faults have destroyed.
@@ -13,25 +16,108 @@ pub struct LastingFaults {
     pub slow: BTreeSet<String>,
     /// Members on nodes that are out of reach.
     pub on_lost_node: BTreeSet<String>,
+    /// Pods, by uid, that take time to stop once they are deleted.
+    pub stopping: BTreeMap<String, Stopping>,
+    /// Pods, by uid, whose nodes are being drained.
+    pub drained: BTreeSet<String>,
+    /// Budgets are not counted.
+    pub budgets_behind: bool,
+    /// Objects, by kind and name, that the API server refuses to create or change.
+    pub refused: BTreeSet<(String, String)>,
+    /// Members whose faults do not end until a person acts. An empty name is that of the refusals.
+    pub for_good: BTreeSet<String>,
+    /// The Pod, by uid, whose address the next one gets.
+    pub reused: Option<String>,
+    /// The Pod, by uid, at whose address a member of another cluster answers.
+    pub others_at: Option<String>,
+    /// Clients write through the names of members, too.
+    pub clients_on_names: bool,
     /// Members whose data were destroyed by a fault.
     pub data_destroyed: BTreeSet<String>,
+    /// Members that somebody removed with etcdctl, and when.
+    pub removed_by_hand: BTreeMap<MemberId, Instant>,
     /// Clusters whose data a fault put on a volume.
     pub foreign: BTreeSet<ClusterId>,
     /// The status was lost: a person has to restore what nothing but status recorded.
     pub status_lost: bool,
-    /// Members that report an alarm.
-    pub(super) alarmed: BTreeSet<String>,
 }
 
+/// How far a Pod is that takes time to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stopping {
+    /// Its etcd serves on, with the Pod Ready.
+    Serves,
+    /// Its etcd has stopped; the kubelet has not confirmed yet.
+    Stopped,
+}
+
+/// The entry of `for_good` that stands for the refusals of the API server.
+pub(super) const REFUSALS: &str = "";
+
 impl LastingFaults {
+    /// Whether the API server refuses to create or change an object.
+    pub fn refuses(&self, kind: &str, name: &str) -> bool {
+        let refuses = |named: &str| self.refused.contains(&(kind.to_owned(), named.to_owned()));
+        refuses(name) || refuses("")
+    }
+
+    /// Whether all that the API server refuses is Pods of these members, which do not run.
+    pub fn refuses_nobody_but(&self, sick: &BTreeSet<String>) -> bool {
+        self.refused.iter().all(|(kind, name)| kind == "Pod" && (name.is_empty() || sick.contains(name)))
+    }
+
+    /// The API server refuses nothing any more. Returns whether it did.
+    pub fn end_refusals(&mut self) -> bool {
+        let stayed = self.for_good.remove(REFUSALS);
+        let any = !self.refused.is_empty();
+        self.refused.clear();
+        stayed || any
+    }
+
+    fn first_that_ends(&self, of: &BTreeSet<String>) -> Option<String> {
+        of.iter().find(|member| !self.for_good.contains(*member)).cloned()
+    }
+
     /// A description of each of them.
     pub fn words(&self) -> Vec<String> {
-        let Self { slow, on_lost_node, data_destroyed, foreign, status_lost, alarmed } = self;
+        let Self {
+            slow,
+            on_lost_node,
+            stopping,
+            drained,
+            budgets_behind,
+            refused,
+            for_good,
+            reused,
+            others_at,
+            clients_on_names,
+            data_destroyed,
+            removed_by_hand,
+            foreign,
+            status_lost,
+        } = self;
         let mut words = Vec::new();
         words.extend(slow.iter().map(|member| format!("Pod {member} does not start")));
         words.extend(on_lost_node.iter().map(|member| format!("the node of {member} is out of reach")));
-        words.extend(alarmed.iter().map(|member| format!("{member} reports an alarm")));
+        words.extend(stopping.iter().map(|(pod, how)| match how {
+            Stopping::Serves => format!("Pod with uid {pod} takes time to stop"),
+            Stopping::Stopped => format!("Pod with uid {pod} has stopped, and its kubelet has not confirmed"),
+        }));
+        words.extend(drained.iter().map(|pod| format!("the node of the Pod with uid {pod} is drained")));
+        words.extend(budgets_behind.then(|| "the disruption controller is behind".to_owned()));
+        words.extend(
+            refused.iter().map(|(kind, named)| format!("the API server refuses to write {kind} {named}")),
+        );
+        words.extend(for_good.iter().map(|member| match member.as_str() {
+            REFUSALS => "what the API server refuses stays refused".to_owned(),
+            member => format!("the fault of {member} does not end"),
+        }));
+        words.extend(reused.iter().map(|pod| format!("the address of the Pod with uid {pod} is used again")));
+        words
+            .extend(others_at.iter().map(|pod| format!("others have the address of the Pod with uid {pod}")));
+        words.extend(clients_on_names.then(|| "clients write through the names of members".to_owned()));
         words.extend(data_destroyed.iter().map(|member| format!("the data of {member} were destroyed")));
+        words.extend(removed_by_hand.keys().map(|id| format!("somebody removed member {id}")));
         words.extend(foreign.iter().map(|cluster| format!("cluster {cluster} is not this EtcdCluster's")));
         words.extend(status_lost.then(|| "the status was lost".to_owned()));
         words
@@ -41,25 +127,90 @@ impl LastingFaults {
 impl World {
     /// Ends one fault that lasts, and describes it; `None` if none is left.
     pub(in crate::world) fn end_a_lasting_fault(&mut self) -> Option<String> {
-        if let Some(member) = self.faults.slow.pop_first() {
+        if let Some(line) = self.restore_authority() {
+            return Some(line);
+        }
+        if let Some(member) = self.faults.first_that_ends(&self.faults.slow) {
+            self.faults.slow.remove(&member);
             return Some(format!("Pod {member} is no longer slow to start"));
         }
-        if let Some(member) = self.faults.on_lost_node.pop_first() {
+        if self.faults.reused.take().is_some() || self.faults.others_at.take().is_some() {
+            return Some("addresses are those of the Pods again".to_owned());
+        }
+        if std::mem::take(&mut self.faults.clients_on_names) {
+            return Some("clients use the client Service only".to_owned());
+        }
+        if std::mem::take(&mut self.faults.budgets_behind) {
+            return Some("the disruption controller counts budgets again".to_owned());
+        }
+        if self.remove_second_budget() {
+            return Some("somebody deletes their budget".to_owned());
+        }
+        if let Some(line) = self.stop_a_lingering_pod() {
+            return Some(line);
+        }
+        if !self.faults.for_good.contains(REFUSALS) && self.faults.end_refusals() {
+            return Some("the API server refuses nothing any more".to_owned());
+        }
+        if let Some(member) = self.faults.first_that_ends(&self.faults.on_lost_node) {
+            self.faults.on_lost_node.remove(&member);
             let now = self.now;
             if let Some(process) = self.process_of(&member).and_then(|at| self.etcd.process_mut(&at)) {
                 (process.cut, process.since) = (false, now);
             }
             return Some(format!("the node of {member} is back"));
         }
-        if let Some(member) = self.faults.alarmed.pop_first() {
-            if let Some(process) = self.process_of(&member).and_then(|at| self.etcd.process_mut(&at)) {
-                process.alarms.clear();
-            }
-            return Some(format!("the alarm of {member} is cleared"));
+        if self.faults.drained.pop_first().is_some() {
+            return Some("a drain is given up".to_owned());
         }
-        let process = self.etcd.processes_mut().find(|process| process.cut || process.lags)?;
+        if let Some(line) = self.repair_a_disk().or_else(|| self.disarm_alarms()) {
+            return Some(line);
+        }
+        let for_good = &self.faults.for_good;
+        let process = self
+            .etcd
+            .processes_mut()
+            .find(|process| (process.cut || process.lags) && !for_good.contains(&process.launch.name))?;
         (process.cut, process.lags, process.since) = (false, false, self.now);
         let member = &process.launch.name;
         Some(format!("{member} and its peers reach each other again"))
+    }
+
+    /// A person disarms the alarms and disables auth, as soon as a quorum takes that.
+    fn disarm_alarms(&mut self) -> Option<String> {
+        let clusters: Vec<ClusterId> = self.etcd.groups().map(Group::id).collect();
+        if clusters.iter().any(|cluster| self.etcd.disarm(*cluster)) {
+            return Some("a person disarms the alarms".to_owned());
+        }
+        let disabled = clusters.iter().any(|cluster| self.etcd.set_auth(*cluster, false));
+        disabled.then(|| "a person disables auth".to_owned())
+    }
+
+    fn repair_a_disk(&mut self) -> Option<String> {
+        let member_on =
+            |dir: &str| self.pods.values().find(|pod| pod.dir == dir).map(|pod| pod.member.clone());
+        let bad = self.etcd.bad_disks().map(|(dir, _)| (dir.to_owned(), member_on(dir).unwrap_or_default()));
+        let (dir, member) = bad.into_iter().find(|(_, member)| !self.faults.for_good.contains(member))?;
+        self.etcd.set_disk(&dir, Disk::Works);
+        Some(format!("the disk of {member} works again"))
+    }
+
+    /// A Pod that takes time to stop goes one step further: its etcd stops, then the kubelet confirms.
+    fn stop_a_lingering_pod(&mut self) -> Option<String> {
+        let pods = self.objects(Kind::Pod);
+        let named = |at: &str| pods.iter().find(|pod| uid(pod) == at).map(|pod| name(pod).to_owned());
+        let (at, how) = self.faults.stopping.pop_first()?;
+        let Some(member) = named(&at) else {
+            return Some("a Pod that was to stop slowly is gone".to_owned());
+        };
+        let is_deleted = pods.iter().any(|pod| uid(pod) == at && deleting(pod));
+        Some(match how {
+            Stopping::Serves if is_deleted => {
+                self.faults.stopping.insert(at, Stopping::Stopped);
+                format!("etcd stops in Pod {member}")
+            }
+            Stopping::Serves => format!("Pod {member} would stop at once again"),
+            Stopping::Stopped => format!("the kubelet confirms that Pod {member} has stopped"),
+        })
     }
 }

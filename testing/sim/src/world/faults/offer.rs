@@ -16,10 +16,22 @@ impl World {
         faults.extend(self.faults_of_members());
         faults.extend(self.faults_of_objects());
         faults.extend([Fault::LoseStatus, Fault::OldList, Fault::Expired]);
+        faults.extend([Fault::SecondBudget, Fault::BudgetsBehind, Fault::ClientsOnNames]);
+        if self.wide {
+            faults.extend([Fault::Restored(true), Fault::Restored(false)]);
+            let members =
+                self.record().members.keys().map(|member| member.as_str().to_owned()).collect::<Vec<_>>();
+            faults.extend(members.into_iter().map(Fault::RemovedByHand));
+            faults.extend((!self.late.is_empty()).then_some(Fault::Arrives));
+            faults.extend(self.refusals());
+            let stay: Vec<Fault> = faults.iter().filter(|fault| can_stay(fault)).cloned().collect();
+            faults.extend(stay.into_iter().map(|fault| Fault::Stays(Box::new(fault))));
+        }
         if self.rogue_planner {
             faults.extend(self.names(Kind::Pod).into_iter().map(Fault::Swap));
             faults.extend(self.rogue_effects().into_iter().map(Fault::Rogue));
         }
+        faults.retain(|fault| self.wide || !fault.entry().wide);
         faults
     }
 
@@ -58,11 +70,19 @@ impl World {
             }
             faults.extend([
                 Fault::KillPod(member.clone()),
+                Fault::DeletePod(member.clone()),
+                Fault::Lingers(member.clone()),
+                Fault::Drain(member.clone()),
+                Fault::ReuseAddress(member.clone()),
+                Fault::OthersTakeAddress(member.clone()),
                 Fault::KillProcess(member.clone()),
                 Fault::LoseNode(member.clone()),
                 Fault::Cut(member.clone()),
                 Fault::Wipe(member.clone()),
                 Fault::Lag(member.clone()),
+                Fault::HangDisk(member.clone()),
+                Fault::FillDisk(member.clone()),
+                Fault::SlowDisk(member.clone()),
                 Fault::OtherPatch(member.clone(), Patch::Next),
                 Fault::OtherPatch(member.clone(), Patch::Before),
                 Fault::Alarm(member),
@@ -75,7 +95,10 @@ impl World {
         let volumes = self.names(Kind::Volume);
         let unused = volumes.iter().filter(|name| self.object(Kind::Pod, name).is_none());
         let mut faults: Vec<Fault> = unused.cloned().map(Fault::Wipe).collect();
-        faults.extend(volumes.into_iter().map(Fault::LoseVolume));
+        // Once the cluster is gone, its volumes and the authority beside them are a person's.
+        if self.object(Kind::Cluster, &self.at.name).is_some() {
+            faults.extend(volumes.into_iter().map(Fault::LoseVolume));
+        }
         for kind in [Kind::Service, Kind::Budget, Kind::Pod] {
             let named = self.names(kind).into_iter();
             faults.extend(named.map(|named| Fault::Touch(kind.as_str().to_owned(), named)));
@@ -86,4 +109,29 @@ impl World {
         }
         faults
     }
+
+    /// Refusals of the API server: of any Pod, of the Pod of one member, of any volume, of the peer Service, of any Secret.
+    fn refusals(&self) -> Vec<Fault> {
+        let record = self.record();
+        let members = record.members.keys().map(|member| ("Pod", member.as_str()));
+        let kinds =
+            [("Pod", ""), ("PersistentVolumeClaim", ""), ("Service", self.at.name.as_str()), ("Secret", "")];
+        let refused = kinds.into_iter().chain(members);
+        refused.map(|(kind, named)| Fault::Refuse(kind.to_owned(), named.to_owned())).collect()
+    }
+}
+
+/// Whether a fault may stay until a person acts.
+fn can_stay(fault: &Fault) -> bool {
+    matches!(
+        fault,
+        Fault::LoseNode(_)
+            | Fault::Slow(_)
+            | Fault::Cut(_)
+            | Fault::Lag(_)
+            | Fault::Refuse(..)
+            | Fault::HangDisk(_)
+            | Fault::FillDisk(_)
+            | Fault::SlowDisk(_)
+    )
 }

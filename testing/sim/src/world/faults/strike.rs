@@ -1,16 +1,18 @@
 //! The effect of each fault on the world.
 
-use quorate_apistore::fields::{deleting, uid};
+use quorate_apistore::fields::{deleting, name, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
 use quorate_model::snapshot::FRESH;
+use quorate_model::{ClusterId, MemberId};
 use serde_json::Value;
 
-use super::{Fault, Patch};
-use crate::etcd::State;
+use super::lasting::REFUSALS;
+use super::{Fault, Patch, Stopping};
+use crate::etcd::{Alarm, AlarmKind, Disk, State};
 use crate::world::World;
 use crate::world::former_leader::Turn;
-use crate::world::kubelet::delete;
+use crate::world::kubelet::{Running, delete};
 use crate::world::objects::{KINDS, key, resource};
 use crate::world::operator::{At, Operator};
 use crate::world::wire::RequestOutcome;
@@ -76,7 +78,20 @@ impl World {
                 };
                 other.map(|other| version.patch = other).is_some()
             }
+            Fault::RemovedByHand(member) => self.remove_by_hand(member),
             Fault::KillPod(member) => self.kill_pod(member),
+            Fault::DeletePod(member) => self.lingers(member) && self.delete_pod(member),
+            Fault::Lingers(member) => self.lingers(member),
+            Fault::Drain(member) => self.drain(member),
+            Fault::SecondBudget => self.add_second_budget(),
+            Fault::BudgetsBehind => !std::mem::replace(&mut self.faults.budgets_behind, true),
+            Fault::Refuse(kind, named) => self.faults.refused.insert((kind.clone(), named.clone())),
+            Fault::Arrives => self.late_request_arrives().is_some(),
+            Fault::Restored(with_status) => self.is_restored(*with_status),
+            Fault::ReuseAddress(member) => self.reuse_address(member),
+            Fault::OthersTakeAddress(member) => self.others_take_address(member),
+            Fault::ClientsOnNames => !std::mem::replace(&mut self.faults.clients_on_names, true),
+            Fault::Stays(fault) => self.apply_fault(fault) && self.stays(fault),
             Fault::KillProcess(member) => self.kill_process(member),
             Fault::Slow(member) => {
                 let waits =
@@ -90,15 +105,20 @@ impl World {
                 let process = at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| !process.lags);
                 process.map(|process| process.lags = true).is_some()
             }
+            Fault::HangDisk(member) => self.break_disk(member, Disk::Hung),
+            Fault::FillDisk(member) => self.break_disk(member, Disk::Full),
+            Fault::SlowDisk(member) => self.break_disk(member, Disk::Slow),
             Fault::LoseVolume(member) => self.lose_volume(member),
             Fault::Wipe(member) => self.wipe(member),
             Fault::Alarm(member) => {
-                let at = self.process_of(member);
-                let process =
-                    at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| process.alarms.is_empty());
-                let struck = process.map(|process| process.alarms.push("alarm NoSpace".to_owned())).is_some();
-                struck && self.faults.alarmed.insert(member.clone())
+                let Some((cluster, member)) = self.member_on(member) else { return false };
+                self.etcd.raise_alarm(cluster, Alarm { member, kind: AlarmKind::NoSpace })
             }
+            Fault::EnableAuth => {
+                let Some(cluster) = self.record().cluster_id else { return false };
+                self.etcd.set_auth(cluster, true)
+            }
+            Fault::WipeUnder(member) => self.wipe_under(member),
             Fault::Touch(kind, named) => self.touch(kind, named),
             Fault::Remove(kind, named) => {
                 let Some(kind) = kind_called(kind) else { return false };
@@ -136,17 +156,50 @@ impl World {
         Some(at.clone())
     }
 
-    fn kill_pod(&mut self, member: &str) -> bool {
+    pub(in crate::world) fn kill_pod(&mut self, member: &str) -> bool {
         if self.faults.on_lost_node.contains(member) {
             return false;
         }
         let Some(pod) = self.object(Kind::Pod, member) else { return false };
-        if self.pods.get(uid(&pod)).is_some_and(|running| running.dir.starts_with("memory of")) {
-            self.faults.data_destroyed.insert(member.to_owned());
-        }
+        self.note_memory_lost_with(&pod);
         self.pods.remove(uid(&pod));
         self.etcd.stop(uid(&pod));
         delete(&self.store, Kind::Pod, &pod, Some(0))
+    }
+
+    /// A fault that has struck does not end by itself. `false` if it is none that lasts.
+    fn stays(&mut self, fault: &Fault) -> bool {
+        match fault {
+            Fault::LoseNode(member)
+            | Fault::Slow(member)
+            | Fault::Cut(member)
+            | Fault::Lag(member)
+            | Fault::HangDisk(member)
+            | Fault::FillDisk(member)
+            | Fault::SlowDisk(member) => self.faults.for_good.insert(member.clone()),
+            Fault::Refuse(..) => self.faults.for_good.insert(REFUSALS.to_owned()),
+            _ => false,
+        }
+    }
+
+    /// A running Pod will take time to stop.
+    fn lingers(&mut self, member: &str) -> bool {
+        let pod = self.object(Kind::Pod, member).filter(|pod| self.pods.contains_key(uid(pod)));
+        pod.is_some_and(|pod| self.faults.stopping.insert(uid(&pod).to_owned(), Stopping::Serves).is_none())
+    }
+
+    /// Somebody deletes a Pod as `kubectl delete` does.
+    fn delete_pod(&mut self, member: &str) -> bool {
+        let Some(pod) = self.object(Kind::Pod, member).filter(|pod| !deleting(pod)) else { return false };
+        self.note_memory_lost_with(&pod);
+        delete(&self.store, Kind::Pod, &pod, None)
+    }
+
+    /// A Pod goes that may have its data in memory.
+    pub(in crate::world) fn note_memory_lost_with(&mut self, pod: &Value) {
+        if self.pods.get(uid(pod)).is_some_and(|running| running.dir.starts_with("memory of")) {
+            self.faults.data_destroyed.insert(name(pod).to_owned());
+        }
     }
 
     fn kill_process(&mut self, member: &str) -> bool {
@@ -164,6 +217,36 @@ impl World {
     fn cut(&mut self, member: &str) -> bool {
         let process = self.process_of(member).and_then(|at| self.etcd.process_mut(&at));
         process.filter(|process| !process.cut).map(|process| process.cut = true).is_some()
+    }
+
+    /// The cluster and the id of a member that runs.
+    fn member_on(&self, member: &str) -> Option<(ClusterId, MemberId)> {
+        let process = self.etcd.process(&self.process_of(member)?)?;
+        let dir = self.etcd.dir_of(process)?;
+        Some((dir.cluster, dir.member))
+    }
+
+    /// The data directory is emptied under a running Pod, and etcd ends. Only its container starts again.
+    fn wipe_under(&mut self, member: &str) -> bool {
+        let Some(dir) = self.pods.values().find(|pod| pod.member == member).map(|pod| pod.dir.clone()) else {
+            return false;
+        };
+        if self.etcd.dir(&dir).is_none() || !self.kill_process(member) {
+            return false;
+        }
+        self.etcd.wipe(&dir);
+        self.faults.data_destroyed.insert(member.to_owned())
+    }
+
+    /// Only a disk with a Pod on it: another one meets no write.
+    fn break_disk(&mut self, member: &str, disk: Disk) -> bool {
+        let on_disk = |pod: &&Running| pod.member == member && !pod.dir.starts_with("memory of");
+        let Some(dir) = self.pods.values().find(on_disk).map(|pod| pod.dir.clone()) else { return false };
+        let works = self.etcd.disk(&dir) == Disk::Works;
+        if works {
+            self.etcd.set_disk(&dir, disk);
+        }
+        works
     }
 
     fn lose_volume(&mut self, member: &str) -> bool {

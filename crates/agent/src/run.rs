@@ -1,0 +1,167 @@
+//! `agent run -- etcd ...`: guard, then etcd as a child until it ends.
+//!
+//! - `exit`: the exit codes of the container; `signals`: what arrives; `child`: etcd, which never outlives the agent
+//! - `stop`: what happens between a SIGTERM and the end of etcd; `sockets`: whether clients still come
+//! - `canary`: whether the volume takes writes; `seen`: what the Pod remembers of its volume
+
+mod canary;
+mod child;
+pub mod exit;
+mod seen;
+mod signals;
+mod sockets;
+mod stop;
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::process::ExitCode;
+use std::thread;
+use std::time::Duration;
+
+use clap::Args;
+use nix::sys::signal::Signal;
+use quorate_model::GuardVerdict;
+use tokio::sync::oneshot;
+
+use crate::guard::{self, GuardArgs, Report};
+use crate::log;
+use crate::probe::{Credentials, Probe, ProbeArgs, Volume, seconds};
+pub use canary::Canary;
+use child::Etcd;
+pub use child::ExecArgs;
+use signals::{Received, Signals};
+
+/// The flags of `run`.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// Of the guard.
+    #[command(flatten)]
+    pub guard: GuardArgs,
+    /// Of the probe.
+    #[command(flatten)]
+    pub probe: ProbeArgs,
+    /// The file on the volume that is written and synced every third of `--canary-limit`.
+    #[arg(long, default_value = "/var/lib/etcd/quorate.canary")]
+    pub canary: PathBuf,
+    /// How many seconds a write to the volume may take before the member is not ready.
+    #[arg(long, default_value = "30", value_parser = seconds)]
+    pub canary_limit: Duration,
+    /// etcd and its flags.
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Runs etcd until it ends, and ends the process with one of the codes in [`exit`].
+///
+/// A return would wait for the threads of the runtime: a name that does not resolve would hold up the end of the container.
+pub async fn run(args: &RunArgs) -> ! {
+    let code = supervise(args).await.unwrap_or_else(|why| {
+        log::error(&why);
+        exit::NOT_STARTED
+    });
+    std::process::exit(code.into())
+}
+
+/// Becomes the program that was named. Returns only if that fails.
+pub fn exec(args: &ExecArgs) -> ExitCode {
+    log::error(&child::exec(args));
+    ExitCode::from(exit::NOT_STARTED)
+}
+
+async fn supervise(args: &RunArgs) -> Result<u8, String> {
+    // First, because a signal without a handler is lost.
+    let mut signals = Signals::listen().map_err(|error| format!("cannot handle signals: {error}"))?;
+    let probe = Probe::bind(&args.probe).await?;
+    match inspected(&args.guard, &mut signals).await? {
+        None => return Ok(exit::STOPPED),
+        Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(args, &report)),
+        Some(report) => log::info(&format!("guard: {}", report.message)),
+    }
+    let canary = Canary::start(&args.canary, args.canary_limit / 3, args.canary_limit)
+        .map_err(|error| format!("cannot start the canary: {error}"))?;
+    seen::remember(&args.guard.data_dir, args.guard.seen.as_ref())
+        .map_err(|error| format!("cannot start a thread: {error}"))?;
+    let etcd = Etcd::start(&args.command).map_err(|error| format!("cannot start etcd: {error}"))?;
+    log::info(&format!("started etcd as process {}", etcd.pid()));
+    let volume = Volume { canary, identity: args.guard.identity.clone() };
+    tokio::spawn(async move {
+        if let Err(error) = probe.serve(Some(volume)).await {
+            log::warn(&format!("the probe has ended: {error}"));
+        }
+    });
+    let credentials = Credentials::new(&args.probe)?;
+    Ok(watch(&etcd, &mut signals, credentials).await)
+}
+
+/// The guard's report; `None` if the container is to stop meanwhile. The guard has a thread of its own, which nobody waits for: a
+/// volume that hangs must not hold up the stop.
+async fn inspected(args: &GuardArgs, signals: &mut Signals) -> Result<Option<Report>, String> {
+    let (done, report) = oneshot::channel();
+    let args = args.clone();
+    let guard = move || drop(done.send(guard::inspect(&args)));
+    thread::Builder::new().name("guard".to_owned()).spawn(guard).map_err(|error| error.to_string())?;
+    tokio::select! {
+        report = report => report.map(Some).map_err(|_| "the guard has panicked".to_owned()),
+        signal = signals.stop() => {
+            log::info(&format!("{signal} before etcd was started"));
+            Ok(None)
+        }
+    }
+}
+
+/// Reports the refusal: as JSON in the termination message, as text in the log.
+fn refuse(args: &RunArgs, report: &Report) -> u8 {
+    let file = &args.guard.termination_log;
+    // Without the message the operator has only the exit code.
+    if let Err(error) = fs::write(file, report.to_json()) {
+        log::warn(&format!("cannot write {}: {error}", file.display()));
+    }
+    log::error(&format!("guard: {}: {}", report.verdict, report.message));
+    exit::REFUSED
+}
+
+/// The signal to pass on, once what comes before the end of etcd is done.
+type Stopping<'a> = (Signal, Pin<Box<dyn Future<Output = ()> + 'a>>);
+
+/// Passes signals on until etcd ends.
+async fn watch(etcd: &Etcd, signals: &mut Signals, mut credentials: Credentials) -> u8 {
+    let mut stopping: Option<Stopping<'_>> = None;
+    let mut passed_on = None;
+    let mut credentials = Some(&mut credentials);
+    loop {
+        let prepared = async {
+            match &mut stopping {
+                Some((signal, preparing)) => {
+                    preparing.await;
+                    *signal
+                }
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            received = signals.next() => match received {
+                Received::Child => if let Some(end) = etcd.reap() {
+                    return exit::code(end, passed_on);
+                },
+                Received::Other(signal) => etcd.signal(signal),
+                Received::Stop(signal) => if let Some(credentials) = credentials.take() {
+                    log::info(&format!("{signal}: preparing to stop"));
+                    stopping = Some((signal, Box::pin(stop::prepare(credentials))));
+                } else {
+                    // The second one: at once.
+                    stopping = None;
+                    etcd.signal(signal);
+                    passed_on = Some(signal);
+                },
+            },
+            signal = prepared => {
+                stopping = None;
+                log::info(&format!("{signal}: stopping etcd"));
+                etcd.signal(signal);
+                passed_on = Some(signal);
+            }
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! The agent as the first process of a container, with real etcd as its child.
+
+mod pod;
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::sys::stat::Mode;
+use pod::{Pod, is_alive, leader};
+use quorate_agent::guard::Report;
+use quorate_agent::run::exit;
+use quorate_etcd::testkit::{MINORS, etcd, eventually};
+use quorate_etcd::{CallError, MemberClient, Read};
+use quorate_model::{GuardVerdict, Minor};
+
+const MINOR: Minor = Minor(3, 6);
+
+fn assert_refused(pod: &Pod) {
+    let report: Report = serde_json::from_str(&pod.termination_message()).unwrap();
+    assert_eq!(report.verdict, GuardVerdict::DataMissing, "{report:?}");
+}
+
+#[tokio::test]
+async fn s07_a_cluster_of_one_whose_volume_was_emptied_between_two_starts_is_refused() {
+    let mut pods = Pod::running(MINOR, 1).await;
+    let pod = &mut pods[0];
+    pod.client().put("key", "value").await.unwrap();
+    kill(pod.etcd_pid().await, Signal::SIGKILL).unwrap();
+    assert_eq!(pod.ended().await.code(), Some(137));
+    pod.empty_volume();
+
+    pod.start();
+    assert_eq!(pod.ended().await.code(), Some(exit::REFUSED.into()), "{}", pod.log());
+    assert_refused(pod);
+    assert!(!pod.data_dir().exists(), "etcd was not started");
+}
+
+#[tokio::test]
+async fn s07_a_member_of_three_whose_volume_was_emptied_between_two_starts_is_refused() {
+    let mut pods = Pod::running(MINOR, 3).await;
+    pods[1].stops_with(0).await;
+    pods[1].empty_volume();
+
+    pods[1].start();
+    assert_eq!(pods[1].ended().await.code(), Some(exit::REFUSED.into()), "{}", pods[1].log());
+    assert_refused(&pods[1]);
+    pods[0].client().put("key", "the others serve on").await.unwrap();
+}
+
+#[tokio::test]
+async fn a_container_that_restarts_on_its_data_continues() {
+    let mut pods = Pod::running(MINOR, 1).await;
+    pods[0].client().put("key", "value").await.unwrap();
+    pods[0].signal(Signal::SIGKILL);
+    pods[0].ended().await;
+    pods[0].start();
+    pods[0].becomes_ready().await;
+    let kept = pods[0].client().get("key", Read::Linearizable).await.unwrap().unwrap();
+    assert_eq!(kept.value, b"value");
+}
+
+#[tokio::test]
+async fn etcd_never_outlives_the_agent() {
+    let mut pods = Pod::running(MINOR, 1).await;
+    let etcd = pods[0].etcd_pid().await;
+    pods[0].signal(Signal::SIGKILL);
+    pods[0].ended().await;
+    eventually("etcd ends", async || if is_alive(etcd) { Err("it lives") } else { Ok(()) }).await;
+}
+
+#[tokio::test]
+async fn an_end_of_etcd_is_the_end_of_the_container_and_its_last_words_are_the_last_of_the_log() {
+    let mut pods = Pod::cluster(MINOR, 1);
+    let pod = &mut pods[0];
+    pod.etcd_flags = vec!["--listen-client-urls=rubbish".to_owned()];
+    pod.start();
+    assert_eq!(pod.ended().await.code(), Some(2), "etcd's own code");
+    let log = pod.log();
+    assert!(!log.lines().last().unwrap().contains(r#""logger":"agent""#), "{log}");
+    assert!(log.lines().next().unwrap().contains(r#""logger":"agent""#), "{log}");
+    assert_eq!(pod.termination_message(), "", "so the kubelet shows the end of the log");
+
+    pod.etcd_flags.clear();
+    pod.start();
+    pod.becomes_ready().await;
+    kill(pod.etcd_pid().await, Signal::SIGTERM).unwrap();
+    assert_eq!(pod.ended().await.code(), Some(143), "the agent did not pass it on");
+}
+
+#[tokio::test]
+async fn a_program_that_is_missing_is_reported() {
+    let mut pods = Pod::cluster(MINOR, 1);
+    let pod = &mut pods[0];
+    pod.flags = vec!["--".to_owned(), "/no/such/etcd".to_owned()];
+    pod.start();
+    assert_eq!(pod.ended().await.code(), Some(exit::NOT_STARTED.into()));
+    assert!(pod.log().contains("cannot start /no/such/etcd: No such file"), "{}", pod.log());
+}
+
+#[tokio::test]
+async fn a_member_that_is_alone_stops_at_once() {
+    let mut pods = Pod::running(MINOR, 1).await;
+    let took = pods[0].stops_with(exit::STOPPED.into()).await;
+    assert!(took < Duration::from_millis(1500), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_member_that_does_not_serve_yet_stops_at_once() {
+    let mut pods = Pod::cluster(MINOR, 3);
+    pods[0].start();
+    let _ = pods[0].etcd_pid().await;
+    let took = pods[0].stops_with(exit::STOPPED.into()).await;
+    assert!(took < Duration::from_millis(2500), "{took:?}");
+}
+
+#[tokio::test]
+async fn a_stop_while_the_guard_waits_for_the_volume_is_a_stop() {
+    let mut pods = Pod::cluster(MINOR, 1);
+    let pod = &mut pods[0];
+    // Reading a pipe that nobody writes to blocks, as a disk that hangs does.
+    std::fs::create_dir_all(pod.volume()).unwrap();
+    nix::unistd::mkfifo(&pod.volume().join("quorate.json"), Mode::S_IRWXU).unwrap();
+    pod.start();
+    let listens = async || std::net::TcpStream::connect((pod.address, 9980));
+    eventually("the agent has begun", listens).await;
+    let took = pod.stops_with(exit::STOPPED.into()).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    assert!(!pod.data_dir().exists());
+}
+
+#[tokio::test]
+async fn a_leader_hands_over_before_it_stops() {
+    for minor in MINORS {
+        let mut pods = Pod::running(minor, 3).await;
+        let old = leader(&pods).await;
+        let took = pods[old].stops_with(exit::STOPPED.into()).await;
+        assert!(took >= Duration::from_secs(2), "it serves on as a follower: {took:?}");
+        assert!(took < Duration::from_secs(5), "{took:?}");
+        let log = pods[old].log();
+        let at = |text: &str| log.find(text).unwrap_or_else(|| panic!("{text} is missing in {log}"));
+        assert!(at("leads since") < at("stopping etcd"), "{log}");
+        assert!(at("stopping etcd") < at("received signal; shutting down"), "{log}");
+        assert!(
+            !log.contains("leadership transfer starting")
+                || at("leadership transfer starting") < at("stopping etcd")
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_second_signal_stops_etcd_at_once() {
+    let mut pods = Pod::running(MINOR, 3).await;
+    let begun = Instant::now();
+    pods[0].signal(Signal::SIGTERM);
+    eventually("it prepares", async || {
+        if pods[0].log().contains("preparing to stop") { Ok(()) } else { Err("not yet") }
+    })
+    .await;
+    pods[0].stops_with(exit::STOPPED.into()).await;
+    assert!(begun.elapsed() < Duration::from_millis(1900), "{:?}", begun.elapsed());
+}
+
+/// Writes without rest until the time is up, at the first of these members until it fails, then at the next. Returns when writes were
+/// acknowledged.
+async fn write_until(clients: Vec<MemberClient>, end: Instant) -> Vec<Instant> {
+    let (mut acknowledged, mut at) = (Vec::new(), 0);
+    for n in 0.. {
+        if Instant::now() > end {
+            break;
+        }
+        match clients[at].put("key", format!("{n}")).await {
+            Ok(_) => acknowledged.push(Instant::now()),
+            Err(CallError::Unreachable(_) | CallError::Unknown(_)) => at = (at + 1) % clients.len(),
+            Err(refused) => panic!("{refused}"),
+        }
+    }
+    acknowledged
+}
+
+#[tokio::test]
+async fn clients_write_on_while_the_leader_stops() {
+    let mut pods = Pod::running(MINOR, 3).await;
+    let old = leader(&pods).await;
+    let others: Vec<_> = (0..3).filter(|n| *n != old).collect();
+    let end = Instant::now() + Duration::from_secs(9);
+    // One follower each, and one that begins at the leader.
+    let writers: Vec<_> = [vec![others[0]], vec![others[1]], vec![old, others[0]]]
+        .into_iter()
+        .map(|order| {
+            let clients = order.into_iter().map(|n| pods[n].client()).collect();
+            tokio::spawn(write_until(clients, end))
+        })
+        .collect();
+    // An open watch is what etcd waits for while nobody can write.
+    let control = etcd(MINOR).with_file_name(format!("etcdctl-{MINOR}"));
+    let mut watch = Command::new("setpriv")
+        .args(["--pdeathsig", "KILL", "--"])
+        .arg(control)
+        .args([&format!("--endpoints=http://{}:2379", pods[old].address), "watch", "key"])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    pods[old].stops_with(exit::STOPPED.into()).await;
+    // raft drops what is proposed during the transfer itself, and its client waits: so the pause is that of all of them.
+    let mut acknowledged = Vec::new();
+    for writer in writers {
+        acknowledged.extend(writer.await.unwrap());
+    }
+    acknowledged.sort();
+    let pause = acknowledged.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
+    eprintln!("{} writes, the longest pause: {pause:?}", acknowledged.len());
+    let _ = watch.kill();
+    let _ = watch.wait();
+    assert!(pause < Duration::from_secs(1), "{pause:?}");
+}
+
+#[tokio::test]
+async fn s06_a_member_stays_ready_when_auth_is_enabled() {
+    for minor in MINORS {
+        let pods = Pod::running(minor, 1).await;
+        let control = etcd(minor).with_file_name(format!("etcdctl-{minor}"));
+        let run = |args: &[&str]| {
+            let output = Command::new(&control)
+                .arg(format!("--endpoints=http://{}:2379", pods[0].address))
+                .args(args)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{args:?}: {output:?}");
+        };
+        run(&["user", "add", "root:secret"]);
+        run(&["user", "grant-role", "root", "root"]);
+        run(&["auth", "enable"]);
+        let refused = pods[0].client().get("key", Read::Serializable).await.unwrap_err();
+        assert_eq!(refused.to_string(), "refused: etcdserver: user name is empty");
+        for path in ["/readyz", "/healthz"] {
+            assert_eq!(pods[0].get(path).unwrap(), (200, "ok".to_owned()), "{path} on etcd {minor}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_volume_that_hangs_makes_the_member_not_ready_with_the_reason() {
+    let mut pods = Pod::cluster(MINOR, 1);
+    let pod = &mut pods[0];
+    pod.flags = vec!["--canary-limit=3".to_owned()];
+    // Opening a pipe that nobody reads blocks, as a write to a disk that hangs does.
+    std::fs::create_dir_all(pod.volume()).unwrap();
+    nix::unistd::mkfifo(&pod.canary(), Mode::S_IRWXU).unwrap();
+    pod.start();
+    pod.becomes_ready().await;
+    let why = eventually("the hang is noticed", async || match pod.get("/readyz") {
+        Ok((503, why)) => Ok(why),
+        other => Err(other),
+    })
+    .await;
+    assert!(why.starts_with("the volume hangs: a write to "), "{why}");
+    assert_eq!(pod.get("/healthz").unwrap().0, 200, "a restart does not cure it");
+    let (status, facts) = pod.get("/facts").unwrap();
+    assert_eq!(status, 200);
+    assert!(
+        facts.contains(r#""volume":"the volume hangs"#) && facts.contains(r#""identity":null"#),
+        "{facts}"
+    );
+}
+
+#[tokio::test]
+async fn facts_name_the_member_and_what_it_has() {
+    let pods = Pod::running(MINOR, 1).await;
+    let facts: serde_json::Value = serde_json::from_str(&pods[0].get("/facts").unwrap().1).unwrap();
+    assert_eq!(facts["identity"]["member"], "demo-0");
+    assert!(facts["canaryAgeMilliseconds"].as_u64().unwrap() < 10_500, "{facts}");
+    assert!(facts["etcd"]["term"].as_u64().unwrap() >= 2, "{facts}");
+    assert!(facts["etcd"]["appliedIndex"].as_u64().unwrap() >= 4, "{facts}");
+}
+
+#[tokio::test]
+async fn as_pid_1_the_agent_reaps_the_orphans_of_its_container() {
+    let mut pods = Pod::cluster(MINOR, 1);
+    let pod = &mut pods[0];
+    let namespace =
+        ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"];
+    pod.wrapper = namespace.map(str::to_owned).to_vec();
+    pod.flags = ["--", "sh", "-c", "(sleep 0.1 &); shift; exec \"$@\"", "sh"].map(str::to_owned).to_vec();
+    pod.start();
+    pod.becomes_ready().await;
+    let agent = pod.children().pop().expect("unshare has one child");
+    eventually("no zombie is left", async || {
+        let list = Command::new("ps").args(["--ppid", &agent, "-o", "stat=,comm="]).output().unwrap();
+        let list = String::from_utf8(list.stdout).unwrap();
+        if list.lines().count() == 1 && list.contains("etcd") { Ok(()) } else { Err(list) }
+    })
+    .await;
+}

@@ -1,0 +1,229 @@
+//! What is generated for a certificate, and the write that puts it into its Secret.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use quorate_api::{EtcdCluster, duration, keys};
+use quorate_model::certificate::Validity;
+use quorate_model::snapshot::Authority;
+use quorate_model::{ClusterRef, ClusterUid, Instant, Leaf, Span, Uid};
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use super::{CA, CERT, Certificate, KEY};
+use crate::kind::Kind;
+use crate::labels;
+use crate::request::{Act, Write};
+
+/// How long an authority is valid.
+const AUTHORITY: Span = Span::seconds(3650 * 86_400);
+
+/// How long a leaf is valid, unless the spec says so.
+const LEAF: Span = Span::seconds(365 * 86_400);
+
+/// A certificate is valid from this long before its creation, because clocks differ. For a short life it is less.
+const BEFORE: Span = Span::seconds(600);
+
+/// A certificate and its key, as PEM.
+#[derive(Clone, PartialEq, Eq)]
+pub struct KeyPair {
+    /// The certificate.
+    pub cert: String,
+    /// Its key.
+    pub key: String,
+}
+
+/// The content of a leaf certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeafContent {
+    /// Its common name.
+    pub common_name: String,
+    /// Its organizations.
+    pub organizations: Vec<String>,
+    /// The DNS names and IP addresses it is valid for.
+    pub names: Vec<String>,
+    /// It is valid for a server. Every leaf is valid for a client.
+    pub server: bool,
+    /// From when until when it is valid.
+    pub validity: Validity,
+}
+
+/// A certificate that is to be generated, and how its Secret is then written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Order {
+    /// What to generate.
+    pub generate: Generate,
+    store: Store,
+}
+
+/// What to generate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Generate {
+    /// An authority.
+    Authority {
+        /// Its common name.
+        common_name: String,
+        /// From when until when it is valid.
+        validity: Validity,
+    },
+    /// A leaf.
+    Leaf {
+        /// The authority that signs it.
+        authority: KeyPair,
+        /// Its content.
+        content: LeafContent,
+    },
+}
+
+/// How the Secret is written: all but the keys.
+#[derive(Clone, Debug, PartialEq)]
+struct Store {
+    namespace: String,
+    name: String,
+    /// The Secret to create, or the patch with its preconditions.
+    act: Act,
+    /// What goes into `ca.crt`; `None` if it stays.
+    ca: Option<Trusted>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Trusted {
+    /// The certificate that is generated.
+    Itself,
+    /// This authority.
+    Authority(String),
+}
+
+/// The Secret of a leaf that is renewed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Renewed<'a> {
+    /// Precondition.
+    pub(crate) secret: &'a Uid,
+    /// Precondition.
+    pub(crate) resource_version: &'a str,
+    /// Its `ca.crt` has the authority already.
+    pub(crate) trusts_authority: bool,
+}
+
+/// The order of a new authority. Its Secret has no owner: it is kept with the data.
+pub(crate) fn authority(at: &ClusterRef, uid: &ClusterUid, now: Instant) -> Order {
+    let name = Certificate::Authority.secret_name(at);
+    let mut secret = Secret {
+        metadata: labels::owned_by_none(at, name.clone()),
+        type_: Some("kubernetes.io/tls".to_owned()),
+        ..Secret::default()
+    };
+    secret.metadata.annotations =
+        Some(BTreeMap::from([(keys::CLUSTER_UID.to_owned(), uid.as_str().to_owned())]));
+    let act = Act::Create(plain(&secret));
+    let validity = Validity { not_before: before(now, BEFORE), not_after: now + AUTHORITY };
+    Order {
+        generate: Generate::Authority { common_name: super::authority_name(uid), validity },
+        store: Store { namespace: at.namespace.clone(), name, act, ca: Some(Trusted::Itself) },
+    }
+}
+
+/// The order of a leaf that this authority signs: in its own Secret if one exists, else in a new one.
+pub(crate) fn leaf(
+    cluster: &EtcdCluster,
+    at: &ClusterRef,
+    leaf: Leaf,
+    (pair, authority): (KeyPair, Option<&Authority>),
+    renewed: Option<Renewed<'_>>,
+    now: Instant,
+) -> Order {
+    let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
+    let name = Certificate::from(leaf).secret_name(at);
+    let (act, ca) = if let Some(Renewed { secret, resource_version, trusts_authority }) = renewed {
+        let precondition = json!({ "uid": secret.as_str(), "resourceVersion": resource_version });
+        let ca = (!trusts_authority).then(|| Trusted::Authority(pair.cert.clone()));
+        (Act::Patch(json!({ "metadata": precondition })), ca)
+    } else {
+        let secret = Secret {
+            metadata: labels::owned(cluster, at, name.clone()),
+            type_: Some("kubernetes.io/tls".to_owned()),
+            ..Secret::default()
+        };
+        (Act::Create(plain(&secret)), Some(Trusted::Authority(pair.cert.clone())))
+    };
+    let content = LeafContent {
+        common_name: super::common_name(leaf, &cluster.spec.tls).to_owned(),
+        organizations: super::organizations(leaf, &cluster.spec.tls),
+        names: super::names(leaf, at, &cluster.spec.tls),
+        server: leaf != Leaf::Client,
+        validity: validity(&uid, leaf, lifetime(cluster), authority, now),
+    };
+    Order {
+        generate: Generate::Leaf { authority: pair, content },
+        store: Store { namespace: at.namespace.clone(), name, act, ca },
+    }
+}
+
+impl Order {
+    /// The Secret as text: `Secret default/demo-ca`.
+    pub fn object(&self) -> String {
+        Kind::Secret.called(&self.store.namespace, &self.store.name)
+    }
+
+    /// The write that puts what was generated into the Secret.
+    pub fn write(&self, pair: &KeyPair) -> Write {
+        let Store { namespace, name, act, ca } = &self.store;
+        let ca = ca.as_ref().map(|ca| match ca {
+            Trusted::Itself => &pair.cert,
+            Trusted::Authority(cert) => cert,
+        });
+        let entries = [(CERT, Some(&pair.cert)), (KEY, Some(&pair.key)), (CA, ca)];
+        let entries = entries.into_iter().filter_map(|(key, pem)| Some((key, pem?)));
+        let data: BTreeMap<&str, ByteString> =
+            entries.map(|(key, pem)| (key, ByteString(pem.as_bytes().to_vec()))).collect();
+        let with_data = |object: &Value| {
+            let mut object = object.clone();
+            object["data"] = json!(data);
+            object
+        };
+        let act = match act {
+            Act::Create(object) => Act::Create(with_data(object)),
+            Act::Patch(patch) => Act::Patch(with_data(patch)),
+            Act::PatchStatus(_) | Act::Delete { .. } | Act::Evict { .. } => act.clone(),
+        };
+        Write { kind: Kind::Secret, namespace: namespace.clone(), name: name.clone(), act }
+    }
+}
+
+impl std::fmt::Debug for KeyPair {
+    /// Without the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeyPair").field("cert", &self.cert).finish_non_exhaustive()
+    }
+}
+
+fn lifetime(cluster: &EtcdCluster) -> Span {
+    let text = cluster.spec.tls.auto().and_then(|auto| auto.validity_duration.as_deref());
+    text.and_then(duration::seconds).map_or(LEAF, Span::seconds)
+}
+
+/// Leaves that are issued in the same second do not end in the same second: up to a tenth of their life is taken off, by the
+/// cluster and the leaf. None outlives its authority.
+fn validity(
+    uid: &ClusterUid,
+    leaf: Leaf,
+    lifetime: Span,
+    authority: Option<&Authority>,
+    now: Instant,
+) -> Validity {
+    let spread = (lifetime.0 / 10).max(1);
+    let off = Sha256::digest(format!("{uid} {leaf}"));
+    let off = off.iter().take(8).fold(0_u64, |number, byte| (number << 8) | u64::from(*byte)) % spread;
+    let ends = now + Span(lifetime.0 - off);
+    let not_after = authority.map_or(ends, |authority| ends.min(authority.validity.not_after));
+    Validity { not_before: before(now, Span(BEFORE.0.min(lifetime.0 / 10))), not_after }
+}
+
+fn before(now: Instant, span: Span) -> Instant {
+    Instant(now.0.saturating_sub(i64::try_from(span.0).unwrap_or(0)))
+}
+
+fn plain(secret: &Secret) -> Value {
+    serde_json::to_value(secret).expect("a Secret is plain data")
+}

@@ -1,0 +1,191 @@
+//! From the Secrets with certificates to what decisions need of them.
+
+use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use quorate_api::cluster::TlsSpec;
+use quorate_api::keys;
+use quorate_model::certificate::Validity;
+use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafCertificate, LeafSecret};
+use quorate_model::{ClusterRef, ClusterUid, Fingerprint, Instant, Leaf, Uid};
+use sha2::{Digest as _, Sha256};
+use x509_parser::certificate::X509Certificate;
+use x509_parser::extensions::{GeneralName, ParsedExtension};
+use x509_parser::pem::Pem;
+use x509_parser::prelude::FromDer as _;
+
+use super::{CA, CERT, Certificate, KEY, entry};
+use crate::kind::Kind;
+use crate::labels;
+
+/// The certificates that exist among these Secrets.
+pub fn read(secrets: &[&Secret], at: &ClusterRef, uid: &ClusterUid, tls: &TlsSpec) -> Certificates {
+    let named = |certificate: Certificate| {
+        let name = certificate.secret_name(at);
+        secrets.iter().copied().find(move |secret| secret.metadata.name.as_ref() == Some(&name))
+    };
+    let authority = named(Certificate::Authority).filter(|secret| is_authority_of(&secret.metadata, at, uid));
+    let signer = authority.and_then(|secret| parsed(secret, CERT).ok());
+    let leaf = |leaf: Leaf| {
+        let secret = named(leaf.into()).filter(|secret| labels::is_owned_by(&secret.metadata, uid))?;
+        Some((leaf, leaf_secret(secret, &super::names(leaf, at, tls), signer.as_deref())))
+    };
+    Certificates {
+        authority_name: Kind::Secret.called(&at.namespace, &Certificate::Authority.secret_name(at)),
+        authority: authority.map(|secret| authority_secret(secret, uid)),
+        leaves: Leaf::ALL.into_iter().filter_map(leaf).collect::<BTreeMap<_, _>>(),
+    }
+}
+
+/// Whether a Secret of that name is the authority of this cluster, or of an earlier incarnation that may be adopted. It has
+/// the label of the cluster, and no owner but this EtcdCluster, which is the owner in earlier releases.
+pub fn is_authority_of(meta: &ObjectMeta, at: &ClusterRef, uid: &ClusterUid) -> bool {
+    let is_labelled = meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER)) == Some(&at.name);
+    let is_controlled = meta.owner_references.iter().flatten().any(|owner| owner.controller == Some(true));
+    labels::is_owned_by(meta, uid) || (is_labelled && !is_controlled)
+}
+
+/// The incarnation whose authority this is.
+pub(crate) fn incarnation_of(meta: &ObjectMeta, uid: &ClusterUid) -> Option<ClusterUid> {
+    if labels::is_owned_by(meta, uid) {
+        return Some(uid.clone());
+    }
+    let annotations = meta.annotations.as_ref();
+    annotations.and_then(|all| all.get(keys::CLUSTER_UID)).map(ClusterUid::new)
+}
+
+fn authority_secret(secret: &Secret, uid: &ClusterUid) -> AuthoritySecret {
+    let (own_uid, resource_version) = identity(&secret.metadata);
+    AuthoritySecret {
+        uid: own_uid,
+        resource_version,
+        incarnation: incarnation_of(&secret.metadata, uid),
+        owned: secret.metadata.owner_references.iter().flatten().next().is_some(),
+        content: authority(secret),
+    }
+}
+
+fn authority(secret: &Secret) -> Result<Authority, String> {
+    has_key(secret)?;
+    let certificates = parsed(secret, CERT)?;
+    let first = certificates.first().ok_or_else(|| format!("{CERT} has no certificate"))?;
+    if !first.is_authority {
+        return Err(format!("the certificate in {CERT} is not one of an authority"));
+    }
+    Ok(Authority { fingerprint: first.fingerprint.clone(), validity: first.validity })
+}
+
+fn leaf_secret(secret: &Secret, names: &[String], signer: Option<&[Parsed]>) -> LeafSecret {
+    let (uid, resource_version) = identity(&secret.metadata);
+    LeafSecret { uid, resource_version, content: leaf_certificate(secret, names, signer) }
+}
+
+fn leaf_certificate(
+    secret: &Secret,
+    names: &[String],
+    signer: Option<&[Parsed]>,
+) -> Result<LeafCertificate, String> {
+    has_key(secret)?;
+    let (certificates, trusted) = (parsed(secret, CERT)?, parsed(secret, CA)?);
+    let own = certificates.first().ok_or_else(|| format!("{CERT} has no certificate"))?;
+    let known = trusted.iter().chain(signer.into_iter().flatten());
+    let signed_by = known.into_iter().find(|known| own.is_signed_by(known));
+    Ok(LeafCertificate {
+        validity: own.validity,
+        signed_by: signed_by.map(|known| known.fingerprint.clone()),
+        lacks: names.iter().filter(|name| !own.names.contains(name)).cloned().collect(),
+        trusted: trusted.into_iter().map(|known| known.fingerprint).collect(),
+    })
+}
+
+fn identity(meta: &ObjectMeta) -> (Uid, String) {
+    (Uid::new(meta.uid.clone().unwrap_or_default()), meta.resource_version.clone().unwrap_or_default())
+}
+
+fn has_key(secret: &Secret) -> Result<(), String> {
+    entry(secret, KEY).map(drop).ok_or_else(|| format!("it has no {KEY}"))
+}
+
+/// What is needed of a certificate.
+struct Parsed {
+    fingerprint: Fingerprint,
+    validity: Validity,
+    is_authority: bool,
+    subject: Vec<u8>,
+    issuer: Vec<u8>,
+    own_key: Option<Vec<u8>>,
+    key_of_issuer: Option<Vec<u8>>,
+    names: Vec<String>,
+}
+
+impl Parsed {
+    /// By name and by key identifier, both of which the operator writes. A signature needs no check here: whoever can write
+    /// this Secret can replace the authority, too.
+    fn is_signed_by(&self, authority: &Self) -> bool {
+        authority.is_authority
+            && self.issuer == authority.subject
+            && self.key_of_issuer.is_some()
+            && self.key_of_issuer == authority.own_key
+    }
+}
+
+/// The certificates in an entry of a Secret.
+fn parsed(secret: &Secret, key: &str) -> Result<Vec<Parsed>, String> {
+    let pem = entry(secret, key).ok_or_else(|| format!("it has no {key}"))?;
+    let unreadable = |why: &dyn std::fmt::Display| format!("{key} is not readable: {why}");
+    let mut all = Vec::new();
+    for block in Pem::iter_from_buffer(pem) {
+        let block = block.map_err(|error| unreadable(&error))?;
+        if block.label != "CERTIFICATE" {
+            continue;
+        }
+        let (_, certificate) =
+            X509Certificate::from_der(&block.contents).map_err(|error| unreadable(&error))?;
+        all.push(parse(&block.contents, &certificate));
+    }
+    if all.is_empty() { Err(format!("{key} has no certificate")) } else { Ok(all) }
+}
+
+fn parse(der: &[u8], certificate: &X509Certificate<'_>) -> Parsed {
+    let mut parsed = Parsed {
+        fingerprint: Fingerprint::new(hex(&Sha256::digest(der))),
+        validity: Validity {
+            not_before: Instant(certificate.validity().not_before.timestamp().saturating_mul(1000)),
+            not_after: Instant(certificate.validity().not_after.timestamp().saturating_mul(1000)),
+        },
+        is_authority: certificate.is_ca(),
+        subject: certificate.subject().as_raw().to_vec(),
+        issuer: certificate.issuer().as_raw().to_vec(),
+        own_key: None,
+        key_of_issuer: None,
+        names: Vec::new(),
+    };
+    for extension in
+        certificate.iter_extensions().map(x509_parser::extensions::X509Extension::parsed_extension)
+    {
+        if let ParsedExtension::SubjectKeyIdentifier(key) = extension {
+            parsed.own_key = Some(key.0.to_vec());
+        } else if let ParsedExtension::AuthorityKeyIdentifier(authority) = extension {
+            parsed.key_of_issuer = authority.key_identifier.as_ref().map(|key| key.0.to_vec());
+        } else if let ParsedExtension::SubjectAlternativeName(names) = extension {
+            parsed.names = names.general_names.iter().filter_map(name).collect();
+        }
+    }
+    parsed
+}
+
+fn name(name: &GeneralName<'_>) -> Option<String> {
+    if let GeneralName::DNSName(name) = name {
+        return Some((*name).to_owned());
+    }
+    let GeneralName::IPAddress(bytes) = name else { return None };
+    let v4 = <[u8; 4]>::try_from(*bytes).map(|bytes| Ipv4Addr::from(bytes).to_string());
+    let v6 = <[u8; 16]>::try_from(*bytes).map(|bytes| Ipv6Addr::from(bytes).to_string());
+    v4.or(v6).ok()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,159 @@
+//! Whether a client that connects through the client Service can read and write now.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use quorate_api::Reason;
+use quorate_model::MemberName;
+use quorate_model::snapshot::{Alarm, AlarmKind, BudgetPolicy, Presence};
+
+use super::{Finding, coming_up, in_words, not_running, split, without_quorum};
+use crate::kind::Kind;
+use crate::service;
+use crate::status::picture::Picture;
+
+pub(super) fn find(picture: &Picture<'_>) -> Finding {
+    if let Some(text) = picture.waits(split) {
+        return Finding::no(Reason::SplitBrain, text);
+    }
+    if let Some(finding) = not_running(picture) {
+        return finding;
+    }
+    if !picture.has_quorum() {
+        return without_quorum(picture);
+    }
+    if let Some(text) = refusing_alarms(picture) {
+        return Finding::no(Reason::AlarmActive, text);
+    }
+    if picture.has_endpoint() {
+        return Finding::yes(Reason::Available, message(picture));
+    }
+    if picture.is_coming_up() {
+        return coming_up(picture);
+    }
+    Finding::no(Reason::NoEndpoint, without_endpoint(picture))
+}
+
+/// etcd refuses writes while any alarm is active, also one of a member that was removed.
+fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
+    let alarms = picture.seen.alarms(picture.now);
+    let named: Vec<String> = alarms.iter().map(|alarm| named(alarm, picture)).collect();
+    let any = |kind| alarms.iter().any(|alarm| alarm.kind == kind);
+    let (refused, cure) = if any(AlarmKind::Corrupt) || picture.seen.has_unnamed_alarm(picture.now) {
+        (
+            "reads and writes",
+            "The data of a member may differ from its peers': compare the members (`etcdctl endpoint hashkv --cluster`), \
+             replace the member whose data differ, then run `etcdctl alarm disarm`",
+        )
+    } else if any(AlarmKind::NoSpace) {
+        (
+            "writes",
+            "Raise spec.etcd.quotaBackendBytes or spec.storageSpec.volumeSizeRequest, or compact and defragment; then run \
+             `etcdctl alarm disarm`",
+        )
+    } else {
+        return None;
+    };
+    let named = if named.is_empty() { "an alarm without a member".to_owned() } else { named.join(", ") };
+    Some(format!("etcd refuses {refused}: {named} is active. {cure}"))
+}
+
+fn named(alarm: &Alarm, picture: &Picture<'_>) -> String {
+    let kind = match alarm.kind {
+        AlarmKind::NoSpace => "NOSPACE",
+        AlarmKind::Corrupt => "CORRUPT",
+    };
+    let mut members = picture.record.members.iter();
+    match members.find(|(_, member)| member.id == Some(alarm.member)) {
+        Some((name, _)) => format!("alarm {kind} of {name}"),
+        None => format!("alarm {kind} of {}, which is no member any more,", alarm.member),
+    }
+}
+
+/// Which Service lacks an endpoint, why, and what a person can do.
+fn without_endpoint(picture: &Picture<'_>) -> String {
+    let at = &picture.seen.cluster;
+    let service = Kind::Service.called(&at.namespace, &service::client_name(at));
+    if picture.seen.client_service == Presence::Absent {
+        return format!(
+            "{service} does not exist, or is not owned by this EtcdCluster. The operator creates it as soon as every \
+             voter's Pod is labelled joined, its volume is annotated, and the name is free; Progressing names what it waits for"
+        );
+    }
+    let each = picture.record.voters().map(|voter| format!("{voter}: {}", why_no_endpoint(picture, voter)));
+    let each: Vec<String> = each.collect();
+    format!(
+        "{service} has no endpoint behind which a quorum serves, so clients that connect through it are refused. {}. See \
+         why: kubectl describe pods -n {} -l {}={}",
+        each.join(". "),
+        at.namespace,
+        quorate_api::keys::CLUSTER,
+        at.name
+    )
+}
+
+/// The nearest cause.
+fn why_no_endpoint(picture: &Picture<'_>, member: &MemberName) -> String {
+    let Some(pod) = picture.seen.pods.get(member) else { return "it has no Pod".to_owned() };
+    let cause = match &pod.trouble {
+        _ if pod.terminating => "its Pod is stopping",
+        Some(trouble) => trouble,
+        None if !pod.ready => "its Pod is not ready",
+        None if !picture.seen.endpoints.contains(member) => {
+            "the selector of the Service does not select its Pod"
+        }
+        None => {
+            return picture
+                .seen
+                .why_unhealthy(member, picture.now)
+                .unwrap_or_else(|| "it is a learner".to_owned());
+        }
+    };
+    cause.to_owned()
+}
+
+fn message(picture: &Picture<'_>) -> String {
+    let voters: Vec<&MemberName> = picture.record.voters().collect();
+    let healthy = voters.len() - picture.sick.len();
+    let mut message = format!("{healthy} of {} voters are healthy", voters.len());
+    let size = picture.target().size;
+    if size > 0 && size.is_multiple_of(2) {
+        let _ = write!(message, ". {size} members survive as many losses as {}: use an odd size", size - 1);
+    }
+    message.push_str(drain_message(picture, voters.len()));
+    let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for voter in voters {
+        if let Some(node) = picture.seen.pods.get(voter).and_then(|pod| pod.node.as_deref()) {
+            nodes.entry(node).or_default().push(voter.as_str());
+        }
+    }
+    for (node, members) in nodes.iter().filter(|(_, members)| members.len() > 1) {
+        let _ = write!(message, ". {} node {node}", in_words(members, "is on", "share"));
+    }
+    let quarantined = picture.seen.volumes.iter().filter(|(_, volume)| volume.quarantine.is_some());
+    let quarantined: Vec<&str> = quarantined.map(|(name, _)| name.as_str()).collect();
+    if !quarantined.is_empty() {
+        let volumes = in_words(&quarantined, "is", "are");
+        let _ = write!(message, ". Of earlier members, the volume of {volumes} quarantined");
+    }
+    message
+}
+
+/// With fewer than three voters every eviction takes the quorum.
+fn drain_message(picture: &Picture<'_>, voters: usize) -> &'static str {
+    match picture.seen.budget_policy {
+        BudgetPolicy::OneAtATime | BudgetPolicy::Quorum | BudgetPolicy::None if voters > 2 => "",
+        BudgetPolicy::OneAtATime => {
+            ". A drain of a node is an outage until the Pod runs again: one eviction at a time is admitted. Three members \
+             survive it"
+        }
+        BudgetPolicy::Quorum => {
+            ". A drain of a node waits: spec.disruption.podDisruptionBudget is Quorum, which admits no eviction with fewer \
+             than three members"
+        }
+        BudgetPolicy::None => {
+            ". A drain of a node is an outage until the Pod runs again: there is no PodDisruptionBudget. Three members \
+             survive it, one at a time"
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! What `Available`, and the version in status, mean to somebody who waits for them.
+
+mod world;
+
+use quorate_api::Reason;
+use quorate_manifests::Kind;
+use quorate_model::snapshot::{Alarm, AlarmKind};
+use quorate_model::{MemberId, Version};
+use serde_json::json;
+use world::{World, plain};
+
+fn set_ready(world: &mut World, pods: &[&str], ready: bool) {
+    for pod in pods {
+        world.edit(Kind::Pod, pod, |pod| {
+            pod["status"]["conditions"][0]["status"] = json!(if ready { "True" } else { "False" });
+        });
+    }
+}
+
+#[test]
+fn t01_a_cluster_of_which_no_pod_is_ready_is_not_available_though_a_quorum_serves() {
+    let mut world = World::running(3);
+    set_ready(&mut world, &["demo-0", "demo-1", "demo-2"], false);
+    let (holds, reason, message) = world.condition("Available");
+    assert_eq!((&*holds, &*reason), ("False", "NoEndpoint"));
+    assert!(message.starts_with("Service default/demo-client has no endpoint"), "{message}");
+    assert!(message.contains("demo-0") && message.contains("kubectl describe pods"), "{message}");
+    assert_eq!(world.condition("QuorumAvailable").0, "True");
+    world.pass();
+    let warned = world.events.iter().any(|event| event.warning && event.what.reason() == Reason::NoEndpoint);
+    assert!(warned, "{:?}", world.events);
+    set_ready(&mut world, &["demo-1"], true);
+    assert_eq!(world.condition("Available").0, "True", "one endpoint serves");
+}
+
+#[test]
+fn t01_a_cluster_whose_client_service_is_missing_or_selects_no_pod_is_not_available() {
+    let mut world = World::running(3);
+    world.edit(Kind::Service, "demo-client", |service| service["spec"]["selector"]["tier"] = json!("x"));
+    let (holds, reason, message) = world.condition("Available");
+    assert_eq!((&*holds, &*reason), ("False", "NoEndpoint"), "{message}");
+    world.remove(Kind::Service, "demo-client");
+    let (holds, reason, message) = world.condition("Available");
+    assert_eq!((&*holds, &*reason), ("False", "NoEndpoint"));
+    assert!(message.starts_with("Service default/demo-client does not exist"), "{message}");
+    world.settle();
+    assert_eq!(world.condition("Available").0, "True", "it is created again");
+}
+
+#[test]
+fn t01_an_endpoint_whose_member_follows_no_leader_does_not_make_a_cluster_available() {
+    let mut world = World::running(3);
+    set_ready(&mut world, &["demo-1", "demo-2"], false);
+    world.silent.insert("demo-0".to_owned());
+    let (holds, reason, message) = world.condition("Available");
+    assert_eq!((&*holds, &*reason), ("False", "NoEndpoint"), "{message}");
+}
+
+#[test]
+fn t01_a_new_cluster_is_available_only_when_a_client_can_connect() {
+    let mut world = World::new(&plain(3));
+    for _ in 0..200 {
+        let endpoint = world.objects.contains_key(&(Kind::Service, "demo-client".to_owned()));
+        let status = world.status();
+        let available = status.conditions.iter().any(|one| one.type_ == "Available" && one.status == "True");
+        assert!(endpoint || !available, "Available without the client Service");
+        if !world.pass() {
+            break;
+        }
+    }
+    assert_eq!(world.condition("Available").0, "True");
+    assert!(world.events.iter().all(|event| !event.warning), "{:#?}", world.events);
+}
+
+#[test]
+fn t01_an_alarm_refuses_writes_also_when_its_member_is_gone() {
+    for (kind, name) in [(AlarmKind::NoSpace, "NOSPACE"), (AlarmKind::Corrupt, "CORRUPT")] {
+        let mut world = World::running(3);
+        world.alarms = vec![Alarm { member: MemberId(0xdead), kind }];
+        let (holds, reason, message) = world.condition("Available");
+        assert_eq!((&*holds, &*reason), ("False", "AlarmActive"));
+        assert!(message.contains(name) && message.contains("dead"), "{message}");
+        world.pass();
+        assert!(world.events.iter().any(|event| event.warning && event.what.reason() == Reason::AlarmActive));
+        world.alarms.clear();
+        assert_eq!(world.condition("Available").0, "True");
+    }
+}
+
+#[test]
+fn t03_the_current_version_is_the_new_one_only_when_every_member_runs_it() {
+    let mut world = World::running(3);
+    let version = |world: &World| world.observe().unwrap().status.current_version;
+    let new = Version::new(3, 6, 17);
+    world.versions.extend([("demo-0".to_owned(), new), ("demo-1".to_owned(), new)]);
+    world.silent.insert("demo-2".to_owned());
+    assert_eq!(version(&world).as_deref(), Some("3.6.16"), "demo-2 restarts and ran 3.6.16 before");
+    world.silent.clear();
+    world.versions.insert("demo-2".to_owned(), new);
+    assert_eq!(version(&world).as_deref(), Some("3.6.17"));
+}
+
+#[test]
+fn a_cluster_of_one_or_two_says_that_a_drain_means_an_outage() {
+    for size in [1, 2] {
+        let mut world = World::running(size);
+        let (holds, _, message) = world.condition("Available");
+        assert!(holds == "True" && message.contains("A drain of a node is an outage"), "{message}");
+        assert!(message.contains("one eviction at a time is admitted"), "{message}");
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["spec"]["disruption"] = json!({ "podDisruptionBudget": "Quorum" });
+        });
+        let (_, _, message) = world.condition("Available");
+        assert!(message.contains("A drain of a node waits"), "{message}");
+    }
+    let (_, _, message) = World::running(3).condition("Available");
+    assert!(!message.contains("drain"), "{message}");
+}

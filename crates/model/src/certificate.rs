@@ -1,0 +1,112 @@
+//! Certificates, as far as decisions need them: which leaves there are, who signed them, when they end.
+
+use std::fmt;
+
+use crate::time::{Instant, Span};
+
+/// The sha256 of an authority's certificate (DER), in hexadecimal. It names the authority.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fingerprint(String);
+
+/// The leaf certificates of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Leaf {
+    /// Presented to clients; by etcd's gateway also to etcd itself.
+    Server,
+    /// Presented by members to each other.
+    Peer,
+    /// Presented by clients: the operator, the probe, etcdctl.
+    Client,
+}
+
+/// From when until when a certificate is valid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Validity {
+    /// Not valid before.
+    pub not_before: Instant,
+    /// Not valid after.
+    pub not_after: Instant,
+}
+
+impl Fingerprint {
+    /// As it is recorded in status.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Leaf {
+    /// Every leaf.
+    pub const ALL: [Self; 3] = [Self::Server, Self::Peer, Self::Client];
+
+    /// Its name in the names of Secrets, and in messages.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Peer => "peer",
+            Self::Client => "client",
+        }
+    }
+}
+
+impl Validity {
+    /// A leaf is renewed from here on: at two thirds of its life.
+    pub fn renewal(&self) -> Instant {
+        self.after(2, 3)
+    }
+
+    /// A certificate that was not renewed by then is reported: at five sixths of its life.
+    pub fn overdue(&self) -> Instant {
+        self.after(5, 6)
+    }
+
+    /// Whether it has ended.
+    pub fn has_ended(&self, now: Instant) -> bool {
+        now > self.not_after
+    }
+
+    fn after(&self, part: u64, of: u64) -> Instant {
+        let Span(life) = self.not_after - self.not_before;
+        self.not_before + Span(life / of * part)
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    /// Shortened, as people compare it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.get(..16).unwrap_or(&self.0))
+    }
+}
+
+impl fmt::Debug for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Display for Leaf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s04_a_leaf_is_renewed_at_two_thirds_of_its_own_life_and_reported_at_five_sixths() {
+        let year = Validity { not_before: Instant(1_000), not_after: Instant(1_000 + 600) };
+        assert_eq!((year.renewal(), year.overdue()), (Instant(1_400), Instant(1_500)));
+        assert!(!year.has_ended(Instant(1_600)) && year.has_ended(Instant(1_601)));
+        // Dates in the wrong order: its life is zero, so it is due at once.
+        let odd = Validity { not_before: Instant(5_000), not_after: Instant(1_000) };
+        assert_eq!(odd.renewal(), Instant(5_000));
+        assert!(odd.has_ended(Instant(5_000)));
+    }
+}

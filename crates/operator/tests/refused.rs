@@ -1,0 +1,105 @@
+//! Objects that the API server does not let the operator put right, and labels that somebody takes off.
+
+mod world;
+
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use http::Method;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use kube::api::{Patch, PatchParams};
+use quorate_api::keys;
+use serde_json::{Value, json};
+use world::{RequestOutcome, World, plain, settled, until};
+
+async fn patch<K>(world: &World, name: &str, patch: Value) -> Result<K>
+where
+    K: kube::Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope>
+        + serde::de::DeserializeOwned
+        + Clone
+        + std::fmt::Debug,
+{
+    Ok(world.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn l08_a_peer_service_whose_patch_is_refused_keeps_no_lost_pod_from_being_made() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let client = world.client_through(|sent| {
+        let corrects = sent.method == Method::PATCH && sent.path.ends_with("/services/demo");
+        if corrects { RequestOutcome::Refused(422, "Invalid") } else { RequestOutcome::Open }
+    });
+    let _operator = world.operator_over(client, |_| {});
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    patch::<Service>(&world, "demo", json!({ "spec": { "publishNotReadyAddresses": false } })).await?;
+    let lost = world.api::<Pod>().get("demo-1").await?.metadata.uid;
+    world.delete::<Pod>("demo-1").await?;
+    until("the lost Pod is made again", async || {
+        let pod = world.api::<Pod>().get_opt("demo-1").await?;
+        let is_new = pod.is_some_and(|pod| pod.metadata.uid != lost);
+        Ok(if is_new { Ok(()) } else { Err(format!("{:#?}", world.status().await?.conditions)) })
+    })
+    .await?;
+    until("status names the Service", async || {
+        Ok(match world.condition("Progressing", "False").await? {
+            Some((reason, message))
+                if reason == "WriteRefused" && message.contains("change Service default/demo") =>
+            {
+                Ok(())
+            }
+            other => Err(format!("{other:?}")),
+        })
+    })
+    .await?;
+    let patches = || {
+        let all = world.sent.all();
+        all.iter()
+            .filter(|sent| sent.method == Method::PATCH && sent.path.ends_with("/services/demo"))
+            .count()
+    };
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    let before = patches();
+    tokio::time::sleep(Duration::from_secs(100)).await;
+    let after = patches();
+    ensure!((1..=12).contains(&(after - before)), "{} patches in 100 s", after - before);
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn l10_a_label_that_is_taken_off_a_volume_or_a_pod_is_put_back_and_neither_is_taken_for_lost()
+-> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    let take_off = || json!({ "metadata": { "labels": { keys::CLUSTER: null } } });
+    let volume: PersistentVolumeClaim = patch(&world, "demo-1", take_off()).await?;
+    let pod: Pod = patch(&world, "demo-2", take_off()).await?;
+    until("the labels are back", async || {
+        let volume = world.api::<PersistentVolumeClaim>().get("demo-1").await?.metadata.labels;
+        let pod = world.api::<Pod>().get("demo-2").await?.metadata.labels;
+        let is_back = |labels: &Option<std::collections::BTreeMap<String, String>>| {
+            labels.as_ref().and_then(|all| all.get(keys::CLUSTER)).is_some_and(|label| label == "demo")
+        };
+        let both = is_back(&volume) && is_back(&pod);
+        Ok(if both {
+            Ok(())
+        } else {
+            Err(format!("{volume:?} {pod:?} {:#?}", world.status().await?.conditions))
+        })
+    })
+    .await?;
+    settled(&world, 3).await?;
+    let after = world.api::<PersistentVolumeClaim>().get("demo-1").await?.metadata.uid;
+    ensure!(after == volume.metadata.uid, "the volume is another one");
+    ensure!(
+        world.api::<Pod>().get("demo-2").await?.metadata.uid == pod.metadata.uid,
+        "the Pod is another one"
+    );
+    let names: Vec<String> = world.status().await?.members.into_iter().map(|member| member.name).collect();
+    ensure!(names == ["demo-0", "demo-1", "demo-2"], "{names:?}");
+    Ok(())
+}

@@ -1,0 +1,67 @@
+//! The PodDisruptionBudget: which evictions drains may make, while the operator disrupts members itself (R16).
+
+use quorate_model::quorum::quorum;
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::BudgetPolicy;
+use quorate_model::{Effect, KubeEffect, MemberName, Step};
+
+use crate::draft::Draft;
+use crate::{facts, safety};
+
+/// Creates the budget, corrects it, or deletes it where the spec wants none.
+pub(crate) fn apply(draft: &mut Draft<'_>) {
+    let seen = draft.seen.budget.as_ref();
+    match (min_available(draft), seen) {
+        (Some(min_available), seen) => {
+            if seen.and_then(|budget| budget.min_available) != Some(min_available) {
+                draft.propose(Effect::kube(Step::K1, KubeEffect::ApplyBudget { min_available }));
+            }
+        }
+        (None, Some(budget)) => {
+            let (budget, resource_version) = (budget.uid.clone(), budget.resource_version.clone());
+            draft.propose(Effect::kube(Step::K1, KubeEffect::DeleteBudget { budget, resource_version }));
+        }
+        (None, None) => {}
+    }
+}
+
+/// How many Pods an eviction must leave ready, by the larger of the present and the committed size. It is a number because Pods
+/// without a controller have no scale: a percentage would allow no eviction at all.
+fn min_available(draft: &Draft<'_>) -> Option<usize> {
+    let target = draft.record.target.as_ref().map_or(0, |target| target.size);
+    let voters = safety::voters_by_record(&draft.record).count().max(target);
+    let all_but_one = voters.saturating_sub(1);
+    let open = match draft.seen.budget_policy {
+        BudgetPolicy::OneAtATime => all_but_one,
+        // A quorum of one or two is all of them: for its own eviction the operator admits one.
+        BudgetPolicy::Quorum if voters <= 2 && is_rolling(draft) => all_but_one,
+        BudgetPolicy::Quorum => quorum(voters),
+        BudgetPolicy::None => return None,
+    };
+    Some(if must_be_closed(draft) { voters.max(draft.seen.pods.len()) } else { open })
+}
+
+/// Whether no Pod may be evicted now, although enough of them are ready: a ready one does not store what is written, or leaves.
+fn must_be_closed(draft: &Draft<'_>) -> bool {
+    let has_leader = draft.seen.leader(draft.now).is_some();
+    let is_ready = |member: &MemberName| draft.pod(member).is_some_and(|pod| pod.ready && !pod.terminating);
+    let mut voters = draft.record.voters();
+    let any_pretends = voters.any(|voter| is_ready(voter) && !draft.seen.is_healthy(voter, draft.now));
+    let any_leaves = draft.record.members.iter().any(|(name, member)| match member.stage {
+        Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Removed) => {
+            draft.is_listed_voter(name) || is_ready(name)
+        }
+        // Its promotion may have been carried out unobserved.
+        Stage::Leaving(Leaving::RolledBack | Leaving::Stray) => draft.is_listed_voter(name),
+        Stage::Bootstrap | Stage::Joining | Stage::Voter => false,
+    });
+    // In an election nobody follows a leader for a moment.
+    (has_leader && any_pretends) || any_leaves
+}
+
+/// Whether a Pod is to be restarted, and all voters are healthy.
+fn is_rolling(draft: &Draft<'_>) -> bool {
+    let mut voters = draft.record.voters();
+    let any_stale = draft.record.voters().any(|voter| facts::is_stale(draft, voter));
+    any_stale && voters.all(|voter| draft.seen.is_healthy(voter, draft.now))
+}

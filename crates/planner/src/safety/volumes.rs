@@ -1,0 +1,79 @@
+//! R10 and R17: which volumes are deleted, and which are quarantined.
+
+use quorate_model::effect::Unsafe;
+use quorate_model::record::Stage;
+use quorate_model::snapshot::Volume;
+use quorate_model::target::Retention;
+use quorate_model::{MemberName, Uid};
+
+use super::{Judged, Scene, all_voters_healthy, forbid, is_gone_from_list, recorded};
+
+/// R10, R17.
+pub(super) fn may_delete(scene: &Scene<'_>, member: &MemberName, volume: &Uid, version: &str) -> Judged {
+    let Some(seen) = scene.seen.volumes.get(member) else { return Err(Unsafe::NotSeen(member.clone())) };
+    if seen.uid != *volume || seen.resource_version != version {
+        forbid(Unsafe::NotSeen(member.clone()))?;
+    }
+    if seen.cluster_uid.as_ref() != Some(&scene.seen.uid) {
+        forbid(Unsafe::NotItsVolume(member.clone()))?;
+    }
+    if scene.seen.pods.contains_key(member) {
+        forbid(Unsafe::PodNotGone(member.clone()))?;
+    }
+    let never_served = scene.seen.never_served(scene.record);
+    if scene.seen.deleting {
+        let kept = scene.seen.desired.storage.when_deleted == Retention::Retain && !never_served;
+        return if kept { forbid(Unsafe::DataKept(member.clone())) } else { Ok(()) };
+    }
+    if never_served {
+        let decided = scene.record.abandoned.is_some();
+        return if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) };
+    }
+    is_decided(scene, member, seen)?;
+    is_gone_from_list(scene, member)?;
+    // The data of a member that was removed may be the only copy of what a voter that lags still lacks.
+    if may_have_data(seen) {
+        all_voters_healthy(scene.seen, scene.record, scene.now, Some(member))
+    } else {
+        Ok(())
+    }
+}
+
+/// R17: the volume of a member that etcd's list no longer has, and that the operator did not choose to remove.
+pub(super) fn may_quarantine(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Judged {
+    let seen = scene.seen.volumes.get(member);
+    let is_own = |seen: &Volume| seen.uid == *volume && seen.cluster_uid.as_ref() == Some(&scene.seen.uid);
+    if !seen.is_some_and(is_own) {
+        forbid(Unsafe::NotItsVolume(member.clone()))?;
+    }
+    match recorded(scene, member)?.stage {
+        Stage::Leaving(why) if why.quarantines_volume() => {}
+        Stage::Leaving(_) | Stage::Bootstrap | Stage::Joining | Stage::Voter => {
+            forbid(Unsafe::NotRecorded(member.clone()))?;
+        }
+    }
+    is_gone_from_list(scene, member)
+}
+
+/// Whether the deletion of this volume follows from a decision: a person scaled in, growth was rolled back, or the volume was
+/// quarantined for long enough.
+fn is_decided(scene: &Scene<'_>, member: &MemberName, volume: &Volume) -> Judged {
+    let decided = match scene.record.members.get(member).map(|recorded| recorded.stage) {
+        Some(Stage::Leaving(why)) => !why.quarantines_volume() && volume.quarantine.is_none(),
+        Some(Stage::Bootstrap | Stage::Joining | Stage::Voter) => false,
+        None => match &volume.quarantine {
+            Some(quarantine) => {
+                let retained = scene.seen.target().storage.when_scaled == Retention::Retain;
+                !retained && quarantine.is_over(scene.seen.keep_volumes, scene.now)
+            }
+            // A late call created it again for a member that was given up. It never had data.
+            None => !may_have_data(volume),
+        },
+    };
+    if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) }
+}
+
+/// Whether a member may have run on it: then it has an identity annotation or is quarantined.
+fn may_have_data(volume: &Volume) -> bool {
+    volume.cluster_id.is_some() || volume.member_id.is_some() || volume.quarantine.is_some()
+}

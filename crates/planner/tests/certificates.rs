@@ -1,0 +1,255 @@
+//! Certificates: one authority for the life of a cluster, leaves that are renewed in place.
+
+mod world;
+
+use quorate_model::certificate::Validity;
+use quorate_model::effect::Unsafe;
+use quorate_model::snapshot::AuthorityLoss;
+use quorate_model::target::Retention;
+use quorate_model::{Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting};
+use quorate_planner::safety::{Scene, permits};
+use world::certificates::{DAY, authority, none};
+use world::{World, name};
+
+fn secrets(plan: &Plan) -> Vec<String> {
+    let of_secrets = |effect: &&Effect| match effect.as_kube() {
+        Some(
+            KubeEffect::CreateAuthority
+            | KubeEffect::KeepAuthority { .. }
+            | KubeEffect::DeleteAuthority { .. }
+            | KubeEffect::IssueLeaf { .. }
+            | KubeEffect::RenewLeaf { .. },
+        ) => true,
+        Some(_) | None => false,
+    };
+    plan.effects.iter().filter(of_secrets).map(|effect| format!("{} {effect}", effect.step())).collect()
+}
+
+fn verdict(world: &World, write: KubeEffect) -> Result<(), Unsafe> {
+    let seen = &world.seen;
+    let scene = Scene { seen, record: &seen.record, now: world.now, before: &[] };
+    permits(&scene, &Effect::kube(Step::I2, write))
+}
+
+fn ca(text: &str) -> Fingerprint {
+    Fingerprint::new(text)
+}
+
+fn certificates(seen: &mut Snapshot) -> &mut quorate_model::snapshot::Certificates {
+    seen.certificates.as_mut().unwrap()
+}
+
+fn age(world: &mut World, leaf: Leaf, days: u64) {
+    let back = |at: Instant| Instant(at.0 - i64::try_from(days * DAY * 1000).unwrap());
+    let content = certificates(&mut world.seen).leaves.get_mut(&leaf).unwrap().content.as_mut().unwrap();
+    let Validity { not_before, not_after } = content.validity;
+    content.validity = Validity { not_before: back(not_before), not_after: back(not_after) };
+}
+
+#[test]
+fn s03_the_authority_is_recorded_before_it_signs_and_pods_follow_the_leaves() {
+    let mut world = World::new(1);
+    let first = world.plan();
+    assert_eq!(secrets(&first), ["B2 create the certificate authority"]);
+    world.carry_out(first);
+    let second = world.plan();
+    assert!(second.recorded_steps.contains(&Step::I1));
+    assert_eq!(second.record.authority, Some(ca("ca-1")));
+    assert_eq!(secrets(&second).len(), 3, "{second:?}");
+    assert!(!second.effects.iter().any(|effect| effect.step() == Step::B4), "no Pod without its Secrets");
+    world.carry_out(second);
+    assert!(world.plan().effects.iter().any(|effect| effect.step() == Step::B4));
+}
+
+#[test]
+fn s03_no_second_authority_is_created_once_one_is_recorded_or_leaves_exist() {
+    let mut world = World::running(3);
+    certificates(&mut world.seen).authority = None;
+    let plan = world.plan();
+    assert!(plan.effects.is_empty() && plan.waiting.is_empty(), "the cluster serves on: {plan:?}");
+
+    // A lost leaf cannot be issued: that is what the plan waits for.
+    certificates(&mut world.seen).leaves.remove(&Leaf::Peer);
+    let plan = world.plan();
+    let recorded = AuthorityLoss::Missing(Some(ca("ca-1")));
+    assert!(secrets(&plan).is_empty());
+    assert!(matches!(&plan.waiting[..], [Waiting::AuthorityLost { loss, .. }, ..] if *loss == recorded));
+
+    // Status was lost, too: the leaves that are left still name an authority.
+    world.seen.record.authority = None;
+    let plan = world.plan();
+    assert!(secrets(&plan).is_empty());
+    certificates(&mut world.seen).leaves.clear();
+    assert!(secrets(&world.plan()).is_empty(), "its Pods may trust another one");
+}
+
+#[test]
+fn s03_another_authority_in_the_secret_signs_nothing_until_the_recorded_one_is_back() {
+    let mut world = World::running(3);
+    let own = certificates(&mut world.seen).authority.clone();
+    let other = authority(&world.seen, "ca-of-somebody", world.now);
+    certificates(&mut world.seen).authority = Some(other);
+    age(&mut world, Leaf::Peer, 300);
+    assert!(secrets(&world.plan()).is_empty(), "not renewed by another authority");
+    assert_eq!(world.plan().record.authority, Some(ca("ca-1")));
+
+    certificates(&mut world.seen).authority = own;
+    assert_eq!(secrets(&world.plan()), ["I3 renew the peer certificate, signed by ca-1"]);
+}
+
+#[test]
+fn s03_after_status_was_lost_the_authority_is_recorded_again_only_if_it_signed_every_leaf() {
+    let mut world = World::running(1);
+    world.seen.record.authority = None;
+    assert_eq!(world.plan().record.authority, Some(ca("ca-1")));
+
+    let other = authority(&world.seen, "ca-of-somebody", world.now);
+    certificates(&mut world.seen).authority = Some(other);
+    let plan = world.plan();
+    assert_eq!(plan.record.authority, None);
+    assert!(secrets(&plan).is_empty());
+}
+
+#[test]
+fn s03_adopted_data_bring_their_authority_and_without_one_a_new_one_is_created_before_any_pod() {
+    for brings_it in [true, false] {
+        let mut world = World::running(1);
+        let id = world.cluster_id;
+        let own = certificates(&mut world.seen).authority.clone();
+        world.recreate("uid-2");
+        world.seen.certificates = Some(none());
+        certificates(&mut world.seen).authority = own.filter(|_| brings_it);
+        world.seen.adopt = id;
+        let story = world.settle();
+        assert_eq!(story.contains("create the certificate authority"), !brings_it, "{story}");
+        assert_eq!(story.contains("I4 keep the Secret"), brings_it, "{story}");
+        assert_eq!(world.seen.record.authority, Some(ca("ca-1")));
+        assert!(world.seen.pods.contains_key(&name("demo-0")), "{story}");
+    }
+}
+
+#[test]
+fn s03_the_authority_stays_with_retained_volumes_and_goes_with_deleted_ones() {
+    for (policy, stays) in [(Retention::Retain, true), (Retention::Delete, false)] {
+        let mut world = World::running(1);
+        world.seen.desired.storage.when_deleted = policy;
+        // As an earlier release created it.
+        certificates(&mut world.seen).authority.as_mut().unwrap().owned = true;
+        world.seen.deleting = true;
+        let story = world.settle();
+        let left = certificates(&mut world.seen).authority.clone();
+        assert_eq!(left.is_some(), stays, "{story}");
+        assert!(left.is_none_or(|secret| !secret.owned), "it would be deleted with its owner: {story}");
+        assert!(!world.seen.finalizer, "{story}");
+    }
+}
+
+#[test]
+fn s04_each_leaf_is_renewed_at_two_thirds_of_its_life_also_without_quorum_and_at_size_zero() {
+    let mut world = World::running(3);
+    age(&mut world, Leaf::Peer, 239);
+    assert!(secrets(&world.plan()).is_empty(), "not before");
+    age(&mut world, Leaf::Peer, 1);
+    let renewal = ["I3 renew the peer certificate, signed by ca-1"];
+    assert_eq!(secrets(&world.plan()), renewal);
+
+    world.silent = ["demo-0", "demo-1", "demo-2"].map(name).into();
+    assert_eq!(secrets(&world.plan()), renewal, "without quorum");
+    world.silent.clear();
+
+    let story = world.settle();
+    assert!(story.contains(renewal[0]), "{story}");
+    assert!(!story.contains("delete Pod"), "nothing restarts: {story}");
+    assert!(secrets(&world.plan()).is_empty(), "once");
+
+    world.resize(0);
+    world.settle();
+    age(&mut world, Leaf::Server, 240);
+    assert_eq!(secrets(&world.plan()), ["I3 renew the server certificate, signed by ca-1"]);
+}
+
+#[test]
+fn s04_a_leaf_that_lacks_a_name_or_cannot_be_read_is_issued_anew_in_its_secret() {
+    let mut world = World::running(1);
+    let leaf = certificates(&mut world.seen).leaves.get_mut(&Leaf::Server).unwrap();
+    leaf.content.as_mut().unwrap().lacks = vec!["demo-client".to_owned()];
+    assert_eq!(secrets(&world.plan()), ["I3 renew the server certificate, signed by ca-1"]);
+    certificates(&mut world.seen).leaves.get_mut(&Leaf::Client).unwrap().content =
+        Err("no tls.key".to_owned());
+    assert_eq!(secrets(&world.plan()).len(), 2);
+    world.settle();
+    assert!(secrets(&world.plan()).is_empty());
+}
+
+#[test]
+fn s04_a_leaf_is_not_renewed_beyond_its_authority_and_an_ended_authority_signs_nothing() {
+    let mut world = World::running(1);
+    let now = world.now;
+    let ends = now + Span::seconds(5 * DAY);
+    for leaf in Leaf::ALL {
+        age(&mut world, leaf, 300);
+        let content = certificates(&mut world.seen).leaves.get_mut(&leaf).unwrap().content.as_mut().unwrap();
+        content.validity.not_after = ends;
+    }
+    let authority = certificates(&mut world.seen).authority.as_mut().unwrap();
+    authority.content.as_mut().unwrap().validity.not_after = ends;
+    assert!(secrets(&world.plan()).is_empty(), "a new leaf would end at the same time");
+
+    world.now = now + Span::seconds(6 * DAY);
+    assert!(secrets(&world.plan()).is_empty());
+    certificates(&mut world.seen).leaves.remove(&Leaf::Peer);
+    let plan = world.plan();
+    assert!(secrets(&plan).is_empty());
+    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::AuthorityEnded(_))), "{plan:?}");
+}
+
+#[test]
+fn r19_only_the_recorded_authority_signs_and_no_other_is_created() {
+    let mut world = World::running(1);
+    let issue = |by: &str| KubeEffect::IssueLeaf { leaf: Leaf::Peer, by: ca(by) };
+    let other = Err(Unsafe::AnotherAuthority);
+    assert_eq!(verdict(&world, issue("ca-1")), other, "the leaf exists");
+    let lost = certificates(&mut world.seen).leaves.remove(&Leaf::Peer).unwrap();
+    assert_eq!(verdict(&world, issue("ca-1")), Ok(()));
+    assert_eq!(verdict(&world, issue("ca-2")), other);
+
+    let renew = |version: &str| KubeEffect::RenewLeaf {
+        leaf: Leaf::Server,
+        by: ca("ca-1"),
+        secret: quorate_model::Uid::new("secret of server"),
+        resource_version: version.to_owned(),
+    };
+    assert_eq!(verdict(&world, renew("1")), Ok(()));
+    assert_eq!(verdict(&world, renew("0")), other, "it has changed since");
+
+    world.seen.record.authority = None;
+    assert_eq!(verdict(&world, issue("ca-1")), other, "not recorded");
+    certificates(&mut world.seen).authority = None;
+    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), other, "leaves exist");
+    certificates(&mut world.seen).leaves.clear();
+    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), other, "a Pod exists");
+    world.seen.pods.clear();
+    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), Ok(()));
+    world.seen.record.authority = Some(ca("ca-1"));
+    assert_eq!(verdict(&world, KubeEffect::CreateAuthority), other, "one is recorded");
+    certificates(&mut world.seen).leaves.insert(Leaf::Peer, lost);
+}
+
+#[test]
+fn r19_the_authority_is_deleted_only_with_the_cluster_and_its_data() {
+    let mut world = World::running(1);
+    let secret = certificates(&mut world.seen).authority.clone().unwrap();
+    let delete = |version: &str| KubeEffect::DeleteAuthority {
+        secret: secret.uid.clone(),
+        resource_version: version.to_owned(),
+    };
+    let kept = Err(Unsafe::AuthorityKept);
+    assert_eq!(verdict(&world, delete("1")), kept, "the cluster is not being deleted");
+    world.seen.deleting = true;
+    assert_eq!(verdict(&world, delete("1")), kept, "its data are kept");
+    assert_eq!(verdict(&world, delete("0")), Err(Unsafe::AnotherAuthority), "it has changed since");
+    world.seen.volumes.clear();
+    assert_eq!(verdict(&world, delete("1")), Ok(()));
+    certificates(&mut world.seen).authority.as_mut().unwrap().incarnation = None;
+    assert_eq!(verdict(&world, delete("1")), Err(Unsafe::AnotherAuthority), "that of another cluster");
+}

@@ -1,0 +1,221 @@
+//! R15: what counts as healthy, and that every part of it is needed. A member whose disk hangs goes on answering and following
+//! the leader.
+
+mod world;
+
+use quorate_model::ids::MemberId;
+use quorate_model::record::{Leaving, Stage};
+use quorate_model::snapshot::{Alarm, AlarmKind, CommittedMark, Unhealthy};
+use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Waiting};
+use quorate_planner::safety::mutants::without;
+
+use world::{World, name};
+
+/// The member that a plan removes from etcd or whose Pod it takes away.
+fn disrupted(plan: &Plan) -> Option<&str> {
+    plan.effects.iter().find_map(|effect| match effect {
+        Effect::Etcd { call: EtcdCall::RemoveMember { member, .. }, .. }
+        | Effect::Kube {
+            write: KubeEffect::EvictPod { member, .. } | KubeEffect::DeletePod { member, .. },
+            ..
+        } => Some(member.as_str()),
+        Effect::Kube { .. } | Effect::Etcd { .. } => None,
+    })
+}
+
+/// The first member that is disrupted on the way to the goal.
+fn first_disrupted(world: &mut World) -> Option<String> {
+    for _ in 0..10 {
+        let plan = world.plan();
+        if let Some(member) = disrupted(&plan) {
+            return Some(member.to_owned());
+        }
+        world.carry_out(plan);
+    }
+    None
+}
+
+/// A cluster of three in which a member hangs that is not the one that shrinks away by its ordinal.
+fn hung() -> World {
+    let mut world = World::running(3);
+    world.hang("demo-1");
+    world
+}
+
+#[test]
+fn s01_a_member_whose_disk_hangs_is_the_one_that_a_scale_in_removes() {
+    let mut world = hung();
+    world.resize(2);
+    assert_eq!(first_disrupted(&mut world).as_deref(), Some("demo-1"));
+
+    // Without the proof nothing differs on a calm cluster, and the only good follower goes.
+    for part in ["R15 proof", "NotProven"] {
+        let removed = without(part, || {
+            let mut world = hung();
+            world.resize(2);
+            first_disrupted(&mut world)
+        });
+        assert_eq!(removed.as_deref(), Some("demo-2"), "without {part}");
+    }
+}
+
+#[test]
+fn s01_a_rollout_takes_the_hung_member_and_no_other() {
+    let roll = |world: &mut World| {
+        world.seen.desired.pod.revision.0 = "r2".to_owned();
+        first_disrupted(world)
+    };
+    let mut world = hung();
+    world.hung.clear();
+    world.hang("demo-2");
+    assert_eq!(roll(&mut world).as_deref(), Some("demo-2"), "the unhealthy one first");
+    for _ in 0..10 {
+        let plan = world.plan();
+        assert!(disrupted(&plan).is_none_or(|member| member == "demo-2"), "{:?}", plan.effects);
+        world.seen.record = plan.record;
+    }
+}
+
+#[test]
+fn s01_once_something_was_committed_a_hung_member_is_unhealthy_without_a_proof() {
+    let mut world = hung();
+    world.observe();
+    assert!(world.seen.is_healthy(&name("demo-1"), world.now), "nothing to apply yet");
+    world.seen.etcd.committed_before = Some(CommittedMark { at: world.now, index: world.committed + 1 });
+    let lagging = Err(Unhealthy::Lagging { applied: world.committed, committed: world.committed + 1 });
+    assert_eq!(world.seen.health(&name("demo-1"), world.now), lagging);
+    without("R15 index", || assert!(world.seen.is_healthy(&name("demo-1"), world.now)));
+}
+
+#[test]
+fn s01_a_proof_is_made_every_five_minutes_and_settles_a_doubt_at_once() {
+    let mut world = World::running(3);
+    world.proved_at = Some(world.now);
+    world.now = world.now + Span::seconds(299);
+    world.observe();
+    assert!(!quorate_planner::plan(&world.seen, world.now).needs_proof);
+    world.now = world.now + Span::seconds(1);
+    world.observe();
+    assert!(quorate_planner::plan(&world.seen, world.now).needs_proof);
+
+    // A member that was restored from a snapshot reports an old index until the next entry.
+    world.now = world.now + Span::seconds(61);
+    world.proved_at = Some(world.now);
+    world.now = world.now + Span::seconds(61);
+    world.observe();
+    world.seen.etcd.committed_before = Some(CommittedMark { at: world.now, index: world.committed + 1 });
+    assert!(quorate_planner::plan(&world.seen, world.now).needs_proof);
+}
+
+#[test]
+fn s02_while_a_pod_is_being_deleted_no_other_member_is_touched() {
+    let race = || {
+        let mut world = World::running(3);
+        world.seen.desired.pod.revision.0 = "r2".to_owned();
+        world.seen.pods.get_mut(&name("demo-2")).unwrap().terminating = true;
+        world.keep_serving("demo-2");
+        world
+    };
+    let mut world = race();
+    for _ in 0..5 {
+        let plan = world.plan();
+        assert_eq!(disrupted(&plan), None, "{:?}", plan.effects);
+        world.seen.record = plan.record;
+    }
+    let disturbed = without("R15 terminating", || first_disrupted(&mut race()));
+    assert!(disturbed.is_some(), "the check is needed");
+}
+
+#[test]
+fn a_leader_that_no_quorum_follows_is_not_healthy_whatever_it_reports() {
+    let mut world = World::running(3);
+    world.observe();
+    let leader = world.seen.leader(world.now);
+    assert_eq!(leader, Some(MemberId(0xb050)), "{:?}", world.members);
+    // demo-0 hangs and goes on naming itself; the others have elected demo-1.
+    for member in ["demo-1", "demo-2"] {
+        let answer = world.seen.etcd.answers.get_mut(&name(member)).unwrap();
+        answer.reply.as_mut().unwrap().leader = Some(MemberId(0xb051));
+    }
+    assert_eq!(world.seen.leader(world.now), Some(MemberId(0xb051)));
+    let health = world.seen.health(&name("demo-0"), world.now);
+    assert_eq!(health, Err(Unhealthy::OtherLeader { follows: MemberId(0xb050), leader: MemberId(0xb051) }));
+    without("R15 leader", || assert!(world.seen.is_healthy(&name("demo-0"), world.now)));
+
+    // In the election nobody leads.
+    for member in ["demo-1", "demo-2"] {
+        world.seen.etcd.answers.get_mut(&name(member)).unwrap().reply.as_mut().unwrap().leader = None;
+    }
+    assert_eq!(world.seen.leader(world.now), None);
+    assert_eq!(world.seen.health(&name("demo-0"), world.now), Err(Unhealthy::NoLeader));
+}
+
+#[test]
+fn a_member_that_an_alarm_names_is_unhealthy_whoever_reports_the_alarm() {
+    let mut world = World::running(3);
+    world.observe();
+    let answer = world.seen.etcd.answers.get_mut(&name("demo-0")).unwrap();
+    let alarm = Alarm { member: MemberId(0xb051), kind: AlarmKind::Corrupt };
+    answer.reply.as_mut().unwrap().alarms.push(alarm);
+    let health = world.seen.health(&name("demo-1"), world.now);
+    assert_eq!(health, Err(Unhealthy::Alarm(AlarmKind::Corrupt)));
+    assert!(world.seen.is_healthy(&name("demo-0"), world.now), "it only reports it");
+    without("R15 alarm", || assert!(world.seen.is_healthy(&name("demo-1"), world.now)));
+}
+
+#[test]
+fn an_alarm_without_a_member_stops_everything() {
+    let mut world = World::running(3);
+    world.resize(2);
+    world.observe();
+    for answer in world.seen.etcd.answers.values_mut() {
+        answer.reply.as_mut().unwrap().errors.push("alarm:CORRUPT".to_owned());
+    }
+    let plan = world.plan_as_observed();
+    assert_eq!(disrupted(&plan), None, "{:?}", plan.effects);
+    assert!(plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Unsafe(_))), "{:?}", plan.waiting);
+}
+
+#[test]
+fn a_learner_is_promoted_only_when_it_has_stored_what_was_committed() {
+    let mut world = World::running(1);
+    world.resize(2);
+    for _ in 0..40 {
+        let plan = world.plan();
+        let promotes = plan
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Etcd { call: EtcdCall::Promote { .. }, .. }));
+        if promotes {
+            world.hang("demo-1");
+            let plan = world.plan();
+            let waits = plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Unsafe(_)));
+            assert!(waits, "etcd would promote it, and the quorum of two would be lost: {:?}", plan.effects);
+            return;
+        }
+        world.carry_out(plan);
+    }
+    panic!("it is never promoted");
+}
+
+#[test]
+fn a_removal_in_progress_is_given_up_when_another_member_hangs() {
+    let mut world = World::running(3);
+    world.resize(2);
+    world.seen.record.members.get_mut(&name("demo-2")).unwrap().stage = Stage::Leaving(Leaving::Shrink);
+    world.hang("demo-1");
+    let kept = |plan: &Plan| plan.record.members[&name("demo-2")].stage == Stage::Voter;
+    let plan = world.plan_that(|plan| kept(plan) || disrupted(plan).is_some());
+    assert!(kept(&plan), "{:?}", plan.effects);
+}
+
+#[test]
+fn a_voter_whose_own_raft_still_says_learner_is_not_healthy() {
+    let mut world = World::running(3);
+    world.observe();
+    let demo = name("demo-1");
+    assert!(world.seen.is_healthy(&demo, world.now));
+    let answer = world.seen.etcd.answers.get_mut(&demo).expect("it answers");
+    answer.reply.as_mut().expect("it answers").is_learner = true;
+    assert_eq!(world.seen.health(&demo, world.now), Err(Unhealthy::Learner));
+}

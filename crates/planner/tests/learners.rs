@@ -1,0 +1,112 @@
+//! Learners that are given up: the next one is added with growing delay, and what has progress is not given up.
+
+mod world;
+
+use quorate_model::effect::LEARNER_DEADLINE;
+use quorate_model::record::Stage;
+use quorate_model::target::PodRevision;
+use quorate_model::{Instant, Span, Waiting};
+use world::{World, name};
+
+/// The spec asks for a fourth member, and no Pod of a new member ever runs.
+fn growth_that_fails() -> World {
+    let mut world = World::running(3);
+    world.resize(4);
+    world
+}
+
+/// Makes passes, one every ten seconds, in which the Pod of a learner is always in trouble. Returns when names were used up, in minutes.
+fn new_names(world: &mut World, minutes: i64) -> Vec<i64> {
+    let began = world.now;
+    let mut used = Vec::new();
+    let mut next = world.seen.record.next_ordinal;
+    while world.now.0 - began.0 < minutes * 60_000 {
+        for (member, pod) in &mut world.seen.pods {
+            if world.seen.record.members.get(member).is_some_and(|member| member.stage == Stage::Joining) {
+                pod.trouble = Some("ErrImagePull: not found".into());
+            }
+        }
+        let at = world.now;
+        let plan = world.plan();
+        world.carry_out(plan);
+        world.now = at + Span::seconds(10);
+        if world.seen.record.next_ordinal != next {
+            used.push((at.0 - began.0) / 60_000);
+            next = world.seen.record.next_ordinal;
+        }
+    }
+    used
+}
+
+#[test]
+fn l10_a_learner_that_never_runs_uses_up_names_and_volumes_with_growing_delay() {
+    let mut world = growth_that_fails();
+    let used = new_names(&mut world, 12 * 60);
+    let delays: Vec<i64> = used.windows(2).map(|two| two[1] - two[0]).collect();
+    // Ten minutes until it is given up, and then 1, 2, 4, ... 60 minutes.
+    for (delay, least) in delays.iter().zip([11, 12, 14, 18, 26, 42, 70, 70]) {
+        assert!((least..least + 2).contains(delay), "{delays:?}");
+    }
+    assert!(used.len() <= 15, "{used:?}");
+    let failed = world.seen.record.failed_learners.clone().expect("it is recorded");
+    assert!(failed.count >= 8 && failed.reason.contains("ErrImagePull: not found"), "{failed:?}");
+}
+
+#[test]
+fn l10_the_wait_for_the_next_learner_is_reported_and_ends_at_once_with_an_edit() {
+    let mut world = growth_that_fails();
+    new_names(&mut world, 60);
+    let waits = |world: &mut World| {
+        let plan = world.plan();
+        plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::LearnersFailed { .. }))
+    };
+    while !waits(&mut world) {
+        new_names(&mut world, 1);
+    }
+    let before = world.seen.record.next_ordinal;
+    world.seen.desired.pod.revision = PodRevision("an image that exists".into());
+    world.settle();
+    assert_eq!(world.seen.record.failed_learners, None);
+    assert_eq!(world.voters().len(), 4);
+    assert_eq!(world.seen.record.next_ordinal, before.next());
+}
+
+#[test]
+fn l10_a_learner_that_becomes_a_voter_ends_the_series() {
+    let mut world = growth_that_fails();
+    while world.seen.record.failed_learners.is_none() {
+        new_names(&mut world, 1);
+    }
+    world.now = world.now + Span::seconds(3600);
+    world.settle();
+    assert_eq!(world.voters().len(), 4);
+    assert_eq!(world.seen.record.failed_learners, None);
+}
+
+#[test]
+fn l10_a_clock_that_was_set_back_does_not_delay_the_next_learner() {
+    let mut world = growth_that_fails();
+    new_names(&mut world, 12);
+    let failed = world.seen.record.failed_learners.clone().expect("one failed");
+    world.now = Instant(failed.at.0 - 10_000_000);
+    let before = world.seen.record.next_ordinal;
+    let plan = world.plan();
+    assert!(plan.record.next_ordinal > before || plan.record.joining().is_some(), "{plan:?}");
+}
+
+#[test]
+fn l10_a_learner_whose_applied_index_grows_is_given_time() {
+    let mut world = growth_that_fails();
+    world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == quorate_model::Step::G6));
+    world.silence("demo-3");
+    let pod = world.seen.pods.get_mut(&name("demo-3")).expect("its Pod");
+    pod.trouble = Some("probe fails".into());
+    world.now = world.now + LEARNER_DEADLINE + Span(60_000);
+    world.observe();
+    world.seen.etcd.learner_progress = Some((name("demo-3"), Instant(world.now.0 - 1000)));
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining);
+    world.seen.etcd.learner_progress = None;
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(matches!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(_)));
+}

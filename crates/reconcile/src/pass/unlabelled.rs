@@ -1,0 +1,65 @@
+//! Objects of the cluster from which somebody took its label. The watches select on the label, so they do not show them. A volume
+//! that is recorded is read by name before it counts as lost; a Pod, once its creation found that it exists.
+
+use quorate_manifests::{Kind, labels};
+use quorate_model::ClusterRef;
+
+use super::{parsed, uid};
+use crate::command::Task;
+use crate::memory::Memory;
+use crate::objects::{ClusterView, Object, ReadCluster};
+
+/// The reads of what the caches lack.
+pub(super) fn to_read<'a>(
+    view: &'a ClusterView,
+    cluster: &'a ReadCluster,
+    memory: &'a Memory,
+) -> impl Iterator<Item = Task> + use<'a> {
+    let members = parsed(cluster).and_then(|cluster| cluster.status.as_ref()).map(|status| &status.members);
+    let volumes = members.into_iter().flatten().filter(|member| member.volume_uid.is_some());
+    let lacking = volumes.map(|member| &member.name).filter(|name| !view.volumes.contains_key(*name));
+    let volumes = lacking.map(|name| Task::Read { kind: Kind::Volume, name: name.clone() });
+    volumes.chain(memory.unlabelled.iter().map(|name| Task::Read { kind: Kind::Pod, name: name.clone() }))
+}
+
+/// Puts what was read into the view, if it is what is looked for.
+pub(super) fn take(
+    view: &mut ClusterView,
+    cluster: &ReadCluster,
+    memory: &mut Memory,
+    name: &str,
+    read: Option<Object>,
+    at: &ClusterRef,
+) {
+    match read {
+        Some(Object::Volume(volume)) if recorded(cluster, name) == volume.metadata.uid.as_deref() => {
+            view.volumes.insert(name.to_owned(), volume);
+        }
+        Some(Object::Pod(pod)) if memory.unlabelled.contains(name) => {
+            let is_labelled = labels::is_labelled(&pod.metadata, at);
+            if is_labelled {
+                memory.unlabelled.remove(name);
+            }
+            if labels::is_owned_by(&pod.metadata, &uid(cluster)) {
+                view.pods.insert(name.to_owned(), pod);
+            }
+        }
+        Some(
+            Object::Cluster(_)
+            | Object::Pod(_)
+            | Object::Volume(_)
+            | Object::Service(_)
+            | Object::Budget(_)
+            | Object::Secret(_),
+        ) => {}
+        None => {
+            memory.unlabelled.remove(name);
+        }
+    }
+}
+
+/// The uid of the member's volume in status.
+fn recorded<'a>(cluster: &'a ReadCluster, name: &str) -> Option<&'a str> {
+    let status = parsed(cluster)?.status.as_ref()?;
+    status.members.iter().find(|member| member.name == name)?.volume_uid.as_deref()
+}

@@ -1,0 +1,36 @@
+//! What the operator remembers of the progress of members, from pass to pass (R15). Losing it delays what status reports; it
+//! never permits an act, because each act needs a proof of its own pass.
+
+use quorate_model::snapshot::{CommittedMark, IN_SYNC_WITHIN};
+use quorate_model::{Instant, Snapshot};
+
+/// What was committed of late, and when progress was proved last.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Progress {
+    /// In the order of time. All but the first are younger than [`IN_SYNC_WITHIN`].
+    marks: Vec<CommittedMark>,
+    pub(crate) proved_at: Option<Instant>,
+}
+
+impl Progress {
+    /// Adds to a snapshot, whose members have been asked, what they must have applied by now.
+    pub(crate) fn add_to(&mut self, snapshot: &mut Snapshot, now: Instant) {
+        snapshot.etcd.proved_at = self.proved_at.filter(|at| *at <= now);
+        // Without a leader nothing is committed, and nobody lags.
+        let Some(committed) = committed(snapshot, now) else { return };
+        // The clock was set back, or the log is another one: that of a new bootstrap attempt, or of a restored cluster.
+        self.marks.retain(|mark| mark.at <= now && mark.index <= committed);
+        let is_mature = |mark: &CommittedMark| now - mark.at >= IN_SYNC_WITHIN;
+        let mature = self.marks.iter().rposition(is_mature);
+        self.marks.drain(..mature.unwrap_or(0));
+        snapshot.etcd.committed_before = mature.and_then(|_| self.marks.first().copied());
+        self.marks.push(CommittedMark { at: now, index: committed });
+    }
+}
+
+/// The highest index that a member which follows the leader knows to be committed.
+fn committed(snapshot: &Snapshot, now: Instant) -> Option<u64> {
+    let leader = snapshot.leader(now)?;
+    let answers = snapshot.etcd.answers.keys().filter_map(|member| snapshot.status_of(member, now));
+    answers.filter(|status| status.leader == Some(leader)).map(|status| status.committed).max()
+}

@@ -1,0 +1,169 @@
+//! What the operator remembers of the last minutes, from pass to pass. The planner has no memory, so each snapshot has it as facts.
+//! Losing it repeats an attempt or begins a wait again; it never permits an act.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use quorate_model::record::Stage;
+use quorate_model::snapshot::TransferAttempt;
+use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
+
+use crate::reply::CallError;
+
+/// How long an attempt to move leadership counts. Longer than the longest delay between two attempts, so that the delay does not
+/// begin anew while a series of them goes on.
+const ATTEMPT_COUNTS_FOR: Span = Span::seconds(3600);
+
+/// What happened of late.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recent {
+    /// In the order in which they were made.
+    transfers: Vec<TransferAttempt>,
+    unhealthy_since: BTreeMap<MemberName, Instant>,
+    unheard_since: BTreeMap<MemberName, Instant>,
+    /// When the last list was read.
+    quorum_at: Option<Instant>,
+    /// The joining member, the highest index that it has applied, and since when.
+    learner: Option<(MemberName, u64, Instant)>,
+}
+
+impl Recent {
+    /// Adds it to a snapshot whose members and member list have been read.
+    pub(crate) fn add_to(&mut self, snapshot: &mut Snapshot, now: Instant) {
+        self.forget_attempts(snapshot.leader(now), now);
+        snapshot.etcd.transfers.clone_from(&self.transfers);
+        self.quorum_at = snapshot.etcd.list.as_ref().map(|list| list.at).or(self.quorum_at);
+        snapshot.etcd.quorum_at = self.quorum_at;
+        // Without a leader nobody is unhealthy (R15).
+        if snapshot.leader(now).is_some() {
+            let unhealthy = snapshot.record.voters().filter(|voter| !snapshot.is_healthy(voter, now));
+            keep_since(&mut self.unhealthy_since, &unhealthy.cloned().collect(), now);
+        }
+        snapshot.etcd.unhealthy_since.clone_from(&self.unhealthy_since);
+        keep_since(&mut self.unheard_since, &unheard_voters(snapshot, now), now);
+        snapshot.etcd.unheard_since.clone_from(&self.unheard_since);
+        let joining = snapshot.record.joining().map(|(name, _)| name);
+        let applied = joining.and_then(|name| Some((name, snapshot.status_of(name, now)?.applied)));
+        self.note_learner(joining, applied.map(|(_, applied)| applied), now);
+        snapshot.etcd.learner_progress = self.learner.as_ref().map(|(name, _, at)| (name.clone(), *at));
+    }
+
+    /// Notes when the applied index of the joining member last grew.
+    fn note_learner(&mut self, joining: Option<&MemberName>, applied: Option<u64>, now: Instant) {
+        self.learner.take_if(|(name, _, _)| Some(&*name) != joining);
+        let Some((name, applied)) = joining.zip(applied) else { return };
+        if self.learner.as_ref().is_none_or(|(_, before, _)| applied > *before) {
+            self.learner = Some((name.clone(), applied, now));
+        }
+    }
+
+    /// Forgets the attempts that do not count any more.
+    fn forget_attempts(&mut self, leader: Option<MemberId>, now: Instant) {
+        // Another member leads: the series of attempts is over.
+        if let Some(leader) = leader {
+            self.transfers.retain(|attempt| attempt.from == leader);
+        }
+        self.transfers.retain(|attempt| now - attempt.at <= ATTEMPT_COUNTS_FOR);
+    }
+
+    /// A call to etcd was replied to. Also a reply that was lost counts: the leader may have stopped writes.
+    pub(crate) fn called(
+        &mut self,
+        observed: &Snapshot,
+        call: &EtcdCall,
+        reply: &Result<(), CallError>,
+        now: Instant,
+    ) {
+        let was_sent = match reply {
+            Ok(()) | Err(CallError::Refused(..) | CallError::Unknown(_)) => true,
+            Err(
+                CallError::NotLeading
+                | CallError::Outdated
+                | CallError::NoConnection(_)
+                | CallError::Unreachable(_),
+            ) => false,
+        };
+        match call {
+            EtcdCall::MoveLeadership { to_id, .. } if was_sent => {
+                if let Some(from) = observed.leader(now) {
+                    self.transfers.push(TransferAttempt { from, to: *to_id, at: now });
+                }
+            }
+            EtcdCall::MoveLeadership { .. }
+            | EtcdCall::AddLearner { .. }
+            | EtcdCall::Promote { .. }
+            | EtcdCall::RemoveMember { .. } => {}
+        }
+    }
+}
+
+/// The joining members that the list has as voters and that do not answer.
+fn unheard_voters(snapshot: &Snapshot, now: Instant) -> BTreeSet<MemberName> {
+    let record = &snapshot.record;
+    let is_voter =
+        |name: &MemberName| snapshot.listed(record, name, now).is_some_and(|listed| !listed.is_learner);
+    let joining = record.members.iter().filter(|(_, member)| member.stage == Stage::Joining);
+    joining
+        .map(|(name, _)| name)
+        .filter(|name| is_voter(name) && snapshot.status_of(name, now).is_none())
+        .cloned()
+        .collect()
+}
+
+/// Notes since when members are in a state. A clock that was set back begins anew.
+fn keep_since(since: &mut BTreeMap<MemberName, Instant>, are: &BTreeSet<MemberName>, now: Instant) {
+    since.retain(|member, _| are.contains(member));
+    for member in are {
+        let at = since.entry(member.clone()).or_insert(now);
+        *at = (*at).min(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn s11_an_attempt_counts_until_another_member_leads_or_an_hour_is_over() {
+        let attempt = TransferAttempt { from: MemberId(1), to: MemberId(2), at: Instant(1000) };
+        let remembered = |leader: Option<u64>, now: Instant| {
+            let mut recent = Recent { transfers: vec![attempt], ..Recent::default() };
+            recent.forget_attempts(leader.map(MemberId), now);
+            recent.transfers.len()
+        };
+        assert_eq!(remembered(Some(1), Instant(2000)), 1);
+        assert_eq!(remembered(None, Instant(2000)), 1, "an election may end with the same leader");
+        assert_eq!(remembered(Some(2), Instant(2000)), 0);
+        assert_eq!(remembered(Some(1), attempt.at + ATTEMPT_COUNTS_FOR + Span(1)), 0);
+        assert_eq!(remembered(Some(1), Instant(0)), 1, "the clock was set back");
+    }
+
+    #[test]
+    fn l02_l03_the_time_since_when_a_member_is_in_a_state_begins_with_the_first_pass_that_observes_it() {
+        let demo = MemberName::new("demo-1");
+        let (are, none) = (BTreeSet::from([demo.clone()]), BTreeSet::new());
+        let mut since = BTreeMap::new();
+        keep_since(&mut since, &are, Instant(5000));
+        keep_since(&mut since, &are, Instant(9000));
+        assert_eq!(since[&demo], Instant(5000));
+        keep_since(&mut since, &are, Instant(1000));
+        assert_eq!(since[&demo], Instant(1000), "the clock was set back");
+        keep_since(&mut since, &none, Instant(2000));
+        assert!(since.is_empty());
+    }
+
+    #[test]
+    fn l10_a_learner_makes_progress_when_its_applied_index_grows() {
+        let (first, second) = (MemberName::new("demo-3"), MemberName::new("demo-4"));
+        let mut recent = Recent::default();
+        let mut progress = |name: &MemberName, applied, now| {
+            recent.note_learner(Some(name), applied, Instant(now));
+            recent.learner.clone().map(|(_, _, at)| at.0)
+        };
+        assert_eq!(progress(&first, None, 1), None, "it does not answer");
+        assert_eq!(progress(&first, Some(10), 2), Some(2));
+        assert_eq!(progress(&first, Some(10), 3), Some(2));
+        assert_eq!(progress(&first, Some(11), 4), Some(4));
+        assert_eq!(progress(&first, None, 5), Some(4));
+        assert_eq!(progress(&second, None, 6), None, "another learner");
+    }
+}

@@ -1,0 +1,124 @@
+//! Certificates for tests that need no handshake: real ones in form, with keys that are numbers and signatures that are
+//! empty. The same number gives the same certificate, so that a history can be replayed.
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, Error, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, PKCS_ECDSA_P256_SHA256, PublicKeyData, SignatureAlgorithm, SigningKey,
+};
+use time::OffsetDateTime;
+
+/// A certificate as PEM, and the text that stands for its key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// The certificate.
+    pub cert: String,
+    /// Its key: the number, and the common name of the certificate.
+    pub key: String,
+}
+
+/// From when until when a certificate is valid, in milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug)]
+pub struct Validity {
+    /// Not valid before.
+    pub not_before: i64,
+    /// Not valid after.
+    pub not_after: i64,
+}
+
+/// An authority.
+pub fn authority(common_name: &str, number: u64, validity: Validity) -> Pair {
+    let key = NumberedKey::of(number);
+    let params = of_authority(common_name, Some(validity));
+    let cert = params.self_signed(&key).expect("a certificate of plain parts");
+    Pair { cert: cert.pem(), key: format!("key {number} of {common_name}") }
+}
+
+/// A leaf for server and client use, signed by the authority whose key this is.
+pub fn leaf(
+    authority_key: &str,
+    common_name: &str,
+    names: &[String],
+    number: u64,
+    validity: Validity,
+) -> Pair {
+    let (of_authority_number, authority_name) = read(authority_key);
+    let params_of_issuer = of_authority(&authority_name, None);
+    let issuer = Issuer::new(params_of_issuer, NumberedKey::of(of_authority_number));
+    let mut params = params(common_name, names, Some(validity));
+    params.use_authority_key_identifier_extension = true;
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let cert = params.signed_by(&NumberedKey::of(number), &issuer).expect("a certificate of plain parts");
+    Pair { cert: cert.pem(), key: format!("key {number} of {common_name}") }
+}
+
+/// The number in a key, and the common name of its certificate.
+pub fn read(key: &str) -> (u64, String) {
+    let parts = key.strip_prefix("key ").and_then(|rest| rest.split_once(" of "));
+    let (number, name) = parts.unwrap_or(("0", ""));
+    (number.parse().unwrap_or(0), name.to_owned())
+}
+
+fn of_authority(common_name: &str, validity: Option<Validity>) -> CertificateParams {
+    let mut params = params(common_name, &[], validity);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params
+}
+
+fn params(common_name: &str, names: &[String], validity: Option<Validity>) -> CertificateParams {
+    let mut params = CertificateParams::new(names).expect("names fit for a certificate");
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    if let Some(Validity { not_before, not_after }) = validity {
+        let at = |millis: i64| OffsetDateTime::from_unix_timestamp(millis.div_euclid(1000));
+        params.not_before = at(not_before).expect("a time within the years of certificates");
+        params.not_after = at(not_after).expect("a time within the years of certificates");
+    }
+    params
+}
+
+/// A key that is a number. It signs nothing.
+struct NumberedKey([u8; 65]);
+
+impl NumberedKey {
+    fn of(number: u64) -> Self {
+        let mut point = [4; 65];
+        point[57..].copy_from_slice(&number.to_be_bytes());
+        Self(point)
+    }
+}
+
+impl PublicKeyData for NumberedKey {
+    fn der_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    fn algorithm(&self) -> &'static SignatureAlgorithm {
+        &PKCS_ECDSA_P256_SHA256
+    }
+}
+
+impl SigningKey for NumberedKey {
+    fn sign(&self, _: &[u8]) -> Result<Vec<u8>, Error> {
+        Ok(vec![0; 8])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const YEAR: Validity = Validity { not_before: 1_800_000_000_000, not_after: 1_831_536_000_000 };
+
+    #[test]
+    fn one_number_gives_one_certificate_and_another_number_another() {
+        let ca = authority("ca of demo", 1, YEAR);
+        assert_eq!(ca, authority("ca of demo", 1, YEAR));
+        assert_ne!(ca, authority("ca of demo", 2, YEAR));
+        assert_eq!(read(&ca.key), (1, "ca of demo".to_owned()));
+        let names = ["demo-0.demo".to_owned()];
+        let server = leaf(&ca.key, "server", &names, 3, YEAR);
+        assert_eq!(server, leaf(&ca.key, "server", &names, 3, YEAR));
+        assert!(server.cert.starts_with("-----BEGIN CERTIFICATE-----"));
+    }
+}

@@ -1,0 +1,147 @@
+//! Certificates at real etcd: leaves are renewed while it runs, and it serves the new ones without a restart.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::Api;
+use kube::api::{Patch, PatchParams};
+use quorate_scenarios::{NamespaceClient, Playground, Writer, spec, until};
+use rcgen::{CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, Issuer, KeyUsagePurpose};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::json;
+use time::{Duration, OffsetDateTime};
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+const LEAVES: [&str; 3] = ["demo-server-tls", "demo-peer-tls", "demo-client-tls"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_without_a_restart() -> Result<()> {
+    let world = Playground::start().await?;
+    world.create("demo", spec(3)).await?;
+    world.settled("demo", 3).await?;
+    let writer = Writer::start(&world, "demo");
+    let pods = starts(&world).await?;
+    let authority = read(&world, "demo-ca", "tls.crt").await?;
+    let mut before = Vec::new();
+    for leaf in LEAVES {
+        before.push(read(&world, leaf, "tls.crt").await?);
+    }
+
+    let first = served_by(&world, "demo-0").await?;
+    ensure!(first == der(&before[0])?, "etcd serves what is in the Secret");
+    let mut due = Vec::new();
+    for leaf in LEAVES {
+        due.push(replace_by_one_that_is_due(&world, leaf).await?);
+    }
+    until("every leaf is renewed and served", async || {
+        for (leaf, due) in LEAVES.iter().zip(&due) {
+            if read(&world, leaf, "tls.crt").await? == *due {
+                return Ok(Err(format!("{leaf} is not renewed")));
+            }
+        }
+        let desired = der(&read(&world, "demo-server-tls", "tls.crt").await?)?;
+        for member in ["demo-0", "demo-1", "demo-2"] {
+            if served_by(&world, member).await? != desired {
+                return Ok(Err(format!("{member} does not serve it yet")));
+            }
+        }
+        Ok(Ok(()))
+    })
+    .await?;
+    ensure!(read(&world, "demo-ca", "tls.crt").await? == authority, "the authority stays");
+    ensure!(starts(&world).await? == pods, "nothing restarts");
+
+    // Peers, the probe and the operator make new connections with the new leaves.
+    world.delete_pod("demo-1").await?;
+    world.settled_again("demo", 3).await?;
+    writer.stop().await?.are_all_readable(&world, "demo").await?;
+    world.wait_for_condition("demo", "TLSReady", "True").await?;
+    Ok(())
+}
+
+/// Puts a certificate of the same authority into the Secret of a leaf, two thirds of whose life are over. Returns it.
+async fn replace_by_one_that_is_due(world: &NamespaceClient, leaf: &str) -> Result<Vec<u8>> {
+    let text = async |key: &str| anyhow::Ok(String::from_utf8(read(world, "demo-ca", key).await?)?);
+    let issuer_key = rcgen::KeyPair::from_pem(&text("tls.key").await?)?;
+    let issuer = Issuer::from_ca_cert_pem(&text("tls.crt").await?, issuer_key)?;
+    let mut params = CertificateParams::new(names(world.client.default_namespace()))?;
+    params.not_before = OffsetDateTime::now_utc() - Duration::hours(10);
+    params.not_after = OffsetDateTime::now_utc() + Duration::hours(1);
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "due");
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.extended_key_usages =
+        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    params.use_authority_key_identifier_extension = true;
+    let key = rcgen::KeyPair::generate()?;
+    let cert = params.signed_by(&key, &issuer)?.pem().into_bytes();
+    let data = json!({
+        "tls.crt": ByteString(cert.clone()), "tls.key": ByteString(key.serialize_pem().into_bytes()),
+    });
+    let patch = Patch::Merge(json!({ "data": data }));
+    secrets(world).patch(leaf, &PatchParams::default(), &patch).await?;
+    Ok(cert)
+}
+
+/// Every name that a leaf of the cluster must have.
+fn names(namespace: &str) -> Vec<String> {
+    let members = [format!("*.demo.{namespace}.svc.cluster.local"), format!("*.demo.{namespace}.svc")];
+    let services = ["demo", "demo-client"].into_iter().flat_map(|service| {
+        let namespaced = format!("{service}.{namespace}");
+        let full = [format!("{namespaced}.svc"), format!("{namespaced}.svc.cluster.local")];
+        [service.to_owned(), namespaced].into_iter().chain(full)
+    });
+    let local = ["localhost", "127.0.0.1", "::1"].map(str::to_owned);
+    members.into_iter().chain(services).chain(local).collect()
+}
+
+/// The certificate that a member presents to a client.
+async fn served_by(world: &NamespaceClient, member: &str) -> Result<CertificateDer<'static>> {
+    let mut roots = RootCertStore::empty();
+    roots.add(der(&read(world, "demo-client-tls", "ca.crt").await?)?)?;
+    let cert = der(&read(world, "demo-client-tls", "tls.crt").await?)?;
+    let key = PrivateKeyDer::from_pem_slice(&read(world, "demo-client-tls", "tls.key").await?)?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(vec![cert], key)?;
+    let pod = world.pods().get(member).await?;
+    let ip = pod.status.and_then(|status| status.pod_ip).context("the Pod has no address")?;
+    let address: SocketAddr = format!("{ip}:2379").parse()?;
+    let name = ServerName::try_from(format!("{member}.demo.{}.svc", world.client.default_namespace()))?;
+    let stream = TcpStream::connect(address).await?;
+    let mut stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    let presented = stream.get_ref().1.peer_certificates().and_then(|all| all.first()).cloned();
+    let _ = stream.shutdown().await;
+    presented.map(CertificateDer::into_owned).context("it presented no certificate")
+}
+
+/// The uid of each Pod, and how often its containers were restarted.
+async fn starts(world: &NamespaceClient) -> Result<Vec<(String, i32)>> {
+    let of = |pod: Pod| {
+        let restarts = pod.status.and_then(|status| status.container_statuses).unwrap_or_default();
+        (pod.metadata.uid.unwrap_or_default(), restarts.iter().map(|one| one.restart_count).sum())
+    };
+    Ok(world.pods_of("demo").await?.into_iter().map(of).collect())
+}
+
+async fn read(world: &NamespaceClient, secret: &str, key: &str) -> Result<Vec<u8>> {
+    let secret = secrets(world).get(secret).await?;
+    Ok(secret.data.and_then(|mut data| data.remove(key)).with_context(|| format!("no {key}"))?.0)
+}
+
+fn der(pem: &[u8]) -> Result<CertificateDer<'static>> {
+    Ok(CertificateDer::from_pem_slice(pem)?)
+}
+
+fn secrets(world: &NamespaceClient) -> Api<Secret> {
+    Api::default_namespaced(world.client.clone())
+}

@@ -1,0 +1,100 @@
+//! Disks that do not store what is written to them.
+//!
+//! etcd answers Status from memory, and a follower stays in touch with its leader, until the first entry has to be stored. Then
+//! its raft loop waits for the disk (`raft.go`: `storage.Save`), while the rest of the process goes on: it reports the leader, the
+//! term and the indexes that it had at that moment. If the disk is full, the process ends instead.
+
+use quorate_model::MemberId;
+
+use super::{Etcd, Process, State};
+
+/// What a disk does with a write.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Disk {
+    /// It stores what is written.
+    #[default]
+    Works,
+    /// The write does not return.
+    Hung,
+    /// The write fails: no space is left.
+    Full,
+    /// It stores what is written, but later than an election timeout: a member on it does not take leadership over in time.
+    Slow,
+}
+
+/// What a process knew when it began to wait for its disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stuck {
+    /// The leader that it followed.
+    pub leader: Option<MemberId>,
+    /// It has applied one entry that its disk does not have: etcd applies a committed entry beside storing it.
+    pub ahead: bool,
+}
+
+/// The message with which etcd ends on a full disk.
+const FULL: &str = "failed to save Raft hard state and entries: no space left on device";
+
+impl Etcd {
+    /// The disk on which a data directory is.
+    pub fn disk(&self, dir: &str) -> Disk {
+        self.disks.get(dir).copied().unwrap_or_default()
+    }
+
+    /// From now on a disk does this with writes. A process that waits for it goes on if it works again.
+    pub fn set_disk(&mut self, dir: &str, disk: Disk) {
+        match disk {
+            Disk::Works => {
+                self.disks.remove(dir);
+                for process in self.processes.values_mut().filter(|process| process.launch.dir == dir) {
+                    process.stuck = None;
+                }
+            }
+            Disk::Hung | Disk::Full | Disk::Slow => drop(self.disks.insert(dir.to_owned(), disk)),
+        }
+    }
+
+    /// The data directories on disks that do not work as they should.
+    pub fn bad_disks(&self) -> impl Iterator<Item = (&str, Disk)> {
+        self.disks.iter().map(|(dir, disk)| (dir.as_str(), *disk))
+    }
+
+    /// Whether the disk of a process stores what is written to it.
+    pub fn stores(&self, process: &Process) -> bool {
+        self.stores_on(&process.launch.dir)
+    }
+
+    /// Whether a disk stores what is written to it.
+    pub(super) fn stores_on(&self, dir: &str) -> bool {
+        match self.disk(dir) {
+            Disk::Works | Disk::Slow => true,
+            Disk::Hung | Disk::Full => false,
+        }
+    }
+
+    /// Whether a member runs, is in touch with a leader, and its disk has every committed entry or receives those that it lacks.
+    /// One that lags receives them as soon as the quorum needs it.
+    pub fn is_stored_by(&self, at: &str) -> bool {
+        let Some(process) = self.process(at) else { return false };
+        let Some(dir) = self.dir_of(process) else { return false };
+        let leads = self.group(dir.cluster).is_some_and(|group| group.leader().is_some());
+        process.state == State::Running && leads && !process.cut && self.stores(process)
+    }
+
+    /// A process has to write to its disk, which does not work: it waits or ends. It follows this leader.
+    pub(super) fn meet_bad_disk(&mut self, at: &str, leader: Option<MemberId>, ahead: bool) -> bool {
+        let Some(process) = self.processes.get_mut(at) else { return false };
+        match self.disks.get(&process.launch.dir).copied().unwrap_or_default() {
+            Disk::Works | Disk::Slow => false,
+            Disk::Hung if process.stuck.is_some() => false,
+            Disk::Hung => {
+                process.stuck = Some(Stuck { leader, ahead });
+                true
+            }
+            Disk::Full => {
+                process.state = State::Ended(FULL.to_owned());
+                process.serves = false;
+                true
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! What is replicated besides keys and membership: alarms, whether auth is enabled, the cluster version. A change of it is an
+//! entry, so a member that is behind does not know it yet, and an alarm outlives the member that raised it.
+
+use quorate_model::snapshot::Alarm;
+use quorate_model::{ClusterId, MemberId, Refusal, Version};
+
+use super::calls::Reply;
+use super::{Etcd, Failed, Group, Process, State};
+
+/// What a caller must be where auth is enabled. The operator's certificate names a user that does not exist, and without
+/// certificates it has no name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// Any user with a name.
+    AnyUser,
+    /// A user with the role root.
+    Root,
+}
+
+impl Etcd {
+    /// Raises an alarm. Returns whether that was committed.
+    pub fn raise_alarm(&mut self, cluster: ClusterId, alarm: Alarm) -> bool {
+        let is_new = self.group(cluster).is_some_and(|group| !group.tip.alarms.contains(&alarm));
+        let raise = |group: &mut Group| {
+            group.tip.alarms.insert(alarm);
+        };
+        is_new && self.commit_shared(cluster, raise)
+    }
+
+    /// Disarms all alarms of a cluster, as a person does. Returns whether that was committed.
+    pub fn disarm(&mut self, cluster: ClusterId) -> bool {
+        let any = self.group(cluster).is_some_and(|group| !group.tip.alarms.is_empty());
+        any && self.commit_shared(cluster, |group| group.tip.alarms.clear())
+    }
+
+    /// Enables or disables auth, as a person does. Returns whether that was committed.
+    pub fn set_auth(&mut self, cluster: ClusterId, enabled: bool) -> bool {
+        let changes = self.group(cluster).is_some_and(|group| group.tip.auth != enabled);
+        changes && self.commit_shared(cluster, |group| group.tip.auth = enabled)
+    }
+
+    /// The leader raises the cluster version once all members run a newer one. It hears of all of them or leaves it.
+    pub(super) fn raise_cluster_version(&mut self, cluster: ClusterId) -> bool {
+        let Some(group) = self.group(cluster).filter(|group| group.leader.is_some()) else { return false };
+        let version_of = |id: &MemberId| {
+            self.up(cluster).find(|(_, _, dir)| dir.member == *id).map(|(_, up, _)| up.launch.version.line())
+        };
+        let versions: Option<Vec<_>> = group.conf().members.keys().map(version_of).collect();
+        let Some(lowest) = versions.and_then(|versions| versions.into_iter().min()) else { return false };
+        let rises = group.tip.cluster_version.is_none_or(|known| known < lowest);
+        rises && self.commit_shared(cluster, |group| group.tip.cluster_version = Some(lowest))
+    }
+
+    /// Whether a binary may run on data or in a cluster with this cluster version: an older one refuses. The version of an image
+    /// without a version in its tag is not known.
+    pub(super) fn is_too_old(version: Version, stored: &super::Stored) -> bool {
+        version.major > 0 && stored.cluster_version.is_some_and(|cluster| version.line() < cluster)
+    }
+
+    /// Refuses what a caller may not do where auth is enabled, by what the member has of the log.
+    pub(super) fn permits(process: &Process, stored: &super::Stored, role: Role) -> Reply<()> {
+        let has_name = process.launch.url.as_str().starts_with("https:");
+        let allowed = match role {
+            _ if !stored.auth => true,
+            Role::AnyUser => has_name,
+            Role::Root => false,
+        };
+        if allowed { Ok(()) } else { Err(Failed::Refused(Refusal::Other)) }
+    }
+
+    fn commit_shared(&mut self, cluster: ClusterId, change: impl FnOnce(&mut Group)) -> bool {
+        self.commit_as(cluster, |group| {
+            group.tip.without_effect += 1;
+            change(group);
+        })
+    }
+
+    /// A person starts one member with `--force-new-cluster`, all others being stopped. Its data are the cluster from then on, under
+    /// the same cluster id: entries that it lacks are gone, and the others are removed.
+    pub fn force_new_cluster(&mut self, dir: &str) -> bool {
+        let Some(own) = self.dirs.get(dir).cloned() else { return false };
+        let others_run = self
+            .processes
+            .values()
+            .filter(|process| matches!(process.state, State::Starting | State::Running))
+            .filter_map(|process| self.dir_of(process))
+            .any(|other| other.cluster == own.cluster && other.member != own.member);
+        if others_run {
+            return false;
+        }
+        // The person decides to lose these.
+        drop(self.take_entries_after(own.cluster, &own.stored));
+        let Some(group) = self.group_mut(own.cluster) else { return false };
+        let mut conf = group.conf().clone();
+        let others: Vec<MemberId> = conf.members.keys().copied().filter(|id| *id != own.member).collect();
+        conf.members.retain(|id, _| *id == own.member);
+        conf.members.values_mut().for_each(|peer| peer.is_learner = false);
+        conf.removed.extend(others);
+        group.log.push(super::Entry::Conf(conf.into()));
+        group.tip.len = group.log.len();
+        group.lead(None);
+        let tip = group.tip.clone();
+        if let Some(own) = self.dirs.get_mut(dir) {
+            own.stored = tip;
+        }
+        true
+    }
+
+    /// The volume is as it was some entries ago: the storage restored an earlier snapshot of it.
+    pub fn roll_back(&mut self, dir: &str, entries: usize) -> bool {
+        let Some(own) = self.dirs.get_mut(dir).filter(|own| own.stored.len >= entries) else { return false };
+        own.stored.len -= entries;
+        entries > 0
+    }
+}

@@ -1,0 +1,46 @@
+//! What a disk has of its cluster's log.
+//!
+//! An entry of which nothing stays behind has a place in the log (an index) and none in the model's list of entries. Otherwise
+//! no two states of a cluster would ever be the same.
+
+use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+
+use quorate_model::version::Minor;
+
+use super::Alarm;
+
+/// How far apart two positions are, at most, in the hash of a state.
+const FAR: u64 = 2;
+
+/// A prefix of a cluster's log.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stored {
+    /// The number of its entries that are in the model's list.
+    pub len: usize,
+    /// The number of its other entries: the first entry of each term, and AlarmList.
+    pub without_effect: u64,
+    /// The term of its last entry.
+    pub term: u64,
+    /// The alarms after it, of any member.
+    pub alarms: BTreeSet<Alarm>,
+    /// Auth is enabled after it.
+    pub auth: bool,
+    /// The cluster version after it: no older binary runs on it.
+    pub cluster_version: Option<Minor>,
+}
+
+impl Stored {
+    /// The index of its last entry.
+    pub fn index(&self) -> u64 {
+        1 + self.len as u64 + self.without_effect
+    }
+
+    /// Hashes it beside the longest prefix that there is. Terms and indexes count only relative to that.
+    pub fn hash_beside(&self, tip: &Self, hasher: &mut impl Hasher) {
+        let Self { len, without_effect, term, alarms, auth, cluster_version } = self;
+        let behind = tip.without_effect.saturating_sub(*without_effect).min(FAR);
+        (len, behind, tip.term.saturating_sub(*term).min(FAR)).hash(hasher);
+        (alarms, auth, cluster_version).hash(hasher);
+    }
+}

@@ -1,0 +1,121 @@
+//! S4: no healthy voter is disrupted while another one is unhealthy, and the others remain a quorum.
+//!
+//! It is judged when the request lands, by the truth of that moment. A fault that strikes after the operator has observed is not
+//! its doing, as long as what it observed is fresh: then a voter counts as it was at the observation. That does not excuse what
+//! the operator itself has ordered since.
+
+use std::collections::BTreeSet;
+
+use quorate_model::effect::{Effect, EtcdCall, KubeEffect};
+use quorate_model::quorum::has_quorum;
+use quorate_model::snapshot::FRESH;
+use quorate_model::{MemberId, MemberName, Plan, Snapshot};
+
+use super::{Oracle, Property, Truth};
+
+/// The moment at which an effect lands.
+#[derive(Clone, Copy, Debug)]
+pub struct Landing<'a> {
+    /// What was true when the operator observed.
+    pub observed: &'a Truth,
+    /// What is true now.
+    pub now: &'a Truth,
+}
+
+impl Landing<'_> {
+    fn is_fresh(&self) -> bool {
+        self.now.now - self.observed.now <= FRESH
+    }
+
+    /// Whether a voter counts as healthy. `ordered`: the members that the operator has disrupted and that are not back.
+    fn is_healthy(&self, voter: MemberId, ordered: &BTreeSet<MemberId>) -> bool {
+        let was_healthy =
+            self.is_fresh() && self.observed.healthy.contains(&voter) && !ordered.contains(&voter);
+        was_healthy || self.now.healthy.contains(&voter)
+    }
+}
+
+impl Oracle {
+    /// Checks an effect that disrupts or adds a voter.
+    pub(super) fn judge_disruption(
+        &mut self,
+        observed: &Snapshot,
+        plan: &Plan,
+        effect: &Effect,
+        landing: Landing<'_>,
+    ) {
+        match effect {
+            Effect::Kube {
+                write: KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. },
+                ..
+            } => {
+                let stays = observed.deleting || plan.record.hibernating || plan.record.cluster_id.is_none();
+                let Some(id) = landing.now.members.get(pod.as_str()).filter(|_| !stays) else { return };
+                self.judge_restart(member, *id, plan, landing);
+                self.ordered.insert(*id);
+            }
+            Effect::Etcd { call: EtcdCall::RemoveMember { member, id, .. }, .. } => {
+                self.judge_removal(member, *id, landing);
+            }
+            Effect::Etcd { call: EtcdCall::AddLearner { member, .. }, .. } => {
+                // A learner changes no quorum, so a late request does no harm: what was observed counts, however long ago.
+                let Some(conf) = &landing.observed.conf else { return };
+                let is_healthy =
+                    |voter: &MemberId| landing.observed.is_healthy(*voter) || landing.now.is_healthy(*voter);
+                if let Some(unhealthy) = conf.voters().find(|voter| !is_healthy(voter)) {
+                    let how = format!("{member} is added while voter {unhealthy} is not healthy");
+                    self.add_violation(Property::RemoveBeforeAdd, how);
+                }
+            }
+            Effect::Kube { .. } | Effect::Etcd { .. } => {}
+        }
+    }
+
+    /// Members that are back are no longer disrupted by the operator.
+    pub(super) fn see_who_is_back(&mut self, now: &Truth) {
+        self.ordered.retain(|id| !now.healthy.contains(id));
+    }
+
+    fn judge_restart(&mut self, member: &MemberName, id: MemberId, plan: &Plan, landing: Landing<'_>) {
+        let Some(conf) = &landing.now.conf else { return };
+        if !landing.now.healthy.contains(&id) || !conf.is_voter(id) {
+            return;
+        }
+        let others = || conf.voters().filter(|other| *other != id);
+        if let Some(unhealthy) = self.unhealthy(others(), landing) {
+            let how = format!("healthy voter {member} is disrupted while {unhealthy} is not healthy");
+            self.add_violation(Property::QuorumStays, how);
+        }
+        let left = others().filter(|other| landing.is_healthy(*other, &self.ordered)).count();
+        if left < conf.quorum() && (plan.record.is_in_memory() || conf.voters().count() > 2) {
+            let how = format!("without {member} only {left} voters are healthy");
+            self.add_violation(Property::QuorumStays, how);
+        }
+    }
+
+    fn judge_removal(&mut self, member: &MemberName, id: MemberId, landing: Landing<'_>) {
+        let Some(conf) = landing.now.conf.as_ref().filter(|conf| conf.is_voter(id)) else { return };
+        let left: Vec<MemberId> = conf.voters().filter(|voter| *voter != id).collect();
+        let of = left.len();
+        let healthy = left.iter().filter(|voter| landing.is_healthy(**voter, &self.ordered)).count();
+        if !has_quorum(healthy, of) {
+            let how = format!("without {member} only {healthy} of {of} voters are healthy");
+            self.add_violation(Property::QuorumStays, how);
+        }
+        // A member that had a fault when it was chosen may be well again when the request lands.
+        let had_a_fault = landing.is_fresh() && !landing.observed.is_free_of_faults(id);
+        let was_healthy = landing.now.is_free_of_faults(id) && !had_a_fault;
+        if let Some(unhealthy) = self.unhealthy(left.into_iter(), landing).filter(|_| was_healthy) {
+            let how = format!("healthy voter {member} is removed while {unhealthy} is not healthy");
+            self.add_violation(Property::QuorumStays, how);
+        }
+    }
+
+    fn unhealthy(
+        &self,
+        mut voters: impl Iterator<Item = MemberId>,
+        landing: Landing<'_>,
+    ) -> Option<MemberId> {
+        voters.find(|voter| !landing.is_healthy(*voter, &self.ordered))
+    }
+}

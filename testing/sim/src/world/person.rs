@@ -1,0 +1,218 @@
+//! The person who reads the status and follows `docs/runbook.md`, once all is at rest and a fault stays. What the runbook promises
+//! is judged: after the person has done it, the goal must be reached.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use quorate_api::keys;
+use quorate_apistore::fields::{annotation, condition, deleting, integer, name, text, uid};
+use quorate_apistore::store::{DeleteOptions, Part};
+use quorate_manifests::Kind;
+use quorate_model::MemberName;
+use quorate_model::quorum::has_quorum;
+use quorate_model::target::Medium;
+use serde_json::{Value, json};
+
+use super::World;
+use super::kubelet::delete;
+use super::objects::key;
+use super::operator::At;
+use crate::oracle::{Property, Truth};
+
+/// How far the person is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Remedy {
+    /// Nothing was done yet.
+    #[default]
+    NotYet,
+    /// The cluster was scaled in by the members that are sick for good, to remove them. With the size to go back to,
+    /// and them.
+    ScaledIn(i64, BTreeSet<String>),
+    /// Whoever was sick was removed, and the cluster has its size again.
+    Replaced,
+}
+
+impl World {
+    /// The person takes the next step of the runbook, if there is one, and it is described.
+    pub(super) fn person_acts(&mut self) -> Option<String> {
+        let cluster = self.object(Kind::Cluster, &self.at.name).filter(|_| self.wide)?;
+        if deleting(&cluster) || self.is_paused() {
+            return self.mends();
+        }
+        if let Some(line) = self.adopts() {
+            return Some(line);
+        }
+        let size = integer(&cluster, "/spec/size").unwrap_or(0);
+        match self.remedy.clone() {
+            Remedy::NotYet if self.can_replace_the_sick() => {
+                let sick = self.sick();
+                let left = self.record().voters().count().saturating_sub(sick.len());
+                let left = i64::try_from(left).unwrap_or(0);
+                self.remedy = Remedy::ScaledIn(size, sick);
+                self.resize(left).map(|()| format!("a person scales in to {left}"))
+            }
+            Remedy::ScaledIn(size, were_sick) => {
+                self.judge_scale_in(&were_sick);
+                self.remedy = Remedy::Replaced;
+                self.faults.end_refusals();
+                self.resize(size).map(|()| format!("a person scales out to {size} again"))
+            }
+            Remedy::NotYet | Remedy::Replaced => self.mends(),
+        }
+    }
+
+    /// Voters that status records and that are not healthy.
+    fn sick(&self) -> BTreeSet<String> {
+        let (record, truth) = (self.record(), Truth::of(self));
+        let is_sick = |id: Option<quorate_model::MemberId>| id.is_none_or(|id| !truth.is_healthy(id));
+        let sick = record.voters().filter(|voter| is_sick(record.members[*voter].id));
+        sick.map(|voter| voter.as_str().to_owned()).collect()
+    }
+
+    /// Whether voters are sick for good, while the others are a quorum.
+    pub(crate) fn can_replace_the_sick(&self) -> bool {
+        if !self.wide || self.remedy != Remedy::NotYet || self.faults.status_lost {
+            return false;
+        }
+        let record = self.record();
+        let of_disk = record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Disk);
+        let (voters, sick) = (record.voters().count(), self.sick());
+        let for_good = |member: &String| {
+            self.faults.data_destroyed.contains(member)
+                || self.faults.for_good.contains(member)
+                || self.faults.refuses("Pod", member)
+        };
+        let size = record.target.as_ref().map_or(0, |target| target.size);
+        of_disk
+            && !sick.is_empty()
+            && has_quorum(voters - sick.len(), voters)
+            && sick.iter().all(for_good)
+            && self.faults.refuses_nobody_but(&sick)
+            // Growth may be held up by those who are sick.
+            && voters <= size
+            && self.faults.foreign.is_empty()
+    }
+
+    /// Whether a member was removed while the Pod that it leaves behind cannot go: its node never comes back. That holds nobody up.
+    pub(crate) fn is_left_behind(&self, member: &str) -> bool {
+        self.faults.on_lost_node.contains(member) && self.faults.for_good.contains(member)
+    }
+
+    /// After a scale-in whoever was sick is gone, and the others serve. As long as no Pod is created, a rollout that was under way may
+    /// have stopped another member meanwhile.
+    fn judge_scale_in(&mut self, were_sick: &BTreeSet<String>) {
+        let sick = self.sick();
+        let left: BTreeSet<_> = sick.intersection(were_sick).collect();
+        let how = if left.is_empty() {
+            self.goal().err().filter(|_| self.faults.refused.is_empty())
+        } else {
+            Some(format!("{left:?} is still a voter and not healthy"))
+        };
+        if let Some(how) = how {
+            let how = format!("the cluster was scaled in to remove {were_sick:?}: {how}");
+            self.oracle.add_violation(Property::GoalIsReached, how);
+        }
+    }
+
+    /// What stays is put right after all: a quota is raised, a Node that never comes back is deleted, a disk is replaced.
+    fn mends(&mut self) -> Option<String> {
+        if self.faults.end_refusals() {
+            return Some("a person raises the quota".to_owned());
+        }
+        let member = self.faults.for_good.pop_first()?;
+        if self.faults.on_lost_node.remove(&member) {
+            self.node_is_deleted(&member);
+            return Some(format!("a person deletes the Node of {member}, which never came back"));
+        }
+        Some(format!("a person mends what {member} runs on"))
+    }
+
+    /// Kubernetes deletes the Pods of a Node that does not exist. The machine is off.
+    fn node_is_deleted(&mut self, member: &str) {
+        let gone: Vec<String> =
+            self.pods.iter().filter(|(_, pod)| pod.member == member).map(|(at, _)| at.clone()).collect();
+        for at in gone {
+            let pod = self.object(Kind::Pod, member).filter(|pod| uid(pod) == at);
+            if self.pods.get(&at).is_some_and(|running| running.dir.starts_with("memory of")) {
+                self.faults.data_destroyed.insert(member.to_owned());
+            }
+            self.pods.remove(&at);
+            self.etcd.stop(&at);
+            let _ = pod.is_some_and(|pod| delete(&self.store, Kind::Pod, &pod, Some(0)));
+        }
+    }
+
+    /// The person decides that the volumes of an earlier cluster are to be served.
+    fn adopts(&mut self) -> Option<String> {
+        let cluster = self.object(Kind::Cluster, &self.at.name)?;
+        if condition(&cluster, "ExistingData") != "True" || annotation(&cluster, keys::ADOPT).is_some() {
+            return None;
+        }
+        let volumes = self.objects(Kind::Volume);
+        let id = volumes.iter().find_map(|volume| annotation(volume, keys::CLUSTER_ID));
+        let Some(id) = id.map(str::to_owned) else { return self.deletes_volumes_without_an_id() };
+        let adopted = self.change(&key(Kind::Cluster, &self.at, &self.at.name), Part::Main, |cluster| {
+            cluster["metadata"]["annotations"][keys::ADOPT] = json!(id);
+        });
+        adopted.ok().map(|()| format!("a person adopts the data of cluster {id}"))
+    }
+
+    /// Volumes of a bootstrap that never got a cluster ID cannot be adopted.
+    fn deletes_volumes_without_an_id(&mut self) -> Option<String> {
+        let mut any = false;
+        // Kubernetes keeps a volume as long as a Pod uses it.
+        let free =
+            |volume: &&Arc<Value>| !deleting(volume) && self.pods.values().all(|pod| pod.dir != uid(volume));
+        for volume in self.objects(Kind::Volume).iter().filter(free) {
+            any |= delete(&self.store, Kind::Volume, volume, None);
+        }
+        any.then(|| "a person deletes the volumes, which have no cluster ID".to_owned())
+    }
+
+    fn resize(&self, size: i64) -> Option<()> {
+        self.change_spec(|spec| spec["size"] = json!(size)).ok()
+    }
+
+    /// The EtcdCluster and its objects are lost, and a backup tool creates the EtcdCluster again, with its status or without it.
+    /// Its volumes were kept, and each has its identity. An operator that acts for the EtcdCluster that was lost is not meant here:
+    /// what it still sends names objects that are gone.
+    pub(super) fn is_restored(&mut self, with_status: bool) -> bool {
+        let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return false };
+        let between = matches!(self.operator.at, At::Between) && self.former_leader.is_none();
+        let record = self.record();
+        let has_identity = |voter: &MemberName| {
+            let volume = self.object(Kind::Volume, voter.as_str());
+            volume.is_some_and(|volume| annotation(&volume, keys::MEMBER_ID).is_some())
+        };
+        let known = record.cluster_id.is_some() && record.members.keys().all(has_identity);
+        if !between || !known || !self.late.is_empty() || deleting(&cluster) {
+            return false;
+        }
+        for kind in [Kind::Pod, Kind::Service, Kind::Budget, Kind::Secret] {
+            for object in self.objects(kind) {
+                let at = key(kind, &self.at, name(&object));
+                if kind == Kind::Pod {
+                    self.note_memory_lost_with(&object);
+                    self.pods.remove(uid(&object));
+                    self.etcd.stop(uid(&object));
+                }
+                let now = DeleteOptions { grace_period: Some(0), ..DeleteOptions::default() };
+                let _ = self.store.delete(&at, &now);
+            }
+        }
+        let at = key(Kind::Cluster, &self.at, &self.at.name);
+        let freed = self.change(&at, Part::Main, |cluster| {
+            cluster["metadata"].as_object_mut().and_then(|metadata| metadata.remove("finalizers"));
+        });
+        let deleted = freed.is_ok() && self.store.delete(&at, &DeleteOptions::default()).is_ok();
+        let created = deleted && self.apply(&cluster["spec"]).is_ok();
+        if created && with_status {
+            let status = cluster["status"].clone();
+            let _ = self.change(&at, Part::Status, |restored| restored["status"] = status);
+        }
+        debug_assert!(!created || text(&cluster, "/metadata/uid") != self.cluster_uid());
+        self.oracle.forget_names();
+        self.spec_changed();
+        created
+    }
+}
