@@ -10,20 +10,19 @@ use crate::{facts, upgrade};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
-        Some(committed) if is_older_than_all(draft, &committed) => lost_target(draft),
+        Some(committed) if is_older_than_all(draft, &committed) => follow(draft, desired(draft, &committed)),
         Some(committed) => {
             edit(draft, &committed);
             ON
         }
-        None => lost_target(draft),
+        None => follow(draft, draft.seen.desired.clone()),
     }
 }
 
 /// The cluster is bootstrapped, but its status lost the target. Only the spec is left to follow, though not to a version that
 /// may not follow the one that members run: the edit may have been refused before status was lost. Their version is committed
 /// then, and the next pass has the Pod template for it.
-fn lost_target(draft: &mut Draft<'_>) -> Flow {
-    let desired = draft.seen.desired.clone();
+fn follow(draft: &mut Draft<'_>, desired: Target) -> Flow {
     let running = running_version(draft).filter(|running| upgrade::step(*running, desired.version).is_err());
     let Some(version) = running else {
         draft.write_record(Step::T1, |record| record.target = Some(desired));

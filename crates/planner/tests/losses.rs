@@ -319,8 +319,11 @@ fn when_status_lost_its_target_a_version_that_may_not_follow_the_running_one_is_
     assert_eq!(plan.effects, []);
     // Recorded when no member could be asked.
     world.seen.record.target = Some(world.seen.desired.clone());
+    world.seen.desired.tls = !world.seen.desired.tls;
     let plan = world.plan();
-    assert_eq!(plan.record.target.expect("a target is recorded").version, running);
+    let committed = plan.record.target.expect("a target is recorded");
+    assert_eq!(committed.version, running);
+    assert_ne!(committed.tls, world.seen.desired.tls, "what cannot change while members run stays as it was committed");
 }
 
 #[test]

@@ -12,7 +12,11 @@ macro_rules! behaviours {
         #[tokio::test(flavor = "multi_thread")]
         async fn $behaviour() -> anyhow::Result<()> {
             let world = $world.await?;
-            $crate::behaviours::$file::$behaviour(&world).await
+            let result = $crate::behaviours::$file::$behaviour(&world).await;
+            if result.is_err() {
+                eprintln!("the operator's log: {}", $crate::World::operator_log(&world)?);
+            }
+            result
         }
     )+ };
 }

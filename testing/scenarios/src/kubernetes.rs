@@ -82,6 +82,11 @@ impl World for Kubernetes {
         Ok(())
     }
 
+    fn operator_log(&self) -> Result<String> {
+        let logs = "kubectl -n quorate-system logs -l app.kubernetes.io/name=quorate --prefix --tail=60";
+        self.shell()?.now(logs)
+    }
+
     async fn volume_dir(&self, pod: &str) -> Result<PathBuf> {
         let claim = self.volumes().get(pod).await?;
         let name = claim.spec.and_then(|spec| spec.volume_name).context("the volume is not bound yet")?;

@@ -83,6 +83,12 @@ impl World for Playground {
         self.fault(&["kill-operator"]).map(drop)
     }
 
+    fn operator_log(&self) -> Result<String> {
+        let log = std::fs::read_to_string(self.path().join("logs/operator.log"))?;
+        let lines: Vec<&str> = log.lines().collect();
+        Ok(lines[lines.len().saturating_sub(60)..].join("\n"))
+    }
+
     async fn volume_dir(&self, pod: &str) -> Result<PathBuf> {
         let claim = self.volumes().get(pod).await?;
         let name = claim.spec.and_then(|spec| spec.volume_name).context("the volume is not bound yet")?;
@@ -96,11 +102,7 @@ impl World for Playground {
 impl Drop for Playground {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let log = std::fs::read_to_string(self.path().join("logs/operator.log")).unwrap_or_default();
-            let tail: Vec<&str> = log.lines().rev().take(60).collect();
-            for line in tail.into_iter().rev() {
-                eprintln!("operator: {line}");
-            }
+            eprintln!("the operator's log: {}", self.operator_log().unwrap_or_default());
         }
         if let Err(error) = self.down() {
             eprintln!("stopping the playground: {error:#}");

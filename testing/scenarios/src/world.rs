@@ -38,6 +38,9 @@ pub trait World: Deref<Target = NamespaceClient> {
     /// Kills the operator (SIGKILL). Its supervisor starts it again.
     async fn kill_operator(&self) -> Result<()>;
 
+    /// The end of the operator's log.
+    fn operator_log(&self) -> Result<String>;
+
     /// The directory of a member's volume on this machine.
     async fn volume_dir(&self, pod: &str) -> Result<PathBuf>;
 

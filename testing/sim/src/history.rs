@@ -125,6 +125,30 @@ impl History {
     }
 }
 
+/// The story of a history in its written form.
+///
+/// # Panics
+///
+/// If it ends with a violation.
+#[track_caller]
+pub fn sound_story(history: &Value) -> Story {
+    let history: History = serde_json::from_value(history.clone()).expect("a history");
+    let story = history.story();
+    assert_eq!(story.violation(), None, "{story}");
+    story
+}
+
+/// Checks that a history in its written form ends without a violation, and that all its departures happened.
+///
+/// # Panics
+///
+/// If not.
+#[track_caller]
+pub fn ends_well(history: &Value) {
+    let story = sound_story(history);
+    assert!(story.all_came_about(), "{story}");
+}
+
 /// A spec with defaults for everything but the size.
 pub fn plain(size: u32) -> Value {
     json!({

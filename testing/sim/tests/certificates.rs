@@ -2,7 +2,7 @@
 
 use quorate_manifests::Kind;
 use quorate_model::Span;
-use quorate_sim::history::History;
+use quorate_sim::history::{History, sound_story};
 use quorate_sim::world::World;
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
@@ -20,10 +20,7 @@ fn at_rest(size: u32) -> World {
 /// The history ends without a violation. Returns whether all its departures happened.
 #[track_caller]
 fn ends_well(history: &Value) -> bool {
-    let history: History = serde_json::from_value(history.clone()).expect("a history");
-    let story = history.story();
-    assert_eq!(story.violation(), None, "{story}");
-    story.all_came_about()
+    sound_story(history).all_came_about()
 }
 
 fn condition(world: &World, type_: &str) -> String {

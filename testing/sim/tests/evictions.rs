@@ -1,19 +1,10 @@
 //! Evictions and budgets: who drains nodes stands in one line with the operator.
 
 use quorate_manifests::Kind;
-use quorate_sim::history::{History, plain};
+use quorate_sim::history::{History, ends_well, plain};
 use quorate_sim::world::World;
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
-
-/// The history ends without a violation, and all its departures happened.
-#[track_caller]
-fn ends_well(history: &Value) {
-    let history: History = serde_json::from_value(history.clone()).expect("a history");
-    let story = history.story();
-    assert_eq!(story.violation(), None, "{story}");
-    assert!(story.all_came_about(), "{story}");
-}
 
 fn at_rest(size: u32) -> World {
     let mut world = History { spec: plain(size), ..History::default() }.start();

@@ -1,16 +1,7 @@
 //! Faults that stay: what the runbook promises is judged after a person has followed it.
 
-use quorate_sim::history::{History, plain};
+use quorate_sim::history::{ends_well, plain};
 use serde_json::{Value, json};
-
-/// The history ends without a violation, and all its departures happened.
-#[track_caller]
-fn ends_well(history: &Value) {
-    let history: History = serde_json::from_value(history.clone()).expect("a history");
-    let story = history.story();
-    assert_eq!(story.violation(), None, "{story}");
-    assert!(story.all_came_about(), "{story}");
-}
 
 fn with(fault: &Value) -> Value {
     json!({

@@ -1,16 +1,7 @@
 //! Pods take time to stop: a Pod that is being deleted stays, and its etcd may serve, until its kubelet confirms.
 
-use quorate_sim::history::{History, plain};
-use serde_json::{Value, json};
-
-/// The history ends without a violation, and all its departures happened.
-#[track_caller]
-fn ends_well(history: &Value) {
-    let history: History = serde_json::from_value(history.clone()).expect("a history");
-    let story = history.story();
-    assert_eq!(story.violation(), None, "{story}");
-    assert!(story.all_came_about(), "{story}");
-}
+use quorate_sim::history::{ends_well, plain};
+use serde_json::json;
 
 #[test]
 fn a_deleted_pod_serves_on_until_its_kubelet_confirms_and_is_then_created_again() {

@@ -57,6 +57,8 @@ impl Results {
         }
         nextest.envs(variables.iter().map(|(name, value)| (name, value)));
         nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
+        // An error's text says what failed and where; its backtrace would bury it. A panic keeps its own.
+        nextest.env("RUST_LIB_BACKTRACE", "0");
         let figures = repo::target().join(format!("figures-{profile}.txt"));
         let _ = std::fs::remove_file(&figures);
         nextest.env("QUORATE_TEST_FIGURES", &figures);
