@@ -5,19 +5,30 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
-/// The addresses of one cluster.
+/// The addresses of one cluster in one family.
 #[derive(Clone, Copy)]
 pub struct Addresses {
     index: u8,
     family: Family,
 }
 
-/// The family of all addresses of a cluster.
+/// The families of a cluster's addresses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 #[serde(rename_all = "lowercase")]
+pub enum Families {
+    /// IPv4 only.
+    #[default]
+    Ipv4,
+    /// IPv6 only.
+    Ipv6,
+    /// Dual stack: nodes, Pods and Services have addresses of both families, IPv4 first.
+    Dual,
+}
+
+/// The family of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Such as 10.213.0.2.
-    #[default]
     Ipv4,
     /// Such as fd00:d5::2.
     Ipv6,
@@ -28,6 +39,17 @@ pub const NODES: u8 = 9;
 
 /// The first part of the addresses of nodes, Pods and Services.
 const PARTS: [u8; 3] = [213, 214, 215];
+
+impl Families {
+    /// They, the first one first: Services that ask for none have an address of that one.
+    pub fn list(self) -> &'static [Family] {
+        match self {
+            Self::Ipv4 => &[Family::Ipv4],
+            Self::Ipv6 => &[Family::Ipv6],
+            Self::Dual => &[Family::Ipv4, Family::Ipv6],
+        }
+    }
+}
 
 impl Addresses {
     /// The addresses of the machine's cluster of this number, below 16.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 
-use crate::addresses::in_url;
+use crate::addresses::{Addresses, in_url};
 use crate::programs::Program;
 use crate::rig::Rig;
 use crate::tools;
@@ -56,7 +56,7 @@ pub fn apiserver(rig: &Rig) -> Program {
         format!("--bind-address={host}"),
         format!("--advertise-address={host}"),
         "--secure-port=6443".to_owned(),
-        format!("--service-cluster-ip-range={}", addresses.services()),
+        format!("--service-cluster-ip-range={}", rig.listed(Addresses::services)),
         file("tls-cert-file", "apiserver.crt"),
         file("tls-private-key-file", "apiserver.key"),
         file("client-ca-file", "ca.crt"),

@@ -33,7 +33,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 
-use addresses::Family;
+use addresses::Families;
 use node::Node;
 use rig::Rig;
 
@@ -58,9 +58,9 @@ enum Task {
         /// The number of nodes; existing nodes stay
         #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=i64::from(addresses::NODES)))]
         nodes: u8,
-        /// The family of all addresses; a cluster keeps it [default: ipv4]
+        /// The families of all addresses; a cluster keeps them [default: ipv4]
         #[arg(long, value_enum)]
-        ip_family: Option<Family>,
+        ip_family: Option<Families>,
     },
     /// Stop everything; only the folder stays
     Down {

@@ -8,12 +8,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use crate::addresses::Addresses;
 use crate::rig::Rig;
 use crate::tools::{call, feed};
 
 /// Creates what is missing and connects nodes that were cut off.
 pub fn up(rig: &Rig) -> Result<()> {
-    let (addresses, control) = (rig.addresses(), rig.control_netns());
+    let control = rig.control_netns();
     ensure_netns(&control)?;
     if !is_link(&control, "bridge") {
         call(&["ip", "-n", &control, "link", "add", "bridge", "type", "bridge"])?;
@@ -28,23 +29,24 @@ pub fn up(rig: &Rig) -> Result<()> {
     for node in rig.nodes() {
         self::node(rig, node).with_context(|| format!("cannot connect node n{node}"))?;
     }
-    let (own, prefix, at_once) = (addresses.control(), addresses.prefix(), addresses.at_once());
-    let mut batch = format!(
-        "link set lo up\naddress replace {own}/{prefix} dev bridge{at_once}\nlink set bridge up\n\
-         link set host master bridge up\nroute replace default via {}\n",
-        addresses.host()
-    );
     let cables: String = rig.nodes().map(|node| format!("link set n{node} master bridge up\n")).collect();
-    batch += &cables;
-    // The host and the control plane reach Pods through their nodes, and Services through the kube-proxy of the first node.
-    let pods = rig.nodes().map(|node| (addresses.pods_of(node), node));
-    let routes = pods.chain([(addresses.services(), 1)]);
-    let routes: String =
-        routes.map(|(to, node)| format!("route replace {to} via {}\n", addresses.node(node))).collect();
-    feed(&["ip", "-n", &control, "-batch", "-"], &(batch + &routes))?;
-    let link =
-        format!("address replace {}/{prefix} dev {cable}{at_once}\nlink set {cable} up\n", addresses.host());
-    feed(&["ip", "-batch", "-"], &(link + &routes))?;
+    for addresses in rig.each_addresses() {
+        let (own, host) = (addresses.control(), addresses.host());
+        let (prefix, at_once) = (addresses.prefix(), addresses.at_once());
+        let links = format!(
+            "link set lo up\naddress replace {own}/{prefix} dev bridge{at_once}\nlink set bridge up\n\
+             link set host master bridge up\nroute replace default via {host}\n{cables}"
+        );
+        // The host and the control plane reach Pods through their nodes, and Services through the kube-proxy of the first
+        // node.
+        let pods = rig.nodes().map(|node| (addresses.pods_of(node), node));
+        let routes = pods.chain([(addresses.services(), 1)]);
+        let routes: String =
+            routes.map(|(to, node)| format!("route replace {to} via {}\n", addresses.node(node))).collect();
+        feed(&["ip", "-n", &control, "-batch", "-"], &(links + &routes))?;
+        let link = format!("address replace {host}/{prefix} dev {cable}{at_once}\nlink set {cable} up\n");
+        feed(&["ip", "-batch", "-"], &(link + &routes))?;
+    }
     Ok(())
 }
 
@@ -57,21 +59,22 @@ fn node(rig: &Rig, node: u8) -> Result<()> {
             &netns,
         ])?;
     }
-    let addresses = rig.addresses();
-    let (own, host) = (addresses.node(node), addresses.host());
-    let (prefix, at_once) = (addresses.prefix(), addresses.at_once());
-    let links = format!(
-        "link set lo up\naddress replace {own}/{prefix} dev eth0{at_once}\nlink set eth0 up\nroute replace default via {host}\n"
-    );
-    let others = rig.nodes().filter(|other| *other != node);
-    let others = others.map(|other| (addresses.pods_of(other), addresses.node(other)));
-    let routes: String = others.map(|(pods, by)| format!("route replace {pods} via {by}\n")).collect();
-    feed(&["ip", "-n", &netns, "-batch", "-"], &(links + &routes))?;
+    for addresses in rig.each_addresses() {
+        let (own, host) = (addresses.node(node), addresses.host());
+        let (prefix, at_once) = (addresses.prefix(), addresses.at_once());
+        let links = format!(
+            "link set lo up\naddress replace {own}/{prefix} dev eth0{at_once}\nlink set eth0 up\nroute replace default via {host}\n"
+        );
+        let others = rig.nodes().filter(|other| *other != node);
+        let others = others.map(|other| (addresses.pods_of(other), addresses.node(other)));
+        let routes: String = others.map(|(pods, by)| format!("route replace {pods} via {by}\n")).collect();
+        feed(&["ip", "-n", &netns, "-batch", "-"], &(links + &routes))?;
+    }
     // Pods of one bridge reach each other by a Service's address only if packets of the bridge pass nftables.
-    let switches =
-        [addresses.forwards(), "bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"];
-    let switches = switches.map(|switch| format!("echo 1 >/proc/sys/net/{switch}")).join(" && ");
-    call(&["nsenter", &format!("--net=/run/netns/{netns}"), "sh", "-c", &switches])?;
+    let bridges = ["bridge/bridge-nf-call-iptables", "bridge/bridge-nf-call-ip6tables"];
+    let switches = rig.each_addresses().map(Addresses::forwards).chain(bridges);
+    let switches: Vec<String> = switches.map(|switch| format!("echo 1 >/proc/sys/net/{switch}")).collect();
+    call(&["nsenter", &format!("--net=/run/netns/{netns}"), "sh", "-c", &switches.join(" && ")])?;
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 
-use crate::addresses::in_url;
+use crate::addresses::{Addresses, in_url};
 use crate::cgroups;
 use crate::files::write_if_changed;
 use crate::images;
@@ -69,7 +69,7 @@ impl<'a> Node<'a> {
             format!("--config={}", self.conf("kubelet.json")),
             format!("--kubeconfig={}", self.rig.text(&format!("conf/node-n{}.kubeconfig", self.number))),
             format!("--hostname-override={}", self.name()),
-            format!("--node-ip={}", self.rig.addresses().node(self.number)),
+            format!("--node-ip={}", self.rig.listed(|addresses| addresses.node(self.number))),
             format!("--node-labels={labels}"),
             format!("--root-dir={}", self.data("kubelet")),
             format!("--cert-dir={}", self.data("kubelet-pki")),
@@ -153,14 +153,15 @@ impl<'a> Node<'a> {
     }
 
     fn cni_config(&self) -> Value {
-        let subnet = self.rig.addresses().pods_of(self.number);
+        let subnets = self.rig.each_addresses().map(|addresses| addresses.pods_of(self.number));
+        let ranges: Vec<Value> = subnets.map(|subnet| json!([{"subnet": subnet}])).collect();
         json!({
             "cniVersion": "1.0.0", "name": "pods",
             "plugins": [
                 {
                     "type": "bridge", "bridge": "cni0", "isDefaultGateway": true, "ipMasq": false,
                     "hairpinMode": true,
-                    "ipam": {"type": "host-local", "dataDir": self.data("cni"), "ranges": [[{"subnet": subnet}]]},
+                    "ipam": {"type": "host-local", "dataDir": self.data("cni"), "ranges": ranges},
                 },
                 {"type": "portmap", "capabilities": {"portMappings": true}, "snat": true},
             ],
@@ -204,7 +205,7 @@ impl<'a> Node<'a> {
             "bindAddress": address, "healthzBindAddress": format!("{}:10256", in_url(address)),
             "metricsBindAddress": "127.0.0.1:10249", "hostnameOverride": self.name(), "mode": "nftables",
             // Replies to clients outside of the cluster, such as the host, take the way of the request.
-            "clusterCIDR": self.rig.addresses().pods(),
+            "clusterCIDR": self.rig.listed(Addresses::pods),
             "clientConnection": {"kubeconfig": self.rig.text("conf/kube-proxy.kubeconfig")},
             // Does not change the kernel's limits, which the whole machine has.
             "conntrack": {"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},

@@ -1,5 +1,6 @@
 //! The paths and names of a cluster on this machine.
 
+use std::fmt::Display;
 use std::fs::{self, File};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::addresses::{Addresses, Family};
+use crate::addresses::{Addresses, Families};
 use crate::files;
 
 /// Unix sockets below the folder have names of up to 107 bytes.
@@ -29,14 +30,14 @@ struct Kept {
     index: u8,
     /// The number of its nodes.
     nodes: u8,
-    /// The family of its addresses.
-    #[serde(default)]
-    family: Family,
+    /// The families of its addresses.
+    #[serde(default, alias = "family")]
+    families: Families,
 }
 
 impl Rig {
     /// The cluster in this folder, made if there is none, with at least so many nodes.
-    pub fn claim(dir: &Path, nodes: u8, family: Option<Family>) -> Result<Self> {
+    pub fn claim(dir: &Path, nodes: u8, families: Option<Families>) -> Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = dir.canonicalize().with_context(|| format!("cannot resolve {}", dir.display()))?;
         ensure!(
@@ -45,13 +46,13 @@ impl Rig {
             dir.display()
         );
         let kept = match Self::read(&dir)? {
-            Some(Kept { index, nodes: known, family: of_old }) => {
+            Some(Kept { index, nodes: known, families: of_old }) => {
                 ensure!(
-                    family.is_none_or(|family| family == of_old),
-                    "the cluster in {} has addresses of another family: wipe it, or give another --dir",
+                    families.is_none_or(|families| families == of_old),
+                    "the cluster in {} has addresses of other families: wipe it, or give another --dir",
                     dir.display()
                 );
-                let kept = Kept { index, nodes: nodes.max(known), family: of_old };
+                let kept = Kept { index, nodes: nodes.max(known), families: of_old };
                 ensure!(
                     claim(&dir, &kept)?,
                     "another cluster of this machine uses the addresses of {}: take that one down, or wipe this one",
@@ -59,7 +60,7 @@ impl Rig {
                 );
                 kept
             }
-            None => Self::fresh(&dir, nodes, family.unwrap_or_default())?,
+            None => Self::fresh(&dir, nodes, families.unwrap_or_default())?,
         };
         let rig = Self { dir, kept };
         for folder in ["conf", "data", "images", "logs", "pids", "volumes"] {
@@ -80,7 +81,7 @@ impl Rig {
         let owned = (0..RIGS).filter_map(|index| {
             let dir = PathBuf::from(fs::read_to_string(run(index).join("owner")).ok()?);
             let gone = !dir.as_os_str().is_empty() && !dir.join("rig.json").exists();
-            gone.then_some(Self { dir, kept: Kept { index, nodes: 0, family: Family::default() } })
+            gone.then_some(Self { dir, kept: Kept { index, nodes: 0, families: Families::default() } })
         });
         Ok(owned.collect())
     }
@@ -99,9 +100,9 @@ impl Rig {
         }
     }
 
-    fn fresh(dir: &Path, nodes: u8, family: Family) -> Result<Kept> {
+    fn fresh(dir: &Path, nodes: u8, families: Families) -> Result<Kept> {
         for index in 0..RIGS {
-            let kept = Kept { index, nodes, family };
+            let kept = Kept { index, nodes, families };
             if claim(dir, &kept)? {
                 return Ok(kept);
             }
@@ -112,7 +113,12 @@ impl Rig {
     /// A cluster without a folder, for tests of what is written.
     #[cfg(test)]
     pub fn example() -> Self {
-        Self { dir: PathBuf::from("/t/kube"), kept: Kept { index: 3, nodes: 3, family: Family::default() } }
+        Self::example_with(Families::default())
+    }
+
+    #[cfg(test)]
+    pub fn example_with(families: Families) -> Self {
+        Self { dir: PathBuf::from("/t/kube"), kept: Kept { index: 3, nodes: 3, families } }
     }
 
     /// Excludes other calls that change the cluster.
@@ -127,9 +133,21 @@ impl Rig {
         1..=self.kept.nodes
     }
 
-    /// The cluster's addresses.
+    /// The cluster's addresses, of its first family where it has two.
     pub fn addresses(&self) -> Addresses {
-        Addresses::new(self.kept.index, self.kept.family)
+        Addresses::new(self.kept.index, self.kept.families.list()[0])
+    }
+
+    /// The cluster's addresses of each of its families.
+    pub fn each_addresses(&self) -> impl Iterator<Item = Addresses> + use<> {
+        let index = self.kept.index;
+        self.kept.families.list().iter().map(move |family| Addresses::new(index, *family))
+    }
+
+    /// Something of each family, as options of Kubernetes' programs take it.
+    pub fn listed<T: Display>(&self, of: impl Fn(Addresses) -> T) -> String {
+        let each: Vec<String> = self.each_addresses().map(|addresses| of(addresses).to_string()).collect();
+        each.join(",")
     }
 
     /// The name of the host's link to it. Its other names on this machine begin with this one.

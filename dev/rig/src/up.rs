@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use kube::{Api, Client};
 
-use crate::addresses::Family;
+use crate::addresses::Families;
 use crate::cluster::{self, until};
 use crate::node::Node;
 use crate::programs::Program;
@@ -19,12 +19,12 @@ use crate::{control, disks, down, files, host, images, network, objects, pki, st
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Starts what does not run.
-pub async fn run(dir: &Path, nodes: u8, family: Option<Family>) -> Result<()> {
+pub async fn run(dir: &Path, nodes: u8, families: Option<Families>) -> Result<()> {
     tools::check()?;
     host::check()?;
     let start = Instant::now();
     down::clear_abandoned()?;
-    let rig = Rig::claim(dir, nodes, family)?;
+    let rig = Rig::claim(dir, nodes, families)?;
     let _lock = rig.lock()?;
     let mut steps = Steps { rig: &rig, last: start };
     network::up(&rig)?;

@@ -63,6 +63,22 @@ async fn fields_of_the_operator_that_another_manager_changes_are_restored_once_a
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_budget_is_removed_when_none_is_wanted_and_comes_back() -> Result<()> {
+    let world = Kubernetes::start().await?;
+    world.create("demo", spec(1)).await?;
+    let budgets: Api<PodDisruptionBudget> = Api::default_namespaced(world.client.clone());
+    for (policy, wanted) in [("OneAtATime", true), ("None", false), ("Quorum", true)] {
+        world.patch("demo", json!({"spec": {"disruption": {"podDisruptionBudget": policy}}})).await?;
+        until(&format!("the budget follows {policy}"), async || {
+            let found = budgets.get_opt("demo").await?;
+            Ok(if found.is_some() == wanted { Ok(()) } else { Err(format!("{found:?}")) })
+        })
+        .await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_operator_owns_no_field_of_the_spec_so_no_manager_conflicts_with_it() -> Result<()> {
     let world = Kubernetes::start().await?;
     let object = |size: usize| {
