@@ -13,7 +13,8 @@ async fn l05_clusters_form_and_are_scaled_and_rolled_where_pods_have_only_ipv6_a
 #[tokio::test(flavor = "multi_thread")]
 async fn l05_clusters_form_and_are_scaled_and_rolled_where_pods_have_addresses_of_both_families() -> Result<()>
 {
-    lives("dual", |addresses| matches!(addresses, [one, other] if !one.contains(':') && other.contains(':'))).await
+    lives("dual", |addresses| matches!(addresses, [one, other] if !one.contains(':') && other.contains(':')))
+        .await
 }
 
 /// Clusters with and without TLS form, and the one with TLS grows and is rolled under a client. All Pods have such addresses.
