@@ -25,11 +25,10 @@ pub(crate) fn apply(draft: &mut Draft<'_>) {
     }
 }
 
-/// How many Pods an eviction must leave ready, by the larger of the present and the committed size. It is a number because Pods
-/// without a controller have no scale: a percentage would allow no eviction at all.
+/// How many Pods an eviction must leave ready. It is a number because Pods without a controller have no scale: a percentage would
+/// allow no eviction at all.
 fn min_available(draft: &Draft<'_>) -> Option<usize> {
-    let target = draft.record.target.as_ref().map_or(0, |target| target.size);
-    let voters = safety::voters_by_record(&draft.record).count().max(target);
+    let voters = voters_soon(draft);
     let all_but_one = voters.saturating_sub(1);
     let open = match draft.seen.budget_policy {
         BudgetPolicy::OneAtATime => all_but_one,
@@ -39,6 +38,15 @@ fn min_available(draft: &Draft<'_>) -> Option<usize> {
         BudgetPolicy::None => return None,
     };
     Some(if must_be_closed(draft) { voters.max(draft.seen.pods.len()) } else { open })
+}
+
+/// The voters, with the learner that may be promoted before the budget is raised. Three or more may lose one also while the next
+/// learner cannot be added; fewer may lose none before the committed size is reached.
+fn voters_soon(draft: &Draft<'_>) -> usize {
+    let voters = safety::voters_by_record(&draft.record).count();
+    let target = draft.record.target.as_ref().map_or(0, |target| target.size);
+    let learners = usize::from(draft.record.joining().is_some());
+    if voters < 3 { voters.max(target) } else { voters + learners }
 }
 
 /// Whether no Pod may be evicted now, although enough of them are ready: a ready one does not store what is written, or leaves.

@@ -20,7 +20,7 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
             Some(pod) if pod.finished => {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
-            Some(pod) if pod.trouble.is_some() && facts::is_stale(draft, &member) => {
+            Some(pod) if is_cured_by_target(draft, &member, pod) => {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
             // A late call created it. No member starts as new any more.
@@ -45,6 +45,15 @@ pub(crate) fn missing_pods(draft: &mut Draft<'_>) {
             resume(draft, &member, &peers);
         }
     }
+}
+
+/// Whether the Pod cannot run in its old revision and might in the committed one. What has run once may run again, so it is left
+/// alone while the committed revision does not run elsewhere.
+fn is_cured_by_target(draft: &Draft<'_>, member: &MemberName, pod: &Pod) -> bool {
+    let in_trouble = |voter: &MemberName| draft.pod(voter).is_some_and(|pod| pod.trouble.is_some());
+    let fails_elsewhere =
+        || draft.record.voters().any(|voter| !facts::is_stale(draft, voter) && in_trouble(voter));
+    pod.trouble.is_some() && facts::is_stale(draft, member) && !(pod.has_run && fails_elsewhere())
 }
 
 /// A create call whose reply was lost may arrive after the member was given up. Names are never used again, so nothing needs

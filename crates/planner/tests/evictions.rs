@@ -3,6 +3,7 @@
 mod world;
 
 use quorate_model::effect::Unsafe;
+use quorate_model::record::{FailedLearners, Stage};
 use quorate_model::snapshot::BudgetPolicy;
 use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Step, Waiting};
 use quorate_planner::safety::mutants::without;
@@ -42,6 +43,21 @@ fn h39_the_budget_admits_one_eviction_at_a_time_whatever_the_size() {
         world.seen.budget = None;
         assert_eq!(budget(&world.plan()), Some(expected), "{size} {policy:?}");
     }
+}
+
+#[test]
+fn a_cluster_of_three_that_cannot_grow_may_lose_one_member_until_the_next_learner_is_added() {
+    let mut world = World::running(3);
+    world.resize(5);
+    let plan = world.plan_that(|plan| plan.record.joining().is_some());
+    world.carry_out(plan);
+    let plan = world.plan_that(|plan| budget(plan).is_some());
+    assert_eq!(budget(&plan), Some(3), "the learner may become a voter");
+    world.carry_out(plan);
+    world.seen.record.members.retain(|_, member| member.stage == Stage::Voter);
+    world.seen.record.failed_learners =
+        Some(FailedLearners { count: 6, reason: "no node fits".to_owned(), at: world.now });
+    assert_eq!(budget(&world.plan()), Some(2), "nothing is added for half an hour");
 }
 
 #[test]

@@ -227,6 +227,30 @@ fn a_refused_version_does_not_delay_a_change_of_the_retention_policy() {
 }
 
 #[test]
+fn a_pod_that_ran_and_ends_again_and_again_is_not_deleted_while_the_committed_revision_runs_nowhere() {
+    let mut world = World::running(3);
+    new_revision(&mut world);
+    world.seen.record.target = Some(world.seen.desired.clone());
+    let committed = world.seen.desired.pod.revision.clone();
+    for (member, revision) in [("demo-0", Some(committed)), ("demo-1", None)] {
+        let pod = world.seen.pods.get_mut(&name(member)).unwrap();
+        (pod.ready, pod.has_run) = (false, true);
+        pod.trouble = Some("CrashLoopBackOff: etcd ended: OOMKilled (exit code 137)".into());
+        pod.revision = revision.unwrap_or_else(|| pod.revision.clone());
+    }
+    let deleted = |world: &mut World| {
+        let plan = world.plan();
+        plan.effects.iter().any(|effect| effect.step() == quorate_model::Step::W2)
+    };
+    assert!(!deleted(&mut world), "demo-1 would come back in the revision in which demo-0 does not run");
+    world.seen.pods.get_mut(&name("demo-0")).unwrap().trouble = None;
+    world.silence("demo-2");
+    assert!(deleted(&mut world), "the committed revision may be the cure");
+    world.seen.record.target.as_mut().unwrap().storage.medium = quorate_model::target::Medium::Memory;
+    assert!(!deleted(&mut world), "in memory its data would go with the Pod");
+}
+
+#[test]
 fn members_that_serve_while_their_probes_fail_are_not_all_deleted_at_once() {
     let mut world = World::running(3);
     for pod in world.seen.pods.values_mut() {

@@ -155,8 +155,8 @@ fn trouble_of(container: &ContainerStatus) -> Option<String> {
             reason => Some(format!("{reason}: {name}: {message}")),
         };
     }
-    let ended = container.state.as_ref().and_then(|state| state.terminated.as_ref());
-    ended.filter(|end| end.exit_code != 0).map(|end| format!("{name} {}", end_in_words(end)))
+    // A container that ended is about to be restarted: that it ended is no lasting cause.
+    None
 }
 
 fn end_in_words(end: &ContainerStateTerminated) -> String {

@@ -193,7 +193,14 @@ impl<'a> Picture<'a> {
             return Some(self.why_without_pod(member));
         };
         if pod.terminating {
-            return Some("its Pod is stopping, and is restarted on its volume afterwards".to_owned());
+            let leaves =
+                self.record.members.get(member).is_some_and(|known| matches!(known.stage, Stage::Leaving(_)));
+            let then = if leaves {
+                "the member is being removed"
+            } else {
+                "it is restarted on its volume afterwards"
+            };
+            return Some(format!("its Pod is stopping; {then}"));
         }
         self.seen.why_unhealthy(member, self.now)
     }

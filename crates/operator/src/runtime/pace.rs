@@ -98,9 +98,10 @@ impl Pace {
         }
     }
 
-    /// Something has changed in Kubernetes, so what was slow may come soon.
+    /// Something has changed in Kubernetes, so what was slow may come soon, and what failed may succeed.
     pub fn reset_backoff(&mut self) {
         self.quick = 0;
+        self.failures = 0;
     }
 }
 
@@ -139,6 +140,8 @@ mod tests {
             pace.after(Outcome::Failed);
         }
         assert_eq!(pace.after(Outcome::Failed), RETRY.1, "no overflow");
+        pace.reset_backoff();
+        assert_eq!(pace.after(Outcome::Failed), RETRY.0, "after an event");
     }
 
     #[test]
