@@ -63,6 +63,10 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
 /// volume is gone. As long as it counts as joining, no other change begins, also not the one that removes it. It is not healthy, so
 /// nothing relies on it.
 fn is_unheard_voter(draft: &Draft<'_>, name: &MemberName) -> bool {
+    #[cfg(feature = "mutants")]
+    if crate::safety::mutants::is_broken("L3") {
+        return false;
+    }
     let since = draft.seen.etcd.unheard_since.get(name);
     let for_long = since.is_some_and(|since| draft.now - *since > UNHEARD_FOR);
     let cannot_answer = draft.pod(name).is_none() || facts::lost_its_volume(draft, name);

@@ -11,13 +11,15 @@
 //!
 //! `testing/scenarios/tests/etcd_model.rs` runs the same scripts on this model and on real etcd, and compares.
 //!
-//! - [`conf`]: configurations; [`stored`]: what a disk has of the log; [`disk`]: disks that hang or are full
+//! - [`conf`]: configurations; [`stored`]: what a disk has of the log; [`disk`]: disks that hang or are full; `data`: data that
+//!   contradict the log
 //! - `raft`: replication and commits; `lead`: leaders; `start`: what a process does when it starts
 //! - `calls`: the calls of clients, and their refusals; `membership`: those that change the configuration; `replicated`: alarms,
 //!   auth, the cluster version
 
 mod calls;
 pub mod conf;
+mod data;
 pub mod disk;
 mod lead;
 mod membership;
@@ -98,6 +100,10 @@ pub struct Dir {
     pub stored: Stored,
     /// Its database does not open.
     pub corrupt: bool,
+    /// Its database opens, and holds something else than the log.
+    pub differs: bool,
+    /// Its member is a voter by the list, and still a learner to raft: it neither counts nor leads (etcd-io/etcd#18347).
+    pub unpromoted: bool,
 }
 
 /// An etcd process.
@@ -189,8 +195,8 @@ impl Etcd {
             transfer.map(|(to, _)| to).hash(hasher);
             tip.hash_beside(tip, hasher);
         }
-        for (at, Dir { cluster, member, stored, corrupt }) in &self.dirs {
-            (at, cluster, member, corrupt).hash(hasher);
+        for (at, Dir { cluster, member, stored, corrupt, differs, unpromoted }) in &self.dirs {
+            (at, cluster, member, corrupt, differs, unpromoted).hash(hasher);
             match self.group(*cluster) {
                 Some(group) => stored.hash_beside(&group.tip, hasher),
                 None => stored.len.hash(hasher),

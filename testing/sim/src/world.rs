@@ -567,6 +567,18 @@ impl World {
         any
     }
 
+    /// A client writes once more. Returns whether that was committed, which it may be without a reply.
+    fn client_writes(&mut self) -> bool {
+        let Some(cluster) = self.record().cluster_id else { return false };
+        let entries = |world: &Self| world.etcd.group(cluster).map(|group| group.log().len());
+        let before = entries(self);
+        if self.etcd.write(cluster, self.writes) {
+            self.oracle.acknowledged(cluster, &self.cluster_uid());
+        }
+        self.writes += 1;
+        entries(self) != before
+    }
+
     fn cluster_uid(&self) -> String {
         let object = self.object(Kind::Cluster, &self.at.name);
         object.map(|object| uid(&object).to_owned()).unwrap_or_default()

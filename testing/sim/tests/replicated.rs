@@ -1,4 +1,4 @@
-//! The modelled etcd: alarms, auth, the cluster version, `--force-new-cluster`, a volume that is rolled back. And what the World
+//! The modelled etcd: alarms, auth, the cluster version, `--force-new-cluster`, data that are rolled back or wrong. And what the World
 //! shows of a container that starts again without its guard.
 
 use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Refusal, Version};
@@ -81,6 +81,46 @@ fn a_corrupt_alarm_without_a_member_is_an_error_of_every_member() {
         let status = etcd.status(place).expect("it answers");
         assert!(!status.errors.is_empty(), "{place}: {status:?}");
     }
+}
+
+#[test]
+fn the_alarm_for_data_that_differ_names_their_member_where_a_quorum_agrees_and_nobody_otherwise() {
+    let mut etcd = cluster();
+    assert!(etcd.damage("m2"));
+    etcd.settle(LATER);
+    let alarms = |etcd: &Etcd| etcd.status("m0").expect("it answers").alarms;
+    assert_eq!(alarms(&etcd), [Alarm { member: id(&etcd, "m2"), kind: AlarmKind::Corrupt }]);
+    assert!(etcd.damage("m1"));
+    etcd.settle(LATER);
+    let status = etcd.status("m0").expect("it answers");
+    assert_eq!(status.errors, ["alarm:CORRUPT"], "as etcd writes it");
+    assert_eq!(status.alarms.len(), 1);
+    assert!(!etcd.is_stored_by("m1") && !etcd.is_stored_by("m2") && etcd.is_stored_by("m0"));
+    assert!(etcd.mend_data() && etcd.is_stored_by("m1") && etcd.is_stored_by("m2"));
+}
+
+#[test]
+fn a_voter_that_is_still_a_learner_to_raft_neither_counts_nor_leads_and_says_that_it_is_a_learner() {
+    let mut etcd = cluster();
+    assert!(etcd.forget_promotion("m1") && !etcd.forget_promotion("m1"));
+    etcd.settle(LATER);
+    let (_, conf) = etcd.member_list("m0").expect("it leads");
+    assert!(conf.is_voter(id(&etcd, "m1")), "by the list it votes");
+    assert!(etcd.status("m1").expect("it answers").is_learner && !etcd.is_ready("m1"));
+    assert!(write(&mut etcd), "raft counts the other two");
+    let to = id(&etcd, "m1");
+    assert!(etcd.move_leader("m0", to, LATER).is_err());
+    etcd.stop("m2");
+    etcd.settle(Instant(30_000));
+    assert!(!write(&mut etcd), "two of three run, and raft counts one of them");
+}
+
+#[test]
+fn a_member_behind_a_partition_stays_ready() {
+    let mut etcd = cluster();
+    etcd.process_mut("m2").expect("it was started").cut = true;
+    etcd.settle(LATER);
+    assert!(etcd.status("m2").is_err() && etcd.is_ready("m2"), "its probe is beside it");
 }
 
 #[test]

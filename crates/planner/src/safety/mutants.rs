@@ -28,10 +28,23 @@ pub const CHECKS: [&str; 20] = [
     "AuthorityKept",
 ];
 
-/// Rules without a refusal: R4, R8 and the parts of R15 in the simulation, R13, R14 and R18 in the
-/// operator.
-pub const RULES: [&str; 10] =
-    ["R4", "R8", "R13", "R14", "R15 terminating", "R15 leader", "R15 index", "R15 proof", "R15 alarm", "R18"];
+/// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.
+pub const RULES: [&str; 14] = [
+    "R4",
+    "R8",
+    "R13",
+    "R14",
+    "R15 terminating",
+    "R15 answers",
+    "R15 learner",
+    "R15 leader",
+    "R15 index",
+    "R15 proof",
+    "R15 alarm",
+    "R15 errors",
+    "R18",
+    "L3",
+];
 
 /// Runs a function without one of the checks or rules.
 pub fn without<T>(check: &'static str, run: impl FnOnce() -> T) -> T {

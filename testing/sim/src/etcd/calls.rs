@@ -24,8 +24,7 @@ impl Etcd {
     /// A member's Status, from what it holds itself.
     pub fn status(&self, at: &str) -> Reply<StatusReply> {
         let (process, dir, group) = self.serving(at)?;
-        let is_learner =
-            group.conf_at(dir.stored.len).members.get(&dir.member).is_some_and(|peer| peer.is_learner);
+        let is_learner = dir.is_learner(group);
         let unnoticed = group.deposed.filter(|_| is_learner);
         let leader = match &process.stuck {
             Some(stuck) => stuck.leader,
@@ -50,8 +49,18 @@ impl Etcd {
             revision: Revision(i64::try_from(writes).unwrap_or(i64::MAX) + 1),
             version: process.launch.version,
             alarms: named,
-            errors: unnamed.iter().map(|alarm| format!("alarm {:?} of no member", alarm.kind)).collect(),
+            errors: unnamed
+                .iter()
+                .map(|alarm| format!("alarm:{}", format!("{:?}", alarm.kind).to_uppercase()))
+                .collect(),
         })
+    }
+
+    /// Whether the probe beside a process finds it ready: it serves reads from its own data, and is a voter by them.
+    pub fn is_ready(&self, at: &str) -> bool {
+        let Some(process) = self.process(at) else { return false };
+        let votes = |dir: &super::Dir| self.group(dir.cluster).is_some_and(|group| !dir.is_learner(group));
+        process.state == State::Running && process.serves && self.dir_of(process).is_some_and(votes)
     }
 
     /// The data of the member behind a process, if it answers clients at all.
@@ -104,7 +113,7 @@ impl Etcd {
     /// The member behind a process, if it answers more than the little that learners do.
     pub(super) fn voting(&self, at: &str) -> Reply<(&super::Process, &super::Dir, &Group)> {
         let (process, dir, group) = self.serving(at)?;
-        if group.conf_at(dir.stored.len).members.get(&dir.member).is_some_and(|peer| peer.is_learner) {
+        if dir.is_learner(group) {
             return Err(Failed::Refused(Refusal::NotSupportedForLearner));
         }
         Ok((process, dir, group))

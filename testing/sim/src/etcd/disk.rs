@@ -71,13 +71,13 @@ impl Etcd {
         }
     }
 
-    /// Whether a member runs, is in touch with a leader, and its disk has every committed entry or receives those that it lacks.
-    /// One that lags receives them as soon as the quorum needs it.
+    /// Whether a member runs, is in touch with a leader, and its disk has every committed entry or receives those that it lacks, and
+    /// nothing else. One that lags receives them as soon as the quorum needs it.
     pub fn is_stored_by(&self, at: &str) -> bool {
         let Some(process) = self.process(at) else { return false };
         let Some(dir) = self.dir_of(process) else { return false };
         let leads = self.group(dir.cluster).is_some_and(|group| group.leader().is_some());
-        process.state == State::Running && leads && !process.cut && self.stores(process)
+        process.state == State::Running && leads && !process.cut && self.stores(process) && !dir.differs
     }
 
     /// A process has to write to its disk, which does not work: it waits or ends. It follows this leader.

@@ -103,7 +103,7 @@ impl Etcd {
         let Some((_, process, own)) = self.up(cluster).find(|(_, _, dir)| dir.member == member) else {
             return false;
         };
-        let conf = group.conf_at(own.stored.len);
+        let conf = self.as_raft_has_it(group.conf_at(own.stored.len));
         // A member that joins has no configuration before its first entries.
         let knows = own.stored.len > 0 || group.bootstrap_conf.members.contains_key(&member);
         let counts = |process: &Process, dir: &Dir| {
@@ -116,7 +116,7 @@ impl Etcd {
     /// The member of a process, if it is a voter by its own log.
     fn voter_behind(&self, cluster: ClusterId, at: &str) -> Option<MemberId> {
         let dir = self.dir_of(self.processes.get(at)?)?;
-        let conf = self.group(cluster)?.conf_at(dir.stored.len);
+        let conf = self.as_raft_has_it(self.group(cluster)?.conf_at(dir.stored.len));
         conf.is_voter(dir.member).then_some(dir.member)
     }
 

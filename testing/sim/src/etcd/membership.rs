@@ -112,7 +112,8 @@ impl Etcd {
         let able = target.is_some_and(|(_, process, dir)| {
             // Its own vote comes after the leader has given the transfer up.
             let votes_in_time = self.stores(process) && self.disk(&process.launch.dir) != Disk::Slow;
-            votes_in_time && dir.stored.index() == tip
+            // A learner does not campaign (raft's `promotable`).
+            votes_in_time && !dir.unpromoted && dir.stored.index() == tip
         });
         if able {
             self.make_leader(cluster, to);

@@ -39,7 +39,7 @@ impl Etcd {
         let Some(group) = self.group(cluster) else { return false };
         // While a leadership transfer is pending, raft drops proposals.
         let Some(leader) = group.leader.filter(|_| group.transfer.is_none()) else { return false };
-        let conf = group.conf();
+        let conf = self.as_raft_has_it(group.conf());
         let storing = |(_, process, dir): &(&String, &Process, &Dir)| {
             conf.is_voter(dir.member) && self.stores(process) && process.stuck.is_none()
         };
@@ -111,7 +111,7 @@ impl Etcd {
         if group.leader.is_none() {
             return false;
         }
-        let (tip, conf) = (group.tip.clone(), group.conf());
+        let (tip, conf) = (group.tip.clone(), self.as_raft_has_it(group.conf()));
         let behind = |(_, process, dir): &(&String, &Process, &Dir)| {
             let is_behind = dir.stored.index() < tip.index();
             // A removed member is sent the entry of its removal, unless it lacks more than that.

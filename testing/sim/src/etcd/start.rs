@@ -126,10 +126,7 @@ impl Etcd {
             };
             self.groups.push(Arc::new(group));
         }
-        self.dirs.insert(
-            launch.dir.clone(),
-            Dir { cluster: id, member: own, stored: Stored::default(), corrupt: false },
-        );
+        self.dirs.insert(launch.dir.clone(), Dir::empty(id, own));
         Ok(())
     }
 
@@ -149,8 +146,7 @@ impl Etcd {
         if self.group(cluster).is_some_and(|group| Self::is_too_old(launch.version, &group.tip)) {
             return Err("incompatible with current running cluster".to_owned());
         }
-        self.dirs
-            .insert(launch.dir.clone(), Dir { cluster, member, stored: Stored::default(), corrupt: false });
+        self.dirs.insert(launch.dir.clone(), Dir::empty(cluster, member));
         Ok(())
     }
 

@@ -16,7 +16,8 @@ use crate::world::World;
 pub struct Truth {
     /// The configuration of the cluster whose id status records, as a quorum has it.
     pub(super) conf: Option<Conf>,
-    /// The members, of any cluster, that run, serve, and whose disks store what is committed.
+    /// The members, of any cluster, that run, serve, whose disks store what is committed and nothing else, and that raft
+    /// counts.
     pub(super) healthy: BTreeSet<MemberId>,
     /// Those that an alarm names, or that take no new entries until the quorum needs them. They store what is committed, and
     /// may be removed before others.
@@ -59,7 +60,7 @@ impl Truth {
             if !strays.contains(at) {
                 answering.insert(dir.cluster);
             }
-            if world.etcd.is_stored_by(at) && !doomed.contains(at) {
+            if world.etcd.is_stored_by(at) && !dir.unpromoted && !doomed.contains(at) {
                 healthy.insert(dir.member);
             }
         }
@@ -73,6 +74,11 @@ impl Truth {
     /// Whether this member is healthy.
     pub fn is_healthy(&self, member: MemberId) -> bool {
         self.healthy.contains(&member)
+    }
+
+    /// Whether this member is a voter of the cluster whose id status records.
+    pub fn is_voter(&self, member: MemberId) -> bool {
+        self.conf.as_ref().is_some_and(|conf| conf.is_voter(member))
     }
 
     /// Whether this member is healthy, and nothing speaks for its removal.

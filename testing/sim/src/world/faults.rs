@@ -69,6 +69,8 @@ pub enum Fault {
     OthersTakeAddress(String),
     /// F14: clients write through the names of members, too, ready or not.
     ClientsOnNames,
+    /// F14: a client writes.
+    ClientWrites,
     /// A fault that does not end until a person follows the runbook.
     Stays(Box<Fault>),
     /// F16: etcd dies in its Pod.
@@ -103,6 +105,10 @@ pub enum Fault {
     LoseStatus,
     /// F22: a member reports an alarm.
     Alarm(String),
+    /// F22: the data of a member come to differ from the log, and etcd's comparison of hashes raises an alarm.
+    Damage(String),
+    /// F22: a member is a voter by the list, and still a learner to raft.
+    ForgetPromotion(String),
     /// F22: somebody enables auth, without a user for the operator.
     EnableAuth,
     /// F17: the data directory is emptied under a running Pod, and etcd starts again. No other container does, so no guard runs.

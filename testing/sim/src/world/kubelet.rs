@@ -258,8 +258,8 @@ impl World {
 
     fn status_of(&self, at: &str, running: &Running) -> Value {
         let process = self.etcd.process(at);
-        let cut = process.is_some_and(|process| process.cut);
-        let ready = !cut && self.etcd.status(at).is_ok_and(|status| !status.is_learner);
+        // A partition does not keep a probe from etcd in its own Pod. The Pods of a node out of reach are set to not ready.
+        let ready = !self.faults.on_lost_node.contains(&running.member) && self.etcd.is_ready(at);
         let ended =
             |words: &str| json!({ "terminated": { "exitCode": 1, "message": words, "reason": "Error" } });
         let state = match process.map(|process| &process.state) {

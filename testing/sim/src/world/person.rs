@@ -1,16 +1,17 @@
 //! The person who reads the status and follows `docs/runbook.md`, once all is at rest and a fault stays. What the runbook promises
 //! is judged: after the person has done it, the goal must be reached.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, condition, deleting, integer, name, text, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
-use quorate_model::MemberName;
 use quorate_model::quorum::has_quorum;
+use quorate_model::record::{Member, Stage};
 use quorate_model::target::Medium;
+use quorate_model::{MemberId, MemberName};
 use serde_json::{Value, json};
 
 use super::World;
@@ -46,7 +47,7 @@ impl World {
         match self.remedy.clone() {
             Remedy::NotYet if self.can_replace_the_sick() => {
                 let sick = self.sick();
-                let left = self.record().voters().count().saturating_sub(sick.len());
+                let left = self.voters(&Truth::of(self)).len().saturating_sub(sick.len());
                 let left = i64::try_from(left).unwrap_or(0);
                 self.remedy = Remedy::ScaledIn(size, sick);
                 self.resize(left).map(|()| format!("a person scales in to {left}"))
@@ -61,12 +62,23 @@ impl World {
         }
     }
 
-    /// Voters that status records and that are not healthy.
+    /// Members that status records and that vote: by status, or by etcd's list while status has them as joining yet.
+    fn voters(&self, truth: &Truth) -> BTreeMap<String, Option<MemberId>> {
+        let record = self.record();
+        let votes = |member: &Member| match member.stage {
+            Stage::Voter => true,
+            Stage::Joining => member.id.is_some_and(|id| truth.is_voter(id)),
+            Stage::Bootstrap | Stage::Leaving(_) => false,
+        };
+        let voters = record.members.iter().filter(|(_, member)| votes(member));
+        voters.map(|(name, member)| (name.as_str().to_owned(), member.id)).collect()
+    }
+
+    /// The voters that are not healthy.
     fn sick(&self) -> BTreeSet<String> {
-        let (record, truth) = (self.record(), Truth::of(self));
-        let is_sick = |id: Option<quorate_model::MemberId>| id.is_none_or(|id| !truth.is_healthy(id));
-        let sick = record.voters().filter(|voter| is_sick(record.members[*voter].id));
-        sick.map(|voter| voter.as_str().to_owned()).collect()
+        let truth = Truth::of(self);
+        let is_sick = |id: &Option<MemberId>| id.is_none_or(|id| !truth.is_healthy(id));
+        self.voters(&truth).into_iter().filter(|(_, id)| is_sick(id)).map(|(name, _)| name).collect()
     }
 
     /// Whether voters are sick for good, while the others are a quorum.
@@ -76,7 +88,7 @@ impl World {
         }
         let record = self.record();
         let of_disk = record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Disk);
-        let (voters, sick) = (record.voters().count(), self.sick());
+        let (voters, sick) = (self.voters(&Truth::of(self)).len(), self.sick());
         let for_good = |member: &String| {
             self.faults.data_destroyed.contains(member)
                 || self.faults.for_good.contains(member)

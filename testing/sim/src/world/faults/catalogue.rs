@@ -68,6 +68,7 @@ impl Fault {
             Self::Restored(_) => wide("F21", "restored EtcdCluster", Cluster, Status),
             Self::ReuseAddress(_) => wide("F9", "address used again", Cluster, Nothing),
             Self::OthersTakeAddress(_) => wide("F9", "address of another cluster", Cluster, Data),
+            Self::ClientWrites => wide("F14", "a write", Cluster, Nothing),
             Self::ClientsOnNames => wide("F14", "clients on member names", Cluster, Nothing),
             Self::Stays(fault) => {
                 let Entry { numbers, hits, destroys, .. } = fault.entry();
@@ -89,6 +90,8 @@ impl Fault {
             Self::Remove(..) => row("F15", "remove object", Cluster, Nothing),
             Self::LoseStatus => row("F21", "lose status", Cluster, Status),
             Self::Alarm(_) => row("F22", "alarm", Cluster, Nothing),
+            Self::Damage(_) => wide("F22", "damaged data", Cluster, Nothing),
+            Self::ForgetPromotion(_) => wide("F22", "forgotten promotion", Cluster, Nothing),
             Self::EnableAuth => wide("F22", "auth enabled", Cluster, Nothing),
             Self::WipeUnder(_) => wide("F17", "data wiped under etcd", Cluster, Data),
             Self::Expired => row("F23", "certificates expire", Cluster, Nothing),
@@ -164,6 +167,7 @@ impl fmt::Display for Fault {
             Self::OthersTakeAddress(member) => {
                 write!(f, "Pod {member} is gone, and a member of another cluster has its address")
             }
+            Self::ClientWrites => f.write_str("a client writes"),
             Self::ClientsOnNames => f.write_str("clients write through the names of members"),
             Self::Stays(fault) => write!(f, "{fault}, for good"),
             Self::KillProcess(member) => write!(f, "etcd dies in {member}"),
@@ -182,6 +186,8 @@ impl fmt::Display for Fault {
             Self::Remove(kind, named) => write!(f, "another client deletes {kind} {named}"),
             Self::LoseStatus => f.write_str("the status of the cluster is gone"),
             Self::Alarm(member) => write!(f, "{member} reports an alarm"),
+            Self::Damage(member) => write!(f, "the data of {member} differ from the log"),
+            Self::ForgetPromotion(member) => write!(f, "{member} is still a learner to raft"),
             Self::EnableAuth => f.write_str("somebody enables auth"),
             Self::WipeUnder(member) => {
                 write!(f, "the data directory of {member} is emptied, and only etcd starts again")

@@ -163,6 +163,9 @@ impl World {
         if self.faults.drained.pop_first().is_some() {
             return Some("a drain is given up".to_owned());
         }
+        if self.etcd.mend_data() {
+            return Some("a person puts the data of members right".to_owned());
+        }
         if let Some(line) = self.repair_a_disk().or_else(|| self.disarm_alarms()) {
             return Some(line);
         }

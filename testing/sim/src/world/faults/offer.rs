@@ -83,6 +83,8 @@ impl World {
                 Fault::HangDisk(member.clone()),
                 Fault::FillDisk(member.clone()),
                 Fault::SlowDisk(member.clone()),
+                Fault::Damage(member.clone()),
+                Fault::ForgetPromotion(member.clone()),
                 Fault::OtherPatch(member.clone(), Patch::Next),
                 Fault::OtherPatch(member.clone(), Patch::Before),
                 Fault::Alarm(member),

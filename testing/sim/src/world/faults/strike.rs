@@ -90,6 +90,7 @@ impl World {
             Fault::Restored(with_status) => self.is_restored(*with_status),
             Fault::ReuseAddress(member) => self.reuse_address(member),
             Fault::OthersTakeAddress(member) => self.others_take_address(member),
+            Fault::ClientWrites => self.client_writes(),
             Fault::ClientsOnNames => !std::mem::replace(&mut self.faults.clients_on_names, true),
             Fault::Stays(fault) => self.apply_fault(fault) && self.stays(fault),
             Fault::KillProcess(member) => self.kill_process(member),
@@ -113,6 +114,10 @@ impl World {
             Fault::Alarm(member) => {
                 let Some((cluster, member)) = self.member_on(member) else { return false };
                 self.etcd.raise_alarm(cluster, Alarm { member, kind: AlarmKind::NoSpace })
+            }
+            Fault::Damage(member) => self.process_of(member).is_some_and(|at| self.etcd.damage(&at)),
+            Fault::ForgetPromotion(member) => {
+                self.process_of(member).is_some_and(|at| self.etcd.forget_promotion(&at))
             }
             Fault::EnableAuth => {
                 let Some(cluster) = self.record().cluster_id else { return false };

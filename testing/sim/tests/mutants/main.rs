@@ -1,5 +1,10 @@
 //! Every safety check is needed: a planner that proposes anything at any time violates a property without it, and none with
 //! all checks in place.
+//!
+//! - this file: checks, by random histories and by events that are staged after every step
+//! - `named`: rules, by one history each
+
+mod named;
 
 use quorate_planner::safety::mutants::{CHECKS, RULES, without};
 use quorate_sim::campaign::{Campaign, FuzzConfig};
@@ -21,20 +26,9 @@ const SHOWN_AT_RANDOM: [&str; 3] = ["NotSeen", "VoterUnhealthy", "WouldLoseQuoru
 /// R13, R14 and R18 are rules of the asynchronous operator: `crates/operator/tests` shows that they are needed.
 const OF_THE_OPERATOR: [&str; 3] = ["R13", "R14", "R18"];
 
-/// The parts of R15 and R16, and what the budget refuses as well since Pods are evicted: `crates/planner/tests/health.rs`,
-/// `evictions.rs` and `rules.rs` show that they are needed.
-const OF_HEALTH: [&str; 10] = [
-    "NotThatMember",
-    "SecondDisruption",
-    "NotProven",
-    "MustEvict",
-    "BudgetOpen",
-    "R15 terminating",
-    "R15 leader",
-    "R15 index",
-    "R15 proof",
-    "R15 alarm",
-];
+/// R16, and what the budget refuses as well since Pods are evicted: `crates/planner/tests/evictions.rs` and `rules.rs` show that
+/// they are needed.
+const OF_EVICTIONS: [&str; 4] = ["NotThatMember", "SecondDisruption", "MustEvict", "BudgetOpen"];
 
 /// `crates/planner/tests/certificates.rs` shows that the checks of certificates are needed.
 const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
@@ -96,10 +90,12 @@ fn without_one_of_the_other_safety_checks_a_staged_history_violates_its_property
 #[test]
 fn every_safety_check_and_rule_is_shown_to_be_needed() {
     let staged: Vec<&str> = staged().iter().map(|staged| staged.check).collect();
+    let named: Vec<&str> = named::all().iter().map(|named| named.rule).collect();
     let shown = |check: &&str| {
-        let elsewhere =
-            OF_THE_OPERATOR.contains(check) || OF_HEALTH.contains(check) || OF_CERTIFICATES.contains(check);
-        SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || elsewhere
+        let elsewhere = OF_THE_OPERATOR.contains(check)
+            || OF_EVICTIONS.contains(check)
+            || OF_CERTIFICATES.contains(check);
+        SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.into_iter().chain(RULES).filter(|check| !shown(check)).collect();
     assert!(left.is_empty(), "no test shows that these are needed: {left:?}");

@@ -1,0 +1,82 @@
+//! Rules whose need one history shows: every part of R15, the proof before an act, and L3. The oracle judges by etcd's log and the
+//! disks.
+//!
+//! Before each disruption the operator proves progress (`NotProven`), and a member that follows no leader, or another one, fails
+//! that proof, as does one that has not applied what was committed before. So what the leader and the index protect by themselves is
+//! the time between two proofs: without them the budget admits a drain that takes the quorum away.
+
+use quorate_planner::safety::mutants::without;
+use quorate_sim::history::{History, plain};
+use quorate_sim::oracle::Property;
+use serde_json::{Value, json};
+
+/// A history that violates a property without one rule, and none with it.
+pub struct Named {
+    pub rule: &'static str,
+    violates: Property,
+    history: History,
+}
+
+#[test]
+fn without_one_of_these_rules_a_named_history_violates_its_property() {
+    for Named { rule, violates, history } in all() {
+        let story = history.story();
+        assert_eq!(story.violation(), None, "with {rule}:\n{story}");
+        assert!(story.all_came_about(), "with {rule}:\n{story}");
+        let story = without(rule, || history.story());
+        let Some(violation) = story.violation() else { panic!("{rule} is not needed:\n{story}") };
+        println!("without {rule}: {violation}");
+        assert_eq!(violation.property, violates, "without {rule}:\n{story}");
+    }
+}
+
+pub fn all() -> Vec<Named> {
+    let of = |fault: &str, member: &str| json!({ "fault": { fault: member } });
+    let for_good = |fault: &str, member: &str| json!({ "fault": { "stays": { fault: member } } });
+    let write = || json!({ "fault": "client-writes" });
+    let takes_quorum = |rule, sizes, then| named(rule, Property::QuorumStays, sizes, then);
+    vec![
+        // The other follower is removed while the Pod of this one is being deleted.
+        takes_quorum("R15 terminating", [3, 2], json!([[0, of("delete-pod", "demo-1")]])),
+        // The Pod of a member behind a partition stays ready, and a drain takes the other follower.
+        takes_quorum("R15 answers", [3, 3], json!([[0, of("cut", "demo-1")], ["+2", of("drain", "demo-2")]])),
+        // Raft counts two members of three, and one of these two is removed.
+        takes_quorum("R15 learner", [3, 2], json!([[0, of("forget-promotion", "demo-1")]])),
+        // The leader hangs and goes on naming itself, and a drain takes one of the two that elected another.
+        takes_quorum(
+            "R15 leader",
+            [3, 3],
+            json!([[0, for_good("hang-disk", "demo-0")], ["+1", write()], ["+3", of("drain", "demo-2")]]),
+        ),
+        // A follower hangs, clients write, and a drain takes the other one.
+        takes_quorum(
+            "R15 index",
+            [3, 3],
+            json!([
+                [0, for_good("hang-disk", "demo-1")],
+                ["+0", write()],
+                ["+0", write()],
+                ["+3", of("drain", "demo-2")],
+            ]),
+        ),
+        // Nobody writes, so that nothing but a proof shows that a follower hangs. The other one is removed.
+        takes_quorum("R15 proof", [3, 2], json!([[0, of("hang-disk", "demo-1")]])),
+        takes_quorum("NotProven", [3, 2], json!([[0, of("hang-disk", "demo-1")]])),
+        // The data of a follower differ from the log, and the other one is removed.
+        takes_quorum("R15 alarm", [3, 2], json!([[0, of("damage", "demo-1")]])),
+        // Two members differ, nobody knows which one is right, and the right one is removed.
+        takes_quorum("R15 errors", [2, 1], json!([[0, of("damage", "demo-0")]])),
+        // A promoted member is never heard, and the scale-in that would remove it does not begin.
+        named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
+    ]
+}
+
+/// A history from one size to another, with departures as pairs of a moment and what happens then. A person follows the runbook.
+fn named(rule: &'static str, violates: Property, [from, to]: [u32; 2], departures: Value) -> Named {
+    let departures: Vec<(Value, Value)> = serde_json::from_value(departures).expect("pairs");
+    let departures: Vec<Value> =
+        departures.into_iter().map(|(at, what)| json!({ "at": at, "what": what })).collect();
+    let history =
+        json!({ "before": [plain(from)], "spec": plain(to), "departures": departures, "wide": true });
+    Named { rule, violates, history: serde_json::from_value(history).expect("a history") }
+}
