@@ -323,7 +323,10 @@ fn when_status_lost_its_target_a_version_that_may_not_follow_the_running_one_is_
     let plan = world.plan();
     let committed = plan.record.target.expect("a target is recorded");
     assert_eq!(committed.version, running);
-    assert_ne!(committed.tls, world.seen.desired.tls, "what cannot change while members run stays as it was committed");
+    assert_ne!(
+        committed.tls, world.seen.desired.tls,
+        "what cannot change while members run stays as it was committed"
+    );
 }
 
 #[test]

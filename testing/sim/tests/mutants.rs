@@ -23,7 +23,7 @@ const OF_THE_OPERATOR: [&str; 3] = ["R13", "R14", "R18"];
 
 /// The parts of R15 and R16, and what the budget refuses as well since Pods are evicted: `crates/planner/tests/health.rs`,
 /// `evictions.rs` and `rules.rs` show that they are needed.
-const OF_HEALTH: [&str; 10] = [
+const OF_HEALTH: [&str; 11] = [
     "NotThatMember",
     "SecondDisruption",
     "NotProven",
@@ -34,6 +34,7 @@ const OF_HEALTH: [&str; 10] = [
     "R15 index",
     "R15 proof",
     "R15 alarm",
+    "R15 canary",
 ];
 
 /// `crates/planner/tests/certificates.rs` shows that the checks of certificates are needed.

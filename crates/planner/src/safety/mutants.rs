@@ -30,8 +30,19 @@ pub const CHECKS: [&str; 20] = [
 
 /// Rules without a refusal: R4, R8 and the parts of R15 in the simulation, R13, R14 and R18 in the
 /// operator.
-pub const RULES: [&str; 10] =
-    ["R4", "R8", "R13", "R14", "R15 terminating", "R15 leader", "R15 index", "R15 proof", "R15 alarm", "R18"];
+pub const RULES: [&str; 11] = [
+    "R4",
+    "R8",
+    "R13",
+    "R14",
+    "R15 terminating",
+    "R15 leader",
+    "R15 index",
+    "R15 proof",
+    "R15 alarm",
+    "R15 canary",
+    "R18",
+];
 
 /// Runs a function without one of the checks or rules.
 pub fn without<T>(check: &'static str, run: impl FnOnce() -> T) -> T {
