@@ -45,9 +45,9 @@ pub struct RunArgs {
     /// The file on the volume that is written and synced every third of `--canary-limit`.
     #[arg(long, default_value = "/var/lib/etcd/quorate.canary")]
     pub canary: PathBuf,
-    /// How many seconds a write to the volume may take before the member is not ready.
-    #[arg(long, default_value = "30", value_parser = seconds)]
-    pub canary_limit: Duration,
+    /// How many seconds a write to the volume may take before the member is not ready. 30 by default.
+    #[arg(long, value_parser = seconds)]
+    pub canary_limit: Option<Duration>,
     /// etcd and its flags.
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
@@ -79,7 +79,8 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
         Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(args, &report)),
         Some(report) => log::info(&format!("guard: {}", report.message)),
     }
-    let canary = Canary::start(&args.canary, args.canary_limit / 3, args.canary_limit)
+    let limit = args.canary_limit.unwrap_or(Duration::from_millis(quorate_model::canary::LIMIT.0));
+    let canary = Canary::start(&args.canary, limit / 3, limit)
         .map_err(|error| format!("cannot start the canary: {error}"))?;
     seen::remember(&args.guard.data_dir, args.guard.seen.as_ref())
         .map_err(|error| format!("cannot start a thread: {error}"))?;

@@ -4,7 +4,8 @@ mod world;
 
 use k8s_openapi::api::core::v1::Pod;
 use quorate_manifests::{Kind, NameConflict};
-use quorate_model::{ClusterUid, GuardVerdict, MemberName, snapshot};
+use quorate_model::snapshot::Unready;
+use quorate_model::{ClusterUid, GuardVerdict, Instant, MemberName, snapshot};
 use serde_json::{Value, json};
 use world::World;
 
@@ -229,4 +230,36 @@ fn the_zone_is_read_from_the_label_that_kubernetes_copies_to_the_pod() {
         (pod.zone.as_deref(), pod.node.as_deref(), pod.ip.as_deref()),
         (Some("a"), Some("node-0"), Some("10.0.0.0"))
     );
+}
+
+#[test]
+fn a_pod_is_unready_by_its_kubelet_and_not_by_the_node_controller() {
+    let unready = |ready: (&str, &str), container: &Value| {
+        let condition = json!({ "type": "Ready", "status": ready.0, "lastTransitionTime": ready.1 });
+        seen(&json!({ "phase": "Running", "conditions": [condition], "containerStatuses": [container] }))
+            .unready
+    };
+    let etcd = |started: bool, ready: bool| {
+        let runs = json!({ "running": { "startedAt": "2026-11-21T08:00:10Z" } });
+        let mut etcd = container("etcd", &runs, &json!({}), 0);
+        (etcd["started"], etcd["ready"]) = (json!(started), json!(ready));
+        etcd
+    };
+    let (created, later) = ("2026-11-21T08:00:00Z", "2026-11-21T08:05:00Z");
+    let (begun, changed) = (Instant(1_795_248_010_000), Instant(1_795_248_300_000));
+    let table = [
+        (unready(("True", later), &etcd(true, true)), None),
+        (unready(("False", created), &etcd(false, false)), Some(Unready::NotYet(begun))),
+        // Between the startup probe and the first readiness probe.
+        (unready(("False", created), &etcd(true, false)), Some(Unready::NotYet(begun))),
+        (unready(("False", later), &etcd(true, false)), Some(Unready::NoMore)),
+        // A kubelet that was started again probes from the beginning.
+        (unready(("False", later), &etcd(false, false)), Some(Unready::NotYet(changed))),
+        // The node does not report any more.
+        (unready(("False", later), &etcd(true, true)), None),
+        (unready(("False", later), &container("etcd", &waits("CrashLoopBackOff", ""), &json!({}), 1)), None),
+    ];
+    for (at, (seen, expected)) in table.into_iter().enumerate() {
+        assert_eq!(seen, expected, "row {at}");
+    }
 }

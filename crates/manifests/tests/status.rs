@@ -257,6 +257,33 @@ fn a_foreign_object_blocks_a_new_cluster_while_it_exists_and_is_named() {
 }
 
 #[test]
+fn s01_a_member_whose_probe_fails_while_it_answers_is_reported_with_what_to_do() {
+    let mut world = World::running(3);
+    world.edit(Kind::Pod, "demo-1", |pod| {
+        let status = &mut pod["status"];
+        status["conditions"][0] =
+            json!({ "type": "Ready", "status": "False", "lastTransitionTime": "2026-11-21T08:05:00Z" });
+        status["containerStatuses"][0]["state"] =
+            json!({ "running": { "startedAt": "2026-11-21T08:00:00Z" } });
+        status["containerStatuses"][0]["started"] = json!(true);
+        status["containerStatuses"][0]["ready"] = json!(false);
+    });
+    world.pass();
+    world.pass();
+    let why = "its Pod is not ready although etcd answers: its volume may hang. The events of the Pod have what its \
+               readiness probe reports: kubectl describe pod demo-1 -n default";
+    let member = &world.status().members[1];
+    assert_eq!((member.healthy, member.reason.as_deref()), (false, Some(why)));
+    assert_eq!(
+        world.condition("Degraded"),
+        ("True".into(), "MemberUnhealthy".into(), format!("demo-1: {why}"))
+    );
+    let warnings: Vec<&str> =
+        world.events.iter().filter(|event| event.warning).map(|event| event.what.message()).collect();
+    assert_eq!(warnings, [format!("demo-1: {why}")]);
+}
+
+#[test]
 fn a_stuck_first_pod_is_reported_as_degraded_with_the_cause() {
     let mut world = World::new(&plain(1));
     while !world.objects.get(&(Kind::Pod, "demo-0".to_owned())).is_some_and(|pod| pod["status"].is_object()) {

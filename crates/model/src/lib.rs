@@ -13,12 +13,13 @@
 //! - [`target`]: the validated spec, and its committed copy
 //! - [`record`]: what is recorded in status and outlives the operator
 //! - [`snapshot`]: what was observed, and how old it is
-//! - [`guard`]: whether etcd may start on a volume
+//! - [`guard`]: whether etcd may start on a volume; [`canary`]: whether that volume takes writes
 //! - [`refusal`]: why etcd refused a call
 //! - [`effect`]: what is to be done, with its precondition and its step
 //! - [`mutants`]: rules that a test can turn off
 //! - [`crash_point`]: the moments before and after a step, for tests
 
+pub mod canary;
 pub mod certificate;
 pub mod crash_point;
 pub mod effect;

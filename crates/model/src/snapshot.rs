@@ -24,7 +24,7 @@ pub use certificates::{
 };
 pub use quarantine::Quarantine;
 
-pub use health::Unhealthy;
+pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use service::Presence;
@@ -114,6 +114,8 @@ pub struct Pod {
     pub labelled: bool,
     /// etcd was started in it at least once.
     pub has_run: bool,
+    /// How its readiness probe fails while etcd's container runs; `None` while it passes, or nothing runs.
+    pub unready: Option<Unready>,
     /// How often etcd was restarted in it.
     pub restarts: u32,
     /// etcd refused to start as new because its peers know it (from the termination message).

@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{BudgetPolicy, List, Pod};
+use quorate_model::snapshot::{BudgetPolicy, List, Pod, Unhealthy};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
     Snapshot, Uid,
@@ -291,8 +291,9 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
 /// Whether the deletion of this Pod takes no voter from a running cluster.
 fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool {
     let record = scene.record;
-    // The trouble of a Pod may be its probe alone, while etcd serves.
-    let serves = scene.seen.is_healthy(member, scene.now);
+    // The trouble of a Pod may be its probe alone, or another container, while etcd serves and the quorum needs it.
+    let health = scene.seen.health(member, scene.now);
+    let serves = health.is_ok() || health == Err(Unhealthy::NotReady);
     let is_in_trouble = pod.trouble.is_some() || pod.guard.is_some();
     // In memory a container that ends again and again still has its data, and a Pod that is deleted has not.
     let may_have_data = record.is_in_memory() && pod.has_run && pod.guard.is_none();

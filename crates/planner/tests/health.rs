@@ -5,8 +5,8 @@ mod world;
 
 use quorate_model::ids::MemberId;
 use quorate_model::record::{Leaving, Stage};
-use quorate_model::snapshot::{Alarm, AlarmKind, CommittedMark, Unhealthy};
-use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Waiting};
+use quorate_model::snapshot::{Alarm, AlarmKind, CommittedMark, READY_WITHIN, Unhealthy, Unready};
+use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, Plan, Span, Waiting};
 use quorate_planner::safety::mutants::without;
 
 use world::{World, name};
@@ -151,6 +151,16 @@ fn a_leader_that_no_quorum_follows_is_not_healthy_whatever_it_reports() {
 }
 
 #[test]
+fn a_voter_that_is_still_a_learner_to_raft_is_not_healthy() {
+    let mut world = World::running(3);
+    world.observe();
+    let answer = world.seen.etcd.answers.get_mut(&name("demo-1")).unwrap();
+    answer.reply.as_mut().unwrap().is_learner = true;
+    assert_eq!(world.seen.health(&name("demo-1"), world.now), Err(Unhealthy::Learner));
+    without("R15 learner", || assert!(world.seen.is_healthy(&name("demo-1"), world.now)));
+}
+
+#[test]
 fn a_member_that_an_alarm_names_is_unhealthy_whoever_reports_the_alarm() {
     let mut world = World::running(3);
     world.observe();
@@ -218,4 +228,125 @@ fn a_voter_whose_own_raft_still_says_learner_is_not_healthy() {
     let answer = world.seen.etcd.answers.get_mut(&demo).expect("it answers");
     answer.reply.as_mut().expect("it answers").is_learner = true;
     assert_eq!(world.seen.health(&demo, world.now), Err(Unhealthy::Learner));
+}
+
+/// An idle cluster of three: nothing was written, and a proof of progress is not due. The canary of this member fails.
+fn idle_with_a_failing_canary(member: &str) -> World {
+    let mut world = World::running(3);
+    world.proved_at = Some(world.now);
+    world.lose_readiness(member, Unready::NoMore);
+    world
+}
+
+#[test]
+fn s01_on_an_idle_cluster_a_hung_disk_is_noticed_by_the_canary_without_any_write() {
+    let mut world = idle_with_a_failing_canary("demo-1");
+    let committed = world.committed;
+    let plan = world.plan();
+    assert_eq!(world.committed, committed, "no proof was made");
+    assert_eq!(world.seen.health(&name("demo-1"), world.now), Err(Unhealthy::NotReady));
+    let named = |plan: &Plan| {
+        plan.waiting
+            .iter()
+            .any(|waiting| matches!(waiting, Waiting::Sick(member, _) if *member == name("demo-1")))
+    };
+    assert!(named(&plan), "{:?}", plan.waiting);
+    without("R15 canary", || assert!(!named(&world.plan())));
+}
+
+#[test]
+fn s01_the_member_whose_canary_fails_is_the_one_that_a_scale_in_removes() {
+    let removed = || {
+        let mut world = idle_with_a_failing_canary("demo-1");
+        world.resize(2);
+        first_disrupted(&mut world)
+    };
+    assert_eq!(removed().as_deref(), Some("demo-1"));
+    assert_eq!(without("R15 canary", removed).as_deref(), Some("demo-2"));
+}
+
+#[test]
+fn s01_a_rollout_takes_the_member_whose_canary_fails_first_and_waits_for_it_before_the_next() {
+    let mut world = idle_with_a_failing_canary("demo-2");
+    world.seen.desired.pod.revision.0 = "r2".to_owned();
+    assert_eq!(first_disrupted(&mut world).as_deref(), Some("demo-2"));
+
+    // A disk that hangs does so for the next Pod, too.
+    let plan = world.plan();
+    world.carry_out(plan);
+    world.settle();
+    assert_eq!(
+        world.seen.pods[&name("demo-1")].revision.0,
+        "r2",
+        "the rollout goes on when the cure has worked"
+    );
+    let mut world = idle_with_a_failing_canary("demo-2");
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().revision.0 = "r2".to_owned();
+    world.seen.desired.pod.revision.0 = "r2".to_owned();
+    assert_eq!(first_disrupted(&mut world), None);
+}
+
+#[test]
+fn two_pods_that_are_not_ready_stop_every_disruption_and_no_lost_pod() {
+    let mut world = idle_with_a_failing_canary("demo-1");
+    world.lose_readiness("demo-2", Unready::NoMore);
+    world.seen.desired.pod.revision.0 = "r2".to_owned();
+    assert_eq!(first_disrupted(&mut world), None, "one of them may be the last that stores");
+    // What a person does about it: one Pod is deleted by hand, and comes back on its volume in the new revision.
+    world.lose_pod("demo-1");
+    world.settle();
+    assert_eq!(world.seen.pods[&name("demo-1")].revision.0, "r2");
+    world.settle();
+    assert_eq!(world.seen.pods[&name("demo-2")].revision.0, "r2", "the other one is the only sick one now");
+}
+
+#[test]
+fn a_pod_that_is_not_ready_yet_is_given_time_and_so_is_a_promoted_learner() {
+    let mut world = World::running(3);
+    let demo = name("demo-1");
+    let ages = [(READY_WITHIN, Ok(())), (Span(READY_WITHIN.0 + 1), Err(Unhealthy::NotReady))];
+    for (age, health) in ages {
+        world.lose_readiness("demo-1", Unready::NotYet(world.now));
+        world.seen.record.members.get_mut(&demo).unwrap().since = world.now;
+        world.now = world.now + age;
+        world.observe();
+        assert_eq!(world.seen.health(&demo, world.now), health, "{age}");
+    }
+    // It runs for long, and votes since a moment ago.
+    world.seen.record.members.get_mut(&demo).unwrap().since = world.now;
+    assert_eq!(world.seen.health(&demo, world.now), Ok(()));
+}
+
+#[test]
+fn a_learner_is_not_unhealthy_because_its_pod_is_not_ready() {
+    let mut world = World::running(3);
+    world.resize(4);
+    let promotes = |plan: &Plan| {
+        plan.effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Etcd { call: EtcdCall::Promote { .. }, .. }))
+    };
+    for _ in 0..10 {
+        if world.seen.pods.contains_key(&name("demo-3")) {
+            world.lose_readiness("demo-3", Unready::NotYet(Instant(0)));
+        }
+        let plan = world.plan();
+        if promotes(&plan) {
+            return;
+        }
+        world.carry_out(plan);
+    }
+    panic!("it is never promoted");
+}
+
+#[test]
+fn a_failing_probe_alone_is_no_leave_to_delete_a_pod_that_serves() {
+    let mut world = idle_with_a_failing_canary("demo-1");
+    world.silence("demo-2");
+    world.seen.desired.pod.revision.0 = "r2".to_owned();
+    world.observe();
+    // Another container of the Pod is in trouble, so the old revision counts as one that cannot run.
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().trouble = Some("CrashLoopBackOff: sidecar".to_owned());
+    let plan = world.plan_as_observed();
+    assert_eq!(disrupted(&plan), None, "with demo-2 silent, the quorum needs it");
 }

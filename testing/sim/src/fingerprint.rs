@@ -10,10 +10,11 @@ use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;
 
 /// Fields that differ between two paths to one state and have no effect on what follows.
-pub(crate) const IGNORED_FIELDS: [&str; 7] = [
+pub(crate) const IGNORED_FIELDS: [&str; 8] = [
     "resourceVersion",
     "creationTimestamp",
     "lastTransitionTime",
+    "startedAt",
     "generation",
     "observedGeneration",
     "since",

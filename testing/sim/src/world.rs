@@ -3,6 +3,7 @@
 //! - `objects`: Kubernetes objects as the operator's watches have them; `wire`: requests and their outcomes
 //! - `operator`: the operator, a step at a time; `former_leader`: an operator that lost the lease; `kubelet`: the nodes
 //! - `addresses`: who answers at the address of a Pod
+//! - `canary`: disks that hang, and the readiness that follows
 //! - `budgets`: the disruption controller, evictions, drains
 //! - `person`: who follows the runbook once a fault stays
 //! - [`faults`]: the faults; [`rogue`]: the proposals of a rogue planner
@@ -10,6 +11,7 @@
 
 mod addresses;
 mod budgets;
+mod canary;
 mod certificates;
 mod describe;
 pub mod faults;
@@ -107,6 +109,8 @@ pub struct World {
     clock: Arc<AtomicI64>,
     pods: BTreeMap<String, Running>,
     identities: BTreeMap<String, VolumeIdentity>,
+    /// The data directories on disks that hang, and since when.
+    hung_since: BTreeMap<String, Instant>,
     operator: Operator,
     former_leader: Option<FormerLeader>,
     parsed: Parsed,
@@ -148,6 +152,7 @@ impl World {
             clock,
             pods: BTreeMap::new(),
             identities: BTreeMap::new(),
+            hung_since: BTreeMap::new(),
             operator: Operator::default(),
             former_leader: None,
             parsed: Parsed::default(),
@@ -214,6 +219,7 @@ impl World {
             clock,
             pods: self.pods.clone(),
             identities: self.identities.clone(),
+            hung_since: self.hung_since.clone(),
             operator: self.operator.clone(),
             former_leader: self.former_leader.clone(),
             parsed: self.parsed.clone(),
@@ -382,6 +388,7 @@ impl World {
             self.patience,
         )
             .hash(&mut hasher);
+        self.hash_canaries(&mut hasher);
         for call in &self.late {
             call.words().hash(&mut hasher);
         }

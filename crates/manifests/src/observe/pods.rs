@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::keys;
+use quorate_model::snapshot::Unready;
 use quorate_model::target::PodRevision;
 use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberName, Uid, snapshot};
 use serde::Deserialize;
@@ -64,6 +66,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         labelled: is_labelled(meta, at)
             && label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         has_run: etcd.is_some_and(has_run),
+        unready: etcd.and_then(|etcd| unready(status, etcd)),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| {
             ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))
@@ -92,6 +95,19 @@ fn starts_new(pod: &Pod) -> bool {
 fn has_run(container: &ContainerStatus) -> bool {
     let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
     runs || container.restart_count > 0 || ends(container).next().is_some()
+}
+
+/// How the readiness probe fails. The container's own status counts as well as the condition: the node controller makes Pods not
+/// ready whose node does not report, but never containers, and another container of the Pod may not be ready.
+fn unready(status: &PodStatus, etcd: &ContainerStatus) -> Option<Unready> {
+    let running = etcd.state.as_ref().and_then(|state| state.running.as_ref()).filter(|_| !etcd.ready)?;
+    let condition = condition(status, "Ready").filter(|ready| ready.status == "False")?;
+    let instant = |time: &Time| Instant(time.0.as_millisecond());
+    let started = running.started_at.as_ref().map(instant)?;
+    let changed = condition.last_transition_time.as_ref().map_or(started, instant);
+    // Between the startup probe and the first readiness probe the Pod is not ready since before the container was started.
+    let was_ready = etcd.started == Some(true) && changed > started;
+    Some(if was_ready { Unready::NoMore } else { Unready::NotYet(started.max(changed)) })
 }
 
 /// The refusal with which the container ended last. It counts until a later run is ready for the first time: while that run is at

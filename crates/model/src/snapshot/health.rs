@@ -8,7 +8,19 @@ use crate::ids::MemberId;
 use crate::mutants;
 use crate::names::MemberName;
 use crate::record::Stage;
-use crate::time::Instant;
+use crate::time::{Instant, Span};
+
+/// How long a member that answers may take until its Pod is ready: the probe asks every second at first.
+pub const READY_WITHIN: Span = Span::seconds(60);
+
+/// How the readiness probe of a container that runs fails, as its kubelet reports it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unready {
+    /// It has not passed since this time, when the container or its kubelet was started.
+    NotYet(Instant),
+    /// It passed since the container was started, and does not any more.
+    NoMore,
+}
 
 /// Why a member is not healthy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,11 +53,13 @@ pub enum Unhealthy {
     Alarm(AlarmKind),
     /// It reports errors.
     Errors(Vec<String>),
+    /// All else is well, but its Pod is not ready: the agent finds that the volume takes no writes, or that a read fails.
+    NotReady,
 }
 
 impl Snapshot {
     /// Whether a member is healthy: its Pod is not being deleted, it answered recently, it follows the leader that the others
-    /// follow, it has applied what the leader had committed before, and no alarm names it.
+    /// follow, it has applied what the leader had committed before, no alarm names it, and its readiness probe passes.
     pub fn is_healthy(&self, member: &MemberName, now: Instant) -> bool {
         self.health(member, now).is_ok()
     }
@@ -88,11 +102,13 @@ impl Snapshot {
         {
             return Err(Unhealthy::Alarm(kind));
         }
-        if status.errors.is_empty() || mutants::is_broken("R15 errors") {
-            Ok(())
-        } else {
-            Err(Unhealthy::Errors(status.errors.clone()))
+        if !status.errors.is_empty() && !mutants::is_broken("R15 errors") {
+            return Err(Unhealthy::Errors(status.errors.clone()));
         }
+        if self.fails_its_probe(member, now) && !mutants::is_broken("R15 canary") {
+            return Err(Unhealthy::NotReady);
+        }
+        Ok(())
     }
 
     /// Why a member is not healthy, from the nearest cause to the farthest, for people. `None` if it is healthy.
@@ -112,8 +128,25 @@ impl Snapshot {
             Unhealthy::NoAnswer(None) if self.etcd.answers.contains_key(member) => {
                 "it has not answered recently".to_owned()
             }
+            Unhealthy::NotReady => {
+                format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace)
+            }
             why => why.to_string(),
         })
+    }
+
+    /// Whether a voter's Pod lost its readiness, or did not get it in time. A learner is not ready by design.
+    fn fails_its_probe(&self, member: &MemberName, now: Instant) -> bool {
+        let Some(voter) = self.record.members.get(member).filter(|member| member.stage == Stage::Voter)
+        else {
+            return false;
+        };
+        match self.pods.get(member).and_then(|pod| pod.unready) {
+            None => false,
+            Some(Unready::NoMore) => true,
+            // Until it was promoted, it was a learner.
+            Some(Unready::NotYet(since)) => now - since.max(voter.since) > READY_WITHIN,
+        }
     }
 
     /// The index that every healthy member has applied by now.
@@ -148,6 +181,10 @@ impl fmt::Display for Unhealthy {
             Self::Alarm(AlarmKind::NoSpace) => f.write_str("alarm NOSPACE"),
             Self::Alarm(AlarmKind::Corrupt) => f.write_str("alarm CORRUPT"),
             Self::Errors(errors) => f.write_str(&errors.join("; ")),
+            Self::NotReady => f.write_str(
+                "its Pod is not ready although etcd answers: its volume may hang. The events of the Pod have what its \
+                 readiness probe reports",
+            ),
         }
     }
 }

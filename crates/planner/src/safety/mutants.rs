@@ -29,7 +29,7 @@ pub const CHECKS: [&str; 20] = [
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.
-pub const RULES: [&str; 14] = [
+pub const RULES: [&str; 15] = [
     "R4",
     "R8",
     "R13",
@@ -42,6 +42,7 @@ pub const RULES: [&str; 14] = [
     "R15 proof",
     "R15 alarm",
     "R15 errors",
+    "R15 canary",
     "R18",
     "L3",
 ];

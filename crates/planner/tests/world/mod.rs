@@ -12,7 +12,7 @@ use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
     Answer, Budget, BudgetPolicy, Etcd, List, Listed, Pod, Presence, Proof, Quarantine, StatusReply,
-    TransferAttempt, Volume,
+    TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -177,6 +177,12 @@ impl World {
     /// The disk of a member hangs from now on: it goes on answering, and applies nothing.
     pub fn hang(&mut self, member: &str) {
         self.hung.insert(name(member), self.committed);
+    }
+
+    /// The readiness probe of a member's Pod fails like this from now on, and etcd goes on answering.
+    pub fn lose_readiness(&mut self, member: &str, unready: Unready) {
+        let pod = self.seen.pods.get_mut(&name(member)).expect("it has a Pod");
+        (pod.ready, pod.unready) = (false, Some(unready));
     }
 
     /// Carries plans out until one has this property, and returns that one.
@@ -506,6 +512,7 @@ impl World {
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,
             has_run: boot != Boot::New,
+            unready: None,
             restarts: 0,
             already_bootstrapped: false,
             guard: None,

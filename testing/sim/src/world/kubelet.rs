@@ -18,6 +18,7 @@ use quorate_model::{ClusterUid, GuardVerdict, MemberName, PeerUrl, Token};
 use serde_json::{Value, json};
 
 use super::World;
+use super::canary::Times;
 use super::faults::Stopping;
 use super::objects::resource;
 use crate::etcd::{Disk, Launch, State, version_of_image};
@@ -49,6 +50,7 @@ impl World {
     pub fn settle(&mut self) -> bool {
         self.rested_before_nodes = self.operator_rests();
         let before = self.nodes_fingerprint();
+        self.note_hung_disks();
         let mut relaunched = BTreeSet::new();
         while self.collect_garbage()
             | self.stop_pods()
@@ -239,7 +241,7 @@ impl World {
         let mut any = false;
         for pod in self.store.objects(&resource(Kind::Pod)) {
             let Some(running) = self.pods.get(uid(&pod)) else { continue };
-            let status = self.status_of(uid(&pod), running);
+            let status = self.status_of(&pod, running);
             if pod["status"] != status || text(&pod, "/spec/nodeName").is_empty() {
                 any |= self.write_status_of(&pod, status);
             }
@@ -256,25 +258,31 @@ impl World {
         self.change(&key, Part::Status, |pod| pod["status"] = status).is_ok()
     }
 
-    fn status_of(&self, at: &str, running: &Running) -> Value {
+    fn status_of(&self, pod: &Value, running: &Running) -> Value {
+        let at = uid(pod);
         let process = self.etcd.process(at);
         // A partition does not keep a probe from etcd in its own Pod. The Pods of a node out of reach are set to not ready.
-        let ready = !self.faults.on_lost_node.contains(&running.member) && self.etcd.is_ready(at);
+        let is_reached = !self.faults.on_lost_node.contains(&running.member);
+        let ready = is_reached && self.etcd.is_ready(at) && self.is_canary_fresh(&running.dir);
+        let times = Times::of(pod, running.restarts, ready, self.now);
         let ended =
             |words: &str| json!({ "terminated": { "exitCode": 1, "message": words, "reason": "Error" } });
+        let runs = process.is_some_and(|process| !matches!(process.state, State::Ended(_)));
         let state = match process.map(|process| &process.state) {
-            Some(State::Running | State::Starting) => json!({ "running": {} }),
+            Some(State::Running | State::Starting) => json!({ "running": { "startedAt": times.started } }),
             Some(State::Ended(_)) | None => json!({ "waiting": { "reason": "CrashLoopBackOff" } }),
         };
         let etcd = json!({
-            "name": ETCD, "image": "", "imageID": "", "ready": false, "started": ready,
+            "name": ETCD, "image": "", "imageID": "", "ready": ready, "started": ready || (runs && times.was_ready),
             "restartCount": running.restarts, "state": state,
             "lastState": running.last_words.as_deref().map_or_else(|| json!({}), ended),
         });
         json!({
             "phase": "Running",
             "podIP": running.ip,
-            "conditions": [{ "type": "Ready", "status": if ready { "True" } else { "False" } }],
+            "conditions": [
+                { "type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": times.changed },
+            ],
             "containerStatuses": [etcd],
         })
     }

@@ -40,8 +40,6 @@ pub fn all() -> Vec<Named> {
         takes_quorum("R15 terminating", [3, 2], json!([[0, of("delete-pod", "demo-1")]])),
         // The Pod of a member behind a partition stays ready, and a drain takes the other follower.
         takes_quorum("R15 answers", [3, 3], json!([[0, of("cut", "demo-1")], ["+2", of("drain", "demo-2")]])),
-        // Raft counts two members of three, and one of these two is removed.
-        takes_quorum("R15 learner", [3, 2], json!([[0, of("forget-promotion", "demo-1")]])),
         // The leader hangs and goes on naming itself, and a drain takes one of the two that elected another.
         takes_quorum(
             "R15 leader",

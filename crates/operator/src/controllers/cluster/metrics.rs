@@ -31,7 +31,7 @@ pub struct Figures {
     pub desired: usize,
     /// Members whose Pod is ready.
     pub ready: usize,
-    /// Members that answer and follow a leader.
+    /// Members that are healthy.
     pub healthy: usize,
     /// Whether a leader is known.
     pub leader: bool,
@@ -97,7 +97,7 @@ impl ClusterMetrics {
         to.register("cluster_members", "Members in etcd's list", members);
         to.register("cluster_desired", "Members that the spec asks for", desired);
         to.register("cluster_ready", "Members whose Pod is ready", ready);
-        to.register("cluster_healthy", "Members that answer and follow a leader", healthy);
+        to.register("cluster_healthy", "Members that are healthy", healthy);
         to.register("cluster_leader", "Whether a leader is known", leader);
         to.register(
             "cluster_available",
