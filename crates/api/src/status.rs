@@ -103,6 +103,11 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "FailedLearnersStatus")]
     pub failed_learners: Option<FailedLearnersStatus>,
 
+    /// How the agent's program comes into the Pods of this cluster, where the operator's own way failed. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "AgentDeliveryStatus")]
+    pub agent_delivery: Option<AgentDeliveryStatus>,
+
     /// Every member that has a name and is not yet removed completely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -194,6 +199,24 @@ pub struct FailedLearnersStatus {
 
     /// When the next one is added, unless the spec is edited before.
     pub next_try: Time,
+}
+
+/// How the agent's program comes into the Pods of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentDeliveryStatus {
+    /// The way.
+    pub method: AgentDelivery,
+
+    /// Why it is not an image volume.
+    pub reason: String,
+}
+
+/// A way for the agent's program to come into a Pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AgentDelivery {
+    /// An init container copies it.
+    InitContainer,
 }
 
 /// How the cluster was, or is being, bootstrapped.

@@ -23,7 +23,7 @@ use serde_json::Value;
 use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::{is_labelled, is_owned_by};
-use crate::target::{self, Defaults, Invalid};
+use crate::target::{self, AgentDelivery, Defaults, Invalid};
 use crate::{budget, certificate, diff, record, service, volume};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
@@ -57,7 +57,7 @@ pub struct NameConflict {
 /// The Snapshot of the objects, and what is wrong with the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Observation {
-    /// The Snapshot, without etcd's part.
+    /// The Snapshot, without etcd's part and without what the API server refused.
     pub snapshot: Snapshot,
     /// Why the spec cannot be carried out, if so. The committed target is then used.
     pub refused: Option<Invalid>,
@@ -88,7 +88,11 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
             if diff::matches(seen, desired) { Presence::Matches } else { Presence::Differs }
         })
     };
-    let member_pods = pods::read(pods, &at, &uid);
+    let mut member_pods = pods::read(pods, &at, &uid);
+    if defaults.agent_delivery == AgentDelivery::ImageVolume {
+        // There is no other way, so nothing is to be decided.
+        member_pods.values_mut().for_each(|pod| pod.image_volume = None);
+    }
     let own_budget = budgets
         .iter()
         .find(|seen| seen.metadata.name.as_ref() == Some(&at.name) && is_owned_by(&seen.metadata, &uid));
@@ -101,6 +105,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         adopt,
         newer_status,
         record,
+        image_volume_refused: None,
         volumes: read_volumes(volumes, &at, &recorded),
         foreign: foreign(seen, &at, &uid),
         peer_service: presence(&at.name, &service::peer(cluster, &at)),

@@ -19,6 +19,8 @@ use crate::labels;
 use crate::target::IpFamily;
 use crate::template::Template;
 
+pub(crate) use containers::{AGENT, AGENT_VOLUME};
+
 /// The container of etcd itself.
 pub const ETCD: &str = "etcd";
 /// The init container that brings the agent's program into the Pod.
@@ -62,6 +64,8 @@ pub struct Member<'a> {
     pub peers: &'a [(MemberName, PeerUrl)],
     /// The image of the agent.
     pub agent_image: &'a str,
+    /// The agent comes by an image volume; otherwise by an init container.
+    pub by_image_volume: bool,
     /// The family of its address.
     pub ip_family: IpFamily,
 }
@@ -93,11 +97,13 @@ pub fn pod(member: &Member<'_>) -> Value {
             },
             "affinity": one_to_a_node(at),
             "topologySpreadConstraints": [over_the_zones(at)],
-            "initContainers": [containers::install(member)],
             "containers": [containers::etcd(member, &template)],
             "volumes": volumes(member),
         },
     });
+    if !member.by_image_volume {
+        pod["spec"]["initContainers"] = json!([containers::install(member)]);
+    }
     if !pull_secrets.is_empty() {
         pod["spec"]["imagePullSecrets"] = json!(pull_secrets);
     }
@@ -188,7 +194,7 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
         }
     };
     let mut volumes = vec![data, containers::joined_volume()];
-    volumes.extend(containers::agent_volumes());
+    volumes.extend(containers::agent_volumes(member));
     if target.tls {
         volumes.extend(containers::MOUNTED.map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
     }

@@ -4,8 +4,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
-    AbandonedReason, BootstrapStatus, CertificatesStatus, EtcdClusterStatus, FailedLearnersStatus,
-    LeavingReason, MemberPhase, MemberStatus, PodTarget, StorageTarget, TargetStatus,
+    AbandonedReason, AgentDelivery, AgentDeliveryStatus, BootstrapStatus, CertificatesStatus,
+    EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
+    StorageTarget, TargetStatus,
 };
 use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
@@ -44,6 +45,9 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             reason: failed.last_reason.clone(),
             at: Instant(failed.last_time.0.as_millisecond()),
         }),
+        no_image_volume: status.agent_delivery.as_ref().map(|delivery| match delivery.method {
+            AgentDelivery::InitContainer => delivery.reason.clone(),
+        }),
         members: members.collect(),
     }
 }
@@ -62,6 +66,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         next_ordinal,
         target,
         failed_learners,
+        no_image_volume,
         members,
     } = record;
     let abandoned = abandoned.map(|why| match why {
@@ -90,6 +95,9 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         last_time: MicroTime(Timestamp::from_millisecond(failed.at.0).unwrap_or(Timestamp::UNIX_EPOCH)),
         next_try: Time(Timestamp::from_millisecond(failed.next_try().0).unwrap_or(Timestamp::UNIX_EPOCH)),
     });
+    status.agent_delivery = no_image_volume
+        .clone()
+        .map(|reason| AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     let before = std::mem::take(&mut status.members);
     status.members = members

@@ -16,7 +16,7 @@ use crate::kind::Kind;
 use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
-use crate::target::Defaults;
+use crate::target::{AgentDelivery, Defaults};
 use crate::{budget, diff, service, volume};
 
 /// The input of a request, besides the effect.
@@ -163,6 +163,11 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 boot: *boot,
                 peers,
                 agent_image: &defaults.agent_image,
+                by_image_volume: match defaults.agent_delivery {
+                    AgentDelivery::InitContainer => false,
+                    AgentDelivery::ImageVolumeFirst => record.no_image_volume.is_none(),
+                    AgentDelivery::ImageVolume => true,
+                },
                 ip_family: defaults.ip_family,
             });
             write(Kind::Pod, member.as_str(), Act::Create(made))
@@ -237,6 +242,13 @@ impl Write {
             Act::Delete { .. } => "delete",
         };
         format!("{verb} {}", self.object())
+    }
+
+    /// Whether it creates a Pod that gets the agent by an image volume.
+    pub fn has_image_volume(&self) -> bool {
+        let Act::Create(object) = &self.act else { return false };
+        let volumes = object.pointer("/spec/volumes").and_then(Value::as_array);
+        self.kind == Kind::Pod && volumes.into_iter().flatten().any(|volume| volume.get("image").is_some())
     }
 
     /// The HTTP request to the API server.

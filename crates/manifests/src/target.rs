@@ -23,8 +23,22 @@ pub struct Defaults {
     pub image_registry: String,
     /// The image that the agent comes from.
     pub agent_image: String,
+    /// How the agent comes into Pods.
+    pub agent_delivery: AgentDelivery,
     /// The family of Pods' addresses.
     pub ip_family: IpFamily,
+}
+
+/// How the agent's program comes into a Pod.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AgentDelivery {
+    /// By an init container, which copies it. Works everywhere.
+    #[default]
+    InitContainer,
+    /// By an image volume; by an init container in clusters where that failed.
+    ImageVolumeFirst,
+    /// By an image volume.
+    ImageVolume,
 }
 
 /// The family of the addresses of Pods: of the first one, where they have two.
@@ -74,6 +88,7 @@ impl Default for Defaults {
         Self {
             image_registry: DEFAULT_IMAGE_REGISTRY.to_owned(),
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
+            agent_delivery: AgentDelivery::default(),
             ip_family: IpFamily::default(),
         }
     }

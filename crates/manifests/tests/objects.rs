@@ -5,7 +5,7 @@ mod world;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use quorate_manifests::certificate::{Certificate, common_name, names};
-use quorate_manifests::{IpFamily, Kind};
+use quorate_manifests::{AgentDelivery, DEFAULT_AGENT_IMAGE, IpFamily, Kind};
 use quorate_model::{ClusterRef, Leaf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -99,6 +99,37 @@ fn every_field_of_every_object_exists_in_its_kind() {
 #[test]
 fn a_member_is_a_pod_whose_one_container_runs_the_agent_and_etcd() {
     insta::assert_yaml_snapshot!("pod", created(&running(&rich()), Kind::Pod, "demo-1"));
+}
+
+#[test]
+fn by_an_image_volume_the_agent_needs_no_init_container() {
+    let mut world = World::new(&plain(3));
+    world.defaults.agent_delivery = AgentDelivery::ImageVolumeFirst;
+    world.settle();
+    let spec = &created(&world, Kind::Pod, "demo-1")["spec"];
+    assert_eq!(spec.get("initContainers"), None);
+    let agent = json!({
+        "name": "agent", "image": { "reference": DEFAULT_AGENT_IMAGE, "pullPolicy": "IfNotPresent" },
+    });
+    assert!(spec["volumes"].as_array().unwrap().contains(&agent), "{}", spec["volumes"]);
+    assert_eq!(spec["containers"][0]["command"], json!(["/agent/quorate", "agent", "run"]));
+
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["status"]["agentDelivery"] = json!({ "method": "InitContainer", "reason": "it failed here" });
+    });
+    world.remove(Kind::Pod, "demo-1");
+    world.settle();
+    let again = created(&world, Kind::Pod, "demo-1");
+    assert_eq!(
+        again["spec"]["initContainers"][0]["name"], "install",
+        "where it failed, it is not tried again"
+    );
+    let revision = |pod: &Value| pod["metadata"]["annotations"]["operator.etcd.io/revision"].clone();
+    assert_eq!(
+        revision(&again),
+        revision(&created(&world, Kind::Pod, "demo-0")),
+        "it is not part of the revision"
+    );
 }
 
 #[test]

@@ -3,8 +3,8 @@
 mod world;
 
 use k8s_openapi::api::core::v1::Pod;
-use quorate_manifests::{Kind, NameConflict};
-use quorate_model::snapshot::Unready;
+use quorate_manifests::{AgentDelivery, Kind, NameConflict};
+use quorate_model::snapshot::{ImageVolume, Unready};
 use quorate_model::{ClusterUid, GuardVerdict, Instant, MemberName, snapshot};
 use serde_json::{Value, json};
 use world::World;
@@ -46,6 +46,47 @@ fn scheduling_gates_of_others_are_reported() {
     assert_eq!(seen(&["operator.etcd.io/bootstrap"]), (true, None));
     let trouble = "SchedulingGated: the Pod has the scheduling gates example.org/quota";
     assert_eq!(seen(&["example.org/quota"]), (false, Some(trouble.to_owned())));
+}
+
+#[test]
+fn what_keeps_a_pod_with_an_image_volume_is_read_until_etcd_was_started() {
+    let mut world = World::running(1);
+    world.defaults.agent_delivery = AgentDelivery::ImageVolumeFirst;
+    let mut seen_last = |volume: &Value, state: &Value, last: &Value| {
+        world.edit(Kind::Pod, "demo-0", |pod| {
+            let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
+            volumes.retain(|volume| volume["name"] != "agent");
+            volumes.push(volume.clone());
+            pod["status"] = json!({
+                "phase": "Pending", "containerStatuses": [container("etcd", state, last, 0)],
+                "conditions": [{
+                    "type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z",
+                }],
+            });
+        });
+        world.observe().unwrap().observation.snapshot.pods[&MemberName::new("demo-0")].image_volume.clone()
+    };
+    let mut seen = |volume: Value, state: &Value| seen_last(&volume, state, &json!({}));
+    let image = json!({ "name": "agent", "image": { "reference": "quorate:1" } });
+    let creating = waits("ContainerCreating", "");
+    assert_eq!(seen(image.clone(), &creating), Some(ImageVolume::Mounting(Instant(5000))));
+    let refused = ImageVolume::Refused("CreateContainerError: no such mount".to_owned());
+    assert_eq!(seen(image.clone(), &waits("CreateContainerError", "no such mount")), Some(refused));
+    assert_eq!(
+        seen(image.clone(), &waits("ErrImagePull", "")),
+        None,
+        "an init container needs the image, too"
+    );
+    let noexec = "error during container init: exec: \"/agent/quorate\": permission denied";
+    let refused =
+        seen_last(&image, &waits("CrashLoopBackOff", "back-off 10s"), &ended(128, "StartError", noexec));
+    assert!(matches!(refused, Some(ImageVolume::Refused(why)) if why.contains("permission denied")));
+    let crashes =
+        seen_last(&image, &waits("CrashLoopBackOff", "back-off 10s"), &ended(1, "Error", "disk is full"));
+    assert_eq!(crashes, None, "it was executed");
+    let mut seen = |volume: Value, state: &Value| seen_last(&volume, state, &json!({}));
+    assert_eq!(seen(image, &json!({ "running": { "startedAt": "1970-01-01T00:00:09Z" } })), None);
+    assert_eq!(seen(json!({ "name": "agent", "emptyDir": {} }), &creating), None);
 }
 
 #[test]
@@ -262,4 +303,16 @@ fn a_pod_is_unready_by_its_kubelet_and_not_by_the_node_controller() {
     for (at, (seen, expected)) in table.into_iter().enumerate() {
         assert_eq!(seen, expected, "row {at}");
     }
+}
+
+#[test]
+fn a_node_that_does_not_execute_programs_in_a_volume_is_told_what_to_do() {
+    let noexec = ended(128, "StartError", "exec: \"/agent/quorate\": permission denied: unknown");
+    let pod = seen(&json!({
+        "phase": "Running",
+        "containerStatuses": [container("etcd", &waits("CrashLoopBackOff", "back-off 10s"), &noexec, 1)],
+    }));
+    assert!(!pod.has_run, "nothing was executed");
+    let trouble = pod.trouble.unwrap();
+    assert!(trouble.contains("noexec") && trouble.contains("--agent-delivery=image-volume"), "{trouble}");
 }

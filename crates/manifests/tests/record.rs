@@ -105,6 +105,7 @@ fn record() -> impl Strategy<Value = Record> {
                     reason: "demo-3 did not get in sync".to_owned(),
                     at: Instant(i64::from(next)),
                 }),
+                no_image_volume: hibernating.then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
                 members,
             }
         })

@@ -167,7 +167,7 @@ impl Effect {
     /// Whether the plan goes on when this effect fails. No other effect depends on upkeep or on the restart of a lost Pod, and
     /// their failure may last: a storage class that cannot expand volumes, a quota that is used up. The failure is reported.
     pub fn is_best_effort(&self) -> bool {
-        matches!(self.step(), Step::K1 | Step::B7 | Step::W1 | Step::W2 | Step::I3 | Step::I4)
+        matches!(self.step(), Step::K1 | Step::B7 | Step::W1 | Step::W2 | Step::W3 | Step::I3 | Step::I4)
     }
 
     /// Whether it takes redundancy, data or a leader: it is only right as long as what it rests on is (R18).

@@ -36,6 +36,9 @@ pub struct Record {
     pub target: Option<Target>,
     /// Learners that were given up, since the last one became a voter and the spec was edited last.
     pub failed_learners: Option<FailedLearners>,
+    /// Why an init container brings the agent into Pods of this cluster although the operator prefers an image volume: an image
+    /// volume failed here.
+    pub no_image_volume: Option<String>,
     /// Every member that has a name and is not completely removed yet.
     pub members: BTreeMap<MemberName, Member>,
 }

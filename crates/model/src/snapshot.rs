@@ -62,6 +62,8 @@ pub struct Snapshot {
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.
     pub volumes: BTreeMap<MemberName, Volume>,
+    /// Why the API server refused a Pod with an image volume, if it did.
+    pub image_volume_refused: Option<String>,
     /// Objects that have the names of this cluster's objects and are not owned by this EtcdCluster, each with its kind and name
     /// for messages: `Service default/demo`.
     pub foreign: BTreeMap<ManagedObject, String>,
@@ -120,10 +122,21 @@ pub struct Pod {
     pub restarts: u32,
     /// etcd refused to start as new because its peers know it (from the termination message).
     pub already_bootstrapped: bool,
+    /// The agent comes by an image volume, and no container was started yet: what keeps it.
+    pub image_volume: Option<ImageVolume>,
     /// What the guard refused, if it did.
     pub guard: Option<(GuardVerdict, String)>,
     /// What keeps it from running, as Kubernetes reports it: `ErrImagePull: ...`.
     pub trouble: Option<String>,
+}
+
+/// What keeps a Pod from starting that gets the agent by an image volume.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageVolume {
+    /// Its volumes are being mounted, since it was bound to its node. A kubelet that knows no image volumes reports nothing else.
+    Mounting(Instant),
+    /// The container runtime cannot create the container, and why.
+    Refused(String),
 }
 
 /// Which evictions the PodDisruptionBudget admits, as the spec asks.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
-use quorate_manifests::IpFamily;
+use quorate_manifests::{AgentDelivery, IpFamily};
 
 use crate::runtime::crash::CrashPoint;
 
@@ -25,6 +25,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_AGENT_IMAGE", value_name = "IMAGE",
         default_value = quorate_manifests::DEFAULT_AGENT_IMAGE)]
     pub agent_image: String,
+
+    /// How the agent's program comes into member Pods. `auto`: by an image volume where the API server is 1.36 or newer, and by an
+    /// init container elsewhere and in clusters where an image volume failed.
+    #[arg(long, env = "QUORATE_AGENT_DELIVERY", value_name = "WAY", value_enum, default_value_t)]
+    pub agent_delivery: Delivery,
 
     /// The family of the addresses of Pods, of the first one where they have two. `auto`: that of the API server's Service, and IPv4
     /// outside of Kubernetes.
@@ -60,6 +65,41 @@ pub struct OperatorArgs {
     /// For tests: abort at this point, such as `before:B4#1`.
     #[arg(long, env = "QUORATE_CRASH_AT", value_name = "POINT", hide = true)]
     pub crash_at: Option<CrashPoint>,
+}
+
+/// How the agent's program comes into Pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Delivery {
+    /// By an image volume where that works.
+    #[default]
+    Auto,
+    /// By an image volume.
+    ImageVolume,
+    /// By an init container.
+    InitContainer,
+}
+
+/// The first minor version of Kubernetes in which image volumes are generally available.
+const IMAGE_VOLUMES_SINCE: (u32, u32) = (1, 36);
+
+impl Delivery {
+    /// The way, where this is the version of the API server, such as `("1", "36+")`; `None` if it is not known.
+    pub(crate) fn resolve(self, server: Option<(&str, &str)>) -> AgentDelivery {
+        let number =
+            |text: &str| text.trim_end_matches(|end: char| !end.is_ascii_digit()).parse::<u32>().ok();
+        match self {
+            Self::ImageVolume => AgentDelivery::ImageVolume,
+            Self::InitContainer => AgentDelivery::InitContainer,
+            Self::Auto => {
+                let server = server.and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
+                if server.is_some_and(|server| server >= IMAGE_VOLUMES_SINCE) {
+                    AgentDelivery::ImageVolumeFirst
+                } else {
+                    AgentDelivery::InitContainer
+                }
+            }
+        }
+    }
 }
 
 /// A family of addresses.
@@ -154,6 +194,18 @@ mod tests {
         }
         assert_eq!(Family::V4.resolve(Some("fd00::1")), IpFamily::V4);
         assert_eq!(Family::V6.resolve(None), IpFamily::V6);
+    }
+
+    #[test]
+    fn image_volumes_are_used_where_the_api_server_is_new_enough_and_nothing_else_is_asked_for() {
+        for new in [("1", "36"), ("1", "36+"), ("1", "40"), ("2", "0")] {
+            assert_eq!(Delivery::Auto.resolve(Some(new)), AgentDelivery::ImageVolumeFirst, "{new:?}");
+        }
+        for old in [Some(("1", "35")), Some(("1", "")), Some(("", "36")), None] {
+            assert_eq!(Delivery::Auto.resolve(old), AgentDelivery::InitContainer, "{old:?}");
+        }
+        assert_eq!(Delivery::ImageVolume.resolve(None), AgentDelivery::ImageVolume);
+        assert_eq!(Delivery::InitContainer.resolve(Some(("1", "36"))), AgentDelivery::InitContainer);
     }
 
     #[derive(Parser)]

@@ -9,13 +9,13 @@ use futures::future::join_all;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
-use quorate_manifests::Defaults;
+use quorate_manifests::{AgentDelivery, Defaults};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::args::{Bind, OperatorArgs};
+use crate::args::{Bind, Delivery, OperatorArgs};
 use crate::controllers::{self, Config};
 use crate::runtime::calls::counted;
 use crate::runtime::clock::Clock;
@@ -29,6 +29,10 @@ use crate::runtime::serve::{self, ListenError};
 
 /// How long effects under way may take after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);
+
+/// How often the API server is asked for its version, and the delay between. Without it only speed is lost.
+const VERSION_TRIES: u32 = 5;
+const VERSION_RETRY: Duration = Duration::from_secs(1);
 
 /// How an operator runs.
 #[derive(Clone)]
@@ -85,7 +89,13 @@ pub async fn run(args: OperatorArgs) -> Result<(), RunError> {
     let stop = CancellationToken::new();
     let mut signals = JoinSet::new();
     signals.spawn(on_signal(stop.clone()).map_err(RunError::Signals)?);
-    run_with(client, Options::from(args), stop).await
+    let delivery = tokio::select! {
+        delivery = agent_delivery(&client, args.agent_delivery) => delivery,
+        () = stop.cancelled() => return Ok(()),
+    };
+    let mut options = Options::from(args);
+    options.defaults.agent_delivery = delivery;
+    run_with(client, options, stop).await
 }
 
 /// Runs the operator against this client until `shutdown`. Dropping the future is a crash: every task stops at
@@ -188,6 +198,7 @@ impl From<OperatorArgs> for Options {
             defaults: Defaults {
                 image_registry: args.image_registry,
                 agent_image: args.agent_image,
+                agent_delivery: args.agent_delivery.resolve(None),
                 ip_family: args.ip_family.resolve(std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref()),
             },
             metrics: address(args.metrics_bind_address),
@@ -203,6 +214,28 @@ impl From<OperatorArgs> for Options {
             transport: Transport::network(),
         }
     }
+}
+
+/// How the agent comes into Pods. An API server that does not tell its version in time counts as an old one.
+async fn agent_delivery(client: &kube::Client, wanted: Delivery) -> AgentDelivery {
+    let mut version = None;
+    if wanted == Delivery::Auto {
+        for _ in 0..VERSION_TRIES {
+            match client.apiserver_version().await {
+                Ok(told) => {
+                    version = Some(told);
+                    break;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the API server does not tell its version");
+                    tokio::time::sleep(VERSION_RETRY).await;
+                }
+            }
+        }
+    }
+    let delivery = wanted.resolve(version.as_ref().map(|told| (&*told.major, &*told.minor)));
+    tracing::info!(?delivery, "how the agent comes into Pods");
+    delivery
 }
 
 async fn listen(

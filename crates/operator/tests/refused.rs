@@ -9,6 +9,7 @@ use http::Method;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::api::{Patch, PatchParams};
 use quorate_api::keys;
+use quorate_manifests::AgentDelivery;
 use serde_json::{Value, json};
 use world::{RequestOutcome, World, plain, settled, until};
 
@@ -20,6 +21,28 @@ where
         + std::fmt::Debug,
 {
     Ok(world.api::<K>().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await?)
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_that_are_refused_because_of_their_image_volume_come_with_an_init_container() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let client = world.client_through(|sent| {
+        let volumes =
+            sent.body.pointer("/spec/volumes").and_then(Value::as_array).cloned().unwrap_or_default();
+        let by_image = volumes.iter().any(|volume| volume.get("image").is_some());
+        if by_image { RequestOutcome::Refused(403, "Forbidden") } else { RequestOutcome::Open }
+    });
+    let _operator = world
+        .operator_over(client, |options| options.defaults.agent_delivery = AgentDelivery::ImageVolumeFirst);
+    world.create_cluster(plain(3)).await?;
+    settled(&world, 3).await?;
+    let delivery = world.status().await?.agent_delivery;
+    ensure!(delivery.as_ref().is_some_and(|own| own.reason.contains("refused")), "{delivery:?}");
+    let sent = world.sent.all();
+    let tried = sent.iter().filter(|sent| sent.body.to_string().contains("\"reference\"")).count();
+    ensure!((1..=3).contains(&tried), "each of three Pods is tried at most once: {tried}");
+    Ok(())
 }
 
 #[tokio::test(start_paused = true)]

@@ -12,6 +12,7 @@ mod budget;
 mod certificates;
 mod commit;
 mod deletion;
+mod delivery;
 mod draft;
 mod facts;
 mod grow;
@@ -51,6 +52,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::Pause, halt::when_paused(draft))?;
     by(Protocol::Adopt, adopt::existing_data(draft))?;
     by(Protocol::ForeignObjects, halt::on_foreign_objects(draft))?;
+    delivery::fall_back(draft);
     by(Protocol::Bootstrap, bootstrap::run(draft))?;
     by(Protocol::Target, commit::target(draft))?;
     membership::settle(draft);

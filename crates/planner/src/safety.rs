@@ -297,7 +297,9 @@ fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool 
     let is_in_trouble = pod.trouble.is_some() || pod.guard.is_some();
     // In memory a container that ends again and again still has its data, and a Pod that is deleted has not.
     let may_have_data = record.is_in_memory() && pod.has_run && pod.guard.is_none();
-    let cannot_run = pod.finished || pod.gated || (!pod.ready && is_in_trouble && !may_have_data);
+    let never_started = !pod.has_run && pod.image_volume.is_some();
+    let cannot_run =
+        pod.finished || pod.gated || never_started || (!pod.ready && is_in_trouble && !may_have_data);
     let cannot_serve = !serves && cannot_run;
     let is_no_member =
         record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::keys;
-use quorate_model::snapshot::Unready;
+use quorate_model::snapshot::{ImageVolume, Unready};
 use quorate_model::target::PodRevision;
 use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberName, Uid, snapshot};
 use serde::Deserialize;
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::member_name;
 use crate::flags::STARTS_NEW;
 use crate::labels::{is_labelled, is_owned_by};
-use crate::pod::ETCD;
+use crate::pod::{AGENT, AGENT_VOLUME, ETCD};
 
 /// The label that newer Kubernetes copies from the node.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -23,6 +23,13 @@ const ALREADY_BOOTSTRAPPED: &str = "has already been bootstrapped";
 
 /// The init container that was the guard in Pods of earlier releases.
 const GUARD: &str = "guard";
+
+/// The reason with which a container ended whose program could not be executed.
+const START_ERROR: &str = "StartError";
+
+/// The agent's program is in an empty directory of the node, which is under the kubelet's directory.
+const NOT_EXECUTABLE: &str = "the node executes no program in a volume, since the file system of the kubelet's directory is mounted noexec. \
+     Mount it without noexec, or give the operator --agent-delivery=image-volume";
 
 /// How much of a termination message is shown.
 const SHOWN: usize = 300;
@@ -71,6 +78,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         already_bootstrapped: etcd.is_some_and(|etcd| {
             ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))
         }),
+        image_volume: image_volume(pod, status),
         guard: guard(status),
         trouble: trouble(pod, status),
     }
@@ -91,10 +99,34 @@ fn starts_new(pod: &Pod) -> bool {
     args.any(|arg| arg == STARTS_NEW)
 }
 
-/// Whether it runs, or ran.
+/// Whether it runs, or ran. A program that could not be executed did not run.
 fn has_run(container: &ContainerStatus) -> bool {
     let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
-    runs || container.restart_count > 0 || ends(container).next().is_some()
+    let not_executed = ends(container).filter(|end| end.reason.as_deref() == Some(START_ERROR)).count();
+    let restarts = usize::try_from(container.restart_count).unwrap_or_default();
+    runs || restarts > not_executed || ends(container).count() > not_executed
+}
+
+/// What keeps a Pod from starting that gets the agent by an image volume.
+fn image_volume(pod: &Pod, status: &PodStatus) -> Option<ImageVolume> {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    let by_image = volumes.filter(|volume| volume.name == AGENT_VOLUME).any(|volume| volume.image.is_some());
+    let etcd = container(status, ETCD).filter(|etcd| by_image && !has_run(etcd))?;
+    let waiting = etcd.state.as_ref()?.waiting.as_ref()?;
+    match waiting.reason.as_deref()? {
+        "ContainerCreating" => {
+            let bound = condition(status, "PodScheduled").filter(|bound| bound.status == "True")?;
+            let since = bound.last_transition_time.as_ref()?;
+            Some(ImageVolume::Mounting(Instant(since.0.as_millisecond())))
+        }
+        reason @ ("CreateContainerError" | "RunContainerError") => {
+            let message = waiting.message.as_deref().unwrap_or("no message");
+            Some(ImageVolume::Refused(format!("{reason}: {message}")))
+        }
+        // Some container runtimes mount image volumes noexec.
+        "CrashLoopBackOff" => Some(ImageVolume::Refused(ends(etcd).next().map(end_in_words)?)),
+        _ => None,
+    }
 }
 
 /// How the readiness probe fails. The container's own status counts as well as the condition: the node controller makes Pods not
@@ -159,6 +191,9 @@ fn trouble_of(container: &ContainerStatus) -> Option<String> {
             "ErrImagePull" | "ImagePullBackOff" => {
                 Some(format!("ErrImagePull: the image {} of {name} cannot be pulled", container.image))
             }
+            "CrashLoopBackOff" | "RunContainerError" if not_executable(container, message) => {
+                Some(format!("NotExecutable: {name}: {NOT_EXECUTABLE}"))
+            }
             // The kubelet's own message counts the time.
             "CrashLoopBackOff" => {
                 let end = ends(container).next().map(end_in_words);
@@ -173,6 +208,12 @@ fn trouble_of(container: &ContainerStatus) -> Option<String> {
     }
     // A container that ended is about to be restarted: that it ended is no lasting cause.
     None
+}
+
+/// Whether the node refuses to execute the agent's program.
+fn not_executable(container: &ContainerStatus, message: &str) -> bool {
+    let ends = ends(container).filter_map(|end| end.message.as_deref());
+    ends.chain([message]).any(|text| text.contains(AGENT) && text.contains("permission denied"))
 }
 
 fn end_in_words(end: &ContainerStateTerminated) -> String {

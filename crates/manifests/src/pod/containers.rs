@@ -23,9 +23,11 @@ const CLIENT_TLS: &str = MOUNTED[2].2;
 const JOINED_DIR: &str = "/etc/quorate";
 const JOINED_FILE: &str = "joined";
 
-/// Where the agent's program is: the image of etcd does not have it.
+/// The volume with the agent's program, which the image of etcd does not have: the whole image of the agent, in which it lies at the
+/// root, or an empty directory into which the init container copies it. Either way its path is the same.
+pub(crate) const AGENT_VOLUME: &str = "agent";
 const AGENT_DIR: &str = "/agent";
-const AGENT: &str = "/agent/quorate";
+pub(crate) const AGENT: &str = "/agent/quorate";
 
 /// What the Pod remembers of its volume. It outlives the container and not the Pod.
 const SEEN_DIR: &str = "/run/quorate";
@@ -45,7 +47,7 @@ pub(super) fn install(member: &Member<'_>) -> Value {
         "resources": small(),
         "securityContext": restricted(),
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "volumeMounts": [{ "name": "agent", "mountPath": AGENT_DIR }],
+        "volumeMounts": [{ "name": AGENT_VOLUME, "mountPath": AGENT_DIR }],
     })
 }
 
@@ -83,8 +85,13 @@ fn agent(member: &Member<'_>) -> Vec<String> {
 }
 
 /// Directories of the Pod: of the agent's program, and of what it remembers.
-pub(super) fn agent_volumes() -> [Value; 2] {
-    [json!({ "name": "agent", "emptyDir": {} }), json!({ "name": "seen", "emptyDir": {} })]
+pub(super) fn agent_volumes(member: &Member<'_>) -> [Value; 2] {
+    let agent = if member.by_image_volume {
+        json!({ "name": AGENT_VOLUME, "image": { "reference": member.agent_image, "pullPolicy": "IfNotPresent" } })
+    } else {
+        json!({ "name": AGENT_VOLUME, "emptyDir": {} })
+    };
+    [agent, json!({ "name": "seen", "emptyDir": {} })]
 }
 
 /// The joined annotation, as a file.
@@ -100,7 +107,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     let Member { target, .. } = member;
     let mut mounts = vec![
         data(),
-        mount_read_only("agent", AGENT_DIR),
+        mount_read_only(AGENT_VOLUME, AGENT_DIR),
         mount_read_only("joined", JOINED_DIR),
         json!({ "name": "seen", "mountPath": SEEN_DIR }),
     ];

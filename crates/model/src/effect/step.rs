@@ -43,6 +43,8 @@ pub enum Step {
     W1,
     /// Delete a finished or stuck Pod before that.
     W2,
+    /// Record that image volumes fail here, and delete a Pod that waits for one.
+    W3,
     P1,
     U4,
     U5,
@@ -71,7 +73,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 36] = [
+    pub const ALL: [Self; 37] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -97,6 +99,7 @@ impl Step {
         Self::Z2,
         Self::W1,
         Self::W2,
+        Self::W3,
         Self::P1,
         Self::U4,
         Self::U5,

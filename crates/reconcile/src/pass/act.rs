@@ -424,9 +424,9 @@ impl Failed {
                 };
                 Stop { retry: error.retry(), failure }
             }
-            Self::Write(WriteFailure { error, what, new_conflict, conflict }) => {
-                let retry = match (new_conflict, conflict) {
-                    // The planner observes a new conflict at once. A known one needs no early pass.
+            Self::Write(WriteFailure { error, what, is_news, conflict }) => {
+                let retry = match (is_news, conflict) {
+                    // The planner observes news at once. A known conflict needs no early pass.
                     (true, _) => Retry::Now,
                     (false, true) => Retry::Unwell,
                     (false, false) => error.retry(),
@@ -441,6 +441,7 @@ impl Failed {
                     WriteError::Blocked(why) => {
                         blocked_for_long.then(|| trouble::eviction_blocked(what, why))
                     }
+                    WriteError::Invalid(_) | WriteError::Forbidden(_) if *is_news => None,
                     WriteError::Invalid(why) | WriteError::Forbidden(why) => {
                         Some(trouble::write_refused(what, why, observed, now))
                     }

@@ -240,7 +240,8 @@ impl Observing {
             }
         };
         match made {
-            Ok(Observation { snapshot, refused }) => {
+            Ok(Observation { mut snapshot, refused }) => {
+                snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 Ok(Observed { view, cluster, conflicts, snapshot, refused, unread: None })
             }
             Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),

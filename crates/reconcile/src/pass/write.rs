@@ -18,6 +18,8 @@ pub(super) struct WriteRun {
     name: String,
     /// The write as text: `create Pod default/demo-2`.
     what: String,
+    /// A Pod that gets the agent by an image volume.
+    by_image_volume: bool,
     sent: Sent,
     read: Follow,
 }
@@ -68,8 +70,8 @@ pub(super) struct WriteFailure {
     pub(super) error: WriteError,
     /// The write as text: `create Pod default/demo-2`.
     pub(super) what: String,
-    /// The name is taken, and this was not known before.
-    pub(super) new_conflict: bool,
+    /// The planner does not know this yet, and plans something else once it does: the name is taken, or image volumes are refused.
+    pub(super) is_news: bool,
     /// The name is taken.
     pub(super) conflict: bool,
 }
@@ -84,7 +86,8 @@ impl WriteRun {
             Act::Delete { uid, .. } => Sent::Delete { uid: uid.clone() },
         };
         let (kind, name, what) = (write.kind, write.name.clone(), write.describe());
-        Self { kind, name, what, sent, read: Follow::NotAsked }
+        let by_image_volume = write.has_image_volume();
+        Self { kind, name, what, by_image_volume, sent, read: Follow::NotAsked }
     }
 
     /// The read that follows it, if it is due.
@@ -145,6 +148,10 @@ impl WriteRun {
             }
             (Err(error), Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. }) => error,
         };
+        if let Some(why) = self.refused_image_volume(&error) {
+            let is_news = memory.image_volume_refused.replace(why).is_none();
+            return Some(WriteEnd::Failed(WriteFailure { is_news, ..WriteFailure::new(error, &*self.what) }));
+        }
         match (&error, &self.sent) {
             (WriteError::Exists, Sent::Create)
             | (WriteError::Missing(_), Sent::Evict { .. } | Sent::Delete { .. })
@@ -206,9 +213,9 @@ impl WriteRun {
                 if met == WriteError::Exists && !is_visible(&object, owner.at, owner.uid) =>
             {
                 let conflict = NameConflict { kind: self.kind, name: self.name.clone() };
-                let new_conflict = memory.conflicts.insert(conflict);
+                let is_news = memory.conflicts.insert(conflict);
                 let what = self.what.clone();
-                WriteEnd::Failed(WriteFailure { error: met, what, new_conflict, conflict: true })
+                WriteEnd::Failed(WriteFailure { error: met, what, is_news, conflict: true })
             }
             // 404 for a delete counts only once a read confirms it: data may be deleted because of it, and a proxy that does
             // not know the path also replies 404.
@@ -248,6 +255,12 @@ impl WriteRun {
         WriteEnd::Done(object)
     }
 
+    /// Why the API server, or its admission, refused a Pod with an image volume. A used-up quota refuses every Pod.
+    fn refused_image_volume(&self, error: &WriteError) -> Option<String> {
+        let (WriteError::Invalid(why) | WriteError::Forbidden(why)) = error else { return None };
+        (self.by_image_volume && !why.contains("exceeded quota")).then(|| why.clone())
+    }
+
     fn failed(&self, error: WriteError) -> WriteEnd {
         WriteEnd::Failed(WriteFailure::new(error, self.what.as_str()))
     }
@@ -275,7 +288,7 @@ impl WriteRun {
 impl WriteFailure {
     /// The failure that is reported as `cannot {what}`.
     pub(super) fn new(error: WriteError, what: impl Into<String>) -> Self {
-        Self { error, what: what.into(), new_conflict: false, conflict: false }
+        Self { error, what: what.into(), is_news: false, conflict: false }
     }
 }
 

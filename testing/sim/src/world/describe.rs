@@ -48,6 +48,7 @@ impl World {
             next_ordinal,
             target,
             failed_learners,
+            no_image_volume,
             members,
         } = record.as_ref();
         let mut lines = vec![
@@ -64,6 +65,7 @@ impl World {
                 .iter()
                 .map(|failed| format!("failed learners: {}, {}", failed.count, failed.reason)),
         );
+        lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)
