@@ -118,6 +118,8 @@ reasons! {
     VolumeLost,
     /// The volume of a member that was replaced, or that somebody removed from etcd, is kept for a while.
     VolumeQuarantined,
+    /// An image volume failed, so an init container brings the agent into Pods of this cluster.
+    ImageVolumeFailed,
     /// Objects have names that this cluster needs, and are not owned by this EtcdCluster.
     ForeignObjects,
     /// Volumes of an earlier cluster of this name exist. A person has to decide about them.

@@ -6,9 +6,11 @@ mod world;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use quorate_api::status::{AgentDelivery, AgentDeliveryStatus};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, crds};
 use quorate_manifests::{
-    Act, Defaults, Kind, NameConflict, Situation, Write, explain, invalid_status, resolve, status, trouble,
+    Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
+    invalid_status, resolve, status, trouble,
 };
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Abandoned;
@@ -353,10 +355,18 @@ fn events() -> Vec<String> {
     for mut world in situations() {
         live(&mut world, |_, _| {});
         for event in &world.events {
-            lines.push(format!("{}  {}", if event.warning { "Warning" } else { "Normal" }, event.what));
+            lines.push(shown(event));
         }
     }
+    let reason = "Pod demo-0: CreateContainerError: not supported".to_owned();
+    let agent_delivery = Some(AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
+    let fell_back = EtcdClusterStatus { agent_delivery, ..EtcdClusterStatus::default() };
+    lines.extend(status_events(&EtcdClusterStatus::default(), &fell_back).iter().map(shown));
     lines
+}
+
+fn shown(event: &EventText) -> String {
+    format!("{}  {}", if event.warning { "Warning" } else { "Normal" }, event.what)
 }
 
 fn invalid_specs() -> Vec<String> {

@@ -7,7 +7,7 @@ use quorate_etcd::testkit::etcd;
 
 use super::clusters::{Clusters, Desired};
 use super::playground::Playground;
-use super::turns::{self, word};
+use super::turns::{self, Ratio, word};
 use super::{Create, by_hand, idle};
 
 /// How many clusters are watched while idle.
@@ -23,13 +23,18 @@ pub async fn run(args: &Create) -> Result<()> {
     let clusters = Clusters::new(playground.client(), PATIENCE);
     let desired = |tls| Desired { size: 3, version: &version, tls };
     println!("create: three members, etcd {version}; seconds from start to three Ready voters");
-    turns::measure(args, ["by hand", "playground"], async |tls, run| {
-        let base = by_hand::create(args.etcd, tls).await?;
-        let name = format!("bench-{}-{run}", word(tls));
-        let took = clusters.create(&name, desired(tls)).await?;
-        clusters.delete(&name).await?;
-        Ok([base, took.ready])
-    })
+    turns::measure(
+        args,
+        ["by hand", "playground"],
+        &[Ratio { of: 1, to: 0, goal: 1.5 }],
+        async |tls, run| {
+            let base = by_hand::create(args.etcd, tls).await?;
+            let name = format!("bench-{}-{run}", word(tls));
+            let took = clusters.create(&name, desired(tls)).await?;
+            clusters.delete(&name).await?;
+            Ok([base, took.ready])
+        },
+    )
     .await?;
     if args.idle == 0 {
         return Ok(());

@@ -3,6 +3,7 @@
 
 mod by_hand;
 mod cost;
+mod disrupt;
 mod namespace;
 mod operator;
 mod rig;
@@ -14,7 +15,9 @@ use quorate_etcd::testkit::etcd;
 
 use super::Create;
 use super::clusters::{Clusters, Desired, Took};
-use super::turns;
+use super::turns::{self, Ratio};
+use by_hand::Manner;
+pub use disrupt::run as disrupt;
 use namespace::Namespace;
 use rig::Rig;
 
@@ -31,12 +34,19 @@ pub async fn run(args: &Create) -> Result<()> {
     }
     println!("operator: {}", operator::image(&rig).await?);
     println!("create: three members, etcd {version}; seconds to three Ready voters, each in a new namespace");
-    println!("by hand: from the first request for Service, volumes and Pods, certificates made before");
+    println!(
+        "at once: by hand, all claims and Pods posted at once without a readiness probe, until three voters answer"
+    );
+    println!("by hand: posted one after the other, until three Pods are Ready by etcd's own probe");
+    println!("both from the first request for Service, volumes and Pods, certificates made before");
     println!("operator, status: from apply to three Ready Pods, and until status reports them");
-    turns::measure(args, ["by hand", "operator", "status"], async |tls, _| {
-        let base = Box::pin(by_hand(&rig, &version, tls)).await?;
+    let columns = ["at once", "by hand", "operator", "status"];
+    let ratios = [Ratio { of: 2, to: 0, goal: 1.2 }, Ratio { of: 2, to: 1, goal: 1.2 }];
+    turns::measure(args, columns, &ratios, async |tls, _| {
+        let at_once = Box::pin(by_hand(&rig, &version, tls, Manner::AtOnce)).await?;
+        let by_hand = Box::pin(by_hand(&rig, &version, tls, Manner::InTurn)).await?;
         let took = Box::pin(by_operator(&rig, &version, tls)).await?;
-        Ok([base, took.ready, took.reported])
+        Ok([at_once, by_hand, took.ready, took.reported])
     })
     .await?;
     if args.idle > 0 {
@@ -45,9 +55,9 @@ pub async fn run(args: &Create) -> Result<()> {
     Ok(())
 }
 
-async fn by_hand(rig: &Rig, version: &str, tls: bool) -> Result<Duration> {
+async fn by_hand(rig: &Rig, version: &str, tls: bool, manner: Manner) -> Result<Duration> {
     let namespace = Namespace::create(rig).await?;
-    let took = by_hand::create(&namespace, version, tls).await?;
+    let took = by_hand::create(&namespace, version, tls, manner).await?;
     namespace.clear().await?;
     Ok(took)
 }

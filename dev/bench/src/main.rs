@@ -26,6 +26,22 @@ use quorate_model::Minor;
 enum Bench {
     /// From apply to three Ready voters, against three etcd started by hand; then what idle clusters cost
     Create(Create),
+    /// How long writes pause while leaders are drained, deleted, rolled and upgraded, and how soon a member is back, on the real
+    /// Kubernetes of `cargo xtask kube`
+    Disrupt(Disrupt),
+}
+
+#[derive(clap::Args)]
+struct Disrupt {
+    /// How often each disruption but a drain is measured
+    #[arg(long, default_value_t = 9, value_parser = clap::value_parser!(u32).range(1..))]
+    runs: u32,
+    /// How often the node of the leader is drained
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
+    drains: u32,
+    /// How often a cluster is upgraded from etcd 3.6 to 3.7
+    #[arg(long, default_value_t = 3)]
+    upgrades: u32,
 }
 
 #[derive(clap::Args)]
@@ -82,11 +98,17 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(Bench::Create(args): Bench) -> Result<()> {
+fn run(bench: Bench) -> Result<()> {
     let provider = rustls::crypto::ring::default_provider().install_default();
     provider.ok().context("no other TLS provider is installed")?;
     tokio::runtime::Runtime::new()?.block_on(async {
-        let measured = async { if args.kube { kube::run(&args).await } else { create::run(&args).await } };
+        let measured = async {
+            match &bench {
+                Bench::Create(args) if args.kube => kube::run(args).await,
+                Bench::Create(args) => create::run(args).await,
+                Bench::Disrupt(args) => kube::disrupt(args).await,
+            }
+        };
         tokio::select! {
             result = measured => result,
             // Dropping what was under way stops its processes.

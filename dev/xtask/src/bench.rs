@@ -12,7 +12,8 @@ pub fn run(args: &[String]) -> Result<()> {
     if !help {
         tools::build_missing()?;
     }
-    if !help && !args.iter().any(|arg| arg == "--kube") {
+    let on_kubernetes = args.iter().any(|arg| ["--kube", "disrupt"].contains(&arg.as_str()));
+    if !help && !on_kubernetes {
         children::run(cargo::command().args(["build", "--release", "--package", "quorate"]))?;
     }
     let mut bench = cargo::command();

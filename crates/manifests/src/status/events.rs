@@ -1,7 +1,9 @@
 //! Events: what changed from one status to the next, each reported once.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-use quorate_api::status::{EtcdClusterStatus, MemberPhase, MemberStatus, Phase, QuarantinedVolume};
+use quorate_api::status::{
+    AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase, QuarantinedVolume,
+};
 use quorate_api::{ConditionType, Explanation, Reason};
 
 /// An event on the EtcdCluster.
@@ -43,13 +45,22 @@ pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<Even
         gone.map(|member| EventText::normal(Reason::MemberRemoved, format!("{} is removed", member.name)));
     let known = |name: &str| before.quarantined_volumes.iter().any(|before| before.name == name);
     let kept = after.quarantined_volumes.iter().filter(|volume| !known(&volume.name)).map(quarantined);
+    let delivery = after.agent_delivery.as_ref().filter(|_| before.agent_delivery.is_none()).map(falls_back);
     let mut news = Vec::new();
-    for event in conditions.chain(members).chain(gone).chain(kept) {
+    for event in conditions.chain(members).chain(gone).chain(kept).chain(delivery) {
         if !news.contains(&event) {
             news.push(event);
         }
     }
     news
+}
+
+fn falls_back(delivery: &AgentDeliveryStatus) -> EventText {
+    let message = format!(
+        "an init container brings the agent into Pods of this cluster from now on: {}",
+        delivery.reason
+    );
+    EventText::normal(Reason::ImageVolumeFailed, message)
 }
 
 fn quarantined(volume: &QuarantinedVolume) -> EventText {

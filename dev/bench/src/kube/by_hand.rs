@@ -3,13 +3,19 @@
 //! the kubelet reads etcd's own readiness.
 
 use std::fs;
+use std::net::SocketAddr;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
+use futures::TryStreamExt;
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Api, PostParams};
+use kube::runtime::{WatchStreamExt, watcher};
 use quorate_api::cluster::DEFAULT_IMAGE_REGISTRY;
 use quorate_etcd::testkit::Pki;
+use quorate_etcd::{Deadlines, Endpoint, MemberClient, Tls};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -21,32 +27,97 @@ use super::namespace::Namespace;
 
 /// The name of the Service, and the label of the Pods.
 const NAME: &str = "etcd";
-const LABELS: &str = "app=etcd";
+pub const LABELS: &str = "app=etcd";
+
+/// The delay between two tries to reach a member.
+const PACE: Duration = Duration::from_millis(20);
 
 /// User and group, as of the operator's Pods.
 const USER: u32 = 10001;
 
-/// From the first request to three Ready Pods.
-pub async fn create(namespace: &Namespace<'_>, version: &str, tls: bool) -> Result<Duration> {
-    if tls {
-        create_one::<Secret>(namespace, certificates(namespace.name())?).await?;
+/// How the objects are posted, and when the members count as ready.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Manner {
+    /// One after the other, like kubectl; ready when the kubelet says so, which asks etcd.
+    InTurn,
+    /// All at once and without a readiness probe; ready when each answers as a voter that knows the leader.
+    AtOnce,
+}
+
+/// From the first request to three members that are ready.
+pub async fn create(namespace: &Namespace<'_>, version: &str, tls: bool, manner: Manner) -> Result<Duration> {
+    let certificates = if tls { Some(certificates(namespace.name())?) } else { None };
+    if let Some(certificates) = &certificates {
+        create_one::<Secret>(namespace, certificates.clone()).await?;
     }
     let image = format!("{DEFAULT_IMAGE_REGISTRY}:v{version}");
+    let volumes = (0..3).map(|n| create_one::<PersistentVolumeClaim>(namespace, volume(n)));
+    let pods = (0..3).map(|n| create_one::<Pod>(namespace, pod(n, namespace.name(), &image, tls, manner)));
     let start = Instant::now();
-    // One after the other, like kubectl.
-    create_one::<Service>(namespace, service()).await?;
-    for n in 0..3 {
-        create_one::<PersistentVolumeClaim>(namespace, volume(n)).await?;
-    }
-    for n in 0..3 {
-        create_one::<Pod>(namespace, pod(n, namespace.name(), &image, tls)).await?;
-    }
     let client = namespace.client();
-    if let Ok(ready) = tokio::time::timeout(PATIENCE, pods::ready(&client, LABELS, 3)).await {
+    let ready = async {
+        match manner {
+            Manner::InTurn => {
+                create_one::<Service>(namespace, service()).await?;
+                for request in volumes {
+                    request.await?;
+                }
+                for request in pods {
+                    request.await?;
+                }
+                pods::ready(&client, LABELS, 3).await
+            }
+            Manner::AtOnce => {
+                let service = create_one::<Service>(namespace, service());
+                tokio::try_join!(service, try_join_all(volumes), try_join_all(pods))?;
+                try_join_all((0..3).map(|n| answers(namespace, n, certificates.as_ref()))).await.map(drop)
+            }
+        }
+    };
+    if let Ok(ready) = tokio::time::timeout(PATIENCE, ready).await {
         return ready.map(|()| start.elapsed());
     }
     let pods = pods::described(&client, LABELS).await?;
     bail!("the Pods written by hand are not ready after {PATIENCE:?}: {}", pods.join(", "))
+}
+
+/// Creates a Pod again that was deleted.
+pub async fn create_pod(namespace: &Namespace<'_>, n: usize, version: &str, tls: bool) -> Result<()> {
+    let image = format!("{DEFAULT_IMAGE_REGISTRY}:v{version}");
+    create_one::<Pod>(namespace, pod(n, namespace.name(), &image, tls, Manner::InTurn)).await
+}
+
+/// Waits until the member answers as a voter that knows the leader.
+async fn answers(namespace: &Namespace<'_>, n: usize, certificates: Option<&Value>) -> Result<()> {
+    let pods: Api<Pod> = Api::default_namespaced(namespace.client());
+    let config = watcher::Config::default().fields(&format!("metadata.name={}", member(n)));
+    let mut seen = pin!(watcher(pods, config).applied_objects());
+    let address = loop {
+        let pod = seen.try_next().await?.context("the watch of a Pod ended")?;
+        let ip = pod.status.and_then(|status| status.pod_ip).filter(|ip| !ip.is_empty());
+        if let Some(ip) = ip {
+            break SocketAddr::new(ip.parse()?, 2379);
+        }
+    };
+    let endpoint = match certificates {
+        Some(secret) => {
+            let part = |key: &str| secret["stringData"][key].as_str().unwrap_or_default().as_bytes().to_vec();
+            let server_name = format!("{}.{NAME}.{}.svc", member(n), namespace.name());
+            Endpoint::tls(
+                address,
+                Tls { server_name, ca: part("ca.crt"), cert: part("tls.crt"), key: part("tls.key") },
+            )
+        }
+        None => Endpoint::plain(address),
+    };
+    let deadlines = Deadlines { connect: Duration::from_millis(200), call: Duration::from_millis(500) };
+    loop {
+        let status = MemberClient::new(&endpoint, deadlines)?.status().await;
+        if status.is_ok_and(|status| status.leader.is_some() && !status.is_learner) {
+            return Ok(());
+        }
+        tokio::time::sleep(PACE).await;
+    }
 }
 
 async fn create_one<K>(namespace: &Namespace<'_>, object: Value) -> Result<()>
@@ -93,7 +164,7 @@ fn volume(n: usize) -> Value {
     })
 }
 
-fn pod(n: usize, namespace: &str, image: &str, tls: bool) -> Value {
+fn pod(n: usize, namespace: &str, image: &str, tls: bool, manner: Manner) -> Value {
     let mut volumes = vec![json!({"name": "data", "persistentVolumeClaim": {"claimName": member(n)}})];
     let mut mounts = vec![json!({"name": "data", "mountPath": "/var/lib/etcd"})];
     if tls {
@@ -127,9 +198,12 @@ fn pod(n: usize, namespace: &str, image: &str, tls: bool) -> Value {
                     "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true,
                     "capabilities": {"drop": ["ALL"]},
                 },
-                // The shortest period there is.
-                "readinessProbe": {
-                    "httpGet": {"path": "/readyz", "port": 2381}, "periodSeconds": 1, "timeoutSeconds": 2,
+                "readinessProbe": match manner {
+                    // The shortest period there is.
+                    Manner::InTurn => json!({
+                        "httpGet": {"path": "/readyz", "port": 2381}, "periodSeconds": 1, "timeoutSeconds": 2,
+                    }),
+                    Manner::AtOnce => Value::Null,
                 },
                 "volumeMounts": mounts,
             }],
@@ -164,6 +238,7 @@ fn args(n: usize, namespace: &str, tls: bool) -> Vec<String> {
     args
 }
 
-fn member(n: usize) -> String {
+/// The name of a member and its Pod.
+pub fn member(n: usize) -> String {
     format!("{NAME}-{n}")
 }

@@ -90,7 +90,8 @@ impl Rig {
         self.kubectl(&["apply", "--server-side", "-f", MANIFESTS])
     }
 
-    fn kubeconfig(&self) -> PathBuf {
+    /// Where its kubeconfig is.
+    pub fn kubeconfig(&self) -> PathBuf {
         self.target.join("kube/kubeconfig")
     }
 }

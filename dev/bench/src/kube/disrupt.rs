@@ -1,0 +1,226 @@
+//! `bench disrupt`: the pause of writes while the leader is taken, under the client of the scenarios: eight writers without rest over
+//! all members, and three watches. And how soon a member is back, in turns with a Pod written by hand.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::{Api, DeleteParams};
+use quorate_scenarios::{Figures, Kubernetes, Shell, Writer, is_ready, spec};
+use serde_json::json;
+
+use super::super::figures::Quartiles;
+use super::super::wait::until;
+use super::super::{Disrupt, pods, process};
+use super::by_hand::{self, Manner};
+use super::namespace::Namespace;
+use super::rig::Rig;
+use super::{PATIENCE, operator};
+
+const CLUSTER: &str = "demo";
+
+/// The longest pause that is good enough, in seconds.
+const GOAL: f64 = 1.0;
+
+/// What the agent may take besides etcd, in MiB.
+const AGENT_MIB: f64 = 8.0;
+
+/// A member that comes back may take this much longer than a Pod written by hand.
+const BACK_GOAL: f64 = 1.3;
+
+/// The patch versions of an upgrade.
+const UPGRADE: [&str; 2] = ["3.6.16", "3.7.3"];
+
+/// Measures and prints.
+pub async fn run(args: &Disrupt) -> Result<()> {
+    let rig = Rig::bring_up().await?;
+    println!("operator: {}", operator::image(&rig).await?);
+    println!("pause: the longest time in which none of eight writers had a write acknowledged, in seconds");
+    let world = cluster(&rig, UPGRADE[0]).await?;
+    let shell = world.shell()?;
+    println!("memory of the agent, MiB: {}; goal, {AGENT_MIB} or less", agents(&world).await?.join(", "));
+    series(&world, "the leader's node drained", args.drains, async |_| drain_leader(&world, &shell).await)
+        .await?;
+    let mut back = Vec::new();
+    series(&world, "the leader's Pod deleted", args.runs, async |_| {
+        back.push(delete_leader(&world).await?.as_secs_f64());
+        Ok(())
+    })
+    .await?;
+    series(&world, "rollout of three", args.runs, async |run| {
+        let labels = json!({"bench.quorate.dev/run": run.to_string()});
+        let patch = json!({"spec": {"podTemplate": {"metadata": {"annotations": labels}}}});
+        world.patch(CLUSTER, patch).await?;
+        Ok(())
+    })
+    .await?;
+    drop(world);
+    for _ in 0..args.upgrades {
+        let world = cluster(&rig, UPGRADE[0]).await?;
+        let what = format!("upgrade from {} to {}", UPGRADE[0], UPGRADE[1]);
+        series(&world, &what, 1, async |_| {
+            world.patch(CLUSTER, json!({"spec": {"version": UPGRADE[1]}})).await?;
+            Ok(())
+        })
+        .await?;
+    }
+    let by_hand = Box::pin(deleted_by_hand(&rig, args.runs)).await?;
+    print_back(back, by_hand);
+    Ok(())
+}
+
+async fn cluster(rig: &Rig, version: &str) -> Result<Kubernetes> {
+    let world = Kubernetes::start_in(rig.kubeconfig()).await?;
+    let mut spec = spec(3);
+    spec["version"] = json!(version);
+    spec["storageSpec"]["volumeSizeRequest"] = json!("1Gi");
+    world.create(CLUSTER, spec).await?;
+    world.settled(CLUSTER, 3).await?;
+    Ok(world)
+}
+
+/// Disrupts as often, one after the other, each once the cluster has settled, and prints one line for all.
+async fn series(
+    world: &Kubernetes,
+    what: &str,
+    runs: u32,
+    mut disrupt: impl AsyncFnMut(u32) -> Result<()>,
+) -> Result<()> {
+    let writer = Writer::start(world, CLUSTER);
+    until("the first write", PATIENCE, async || Ok((!writer.has_written()).then(|| "none yet".to_owned())))
+        .await?;
+    let (mut pauses, mut took) = (Vec::new(), Vec::new());
+    for run in 1..=runs {
+        writer.lap();
+        let start = Instant::now();
+        disrupt(run).await.with_context(|| format!("{what}, run {run}"))?;
+        settled_after(world, start).await?;
+        took.push(start.elapsed().as_secs_f64());
+        pauses.push(writer.lap().length.as_secs_f64());
+    }
+    let acknowledged = writer.stop().await?;
+    acknowledged.are_all_readable(world, CLUSTER).await?;
+    print(what, &pauses, &took, acknowledged.figures());
+    Ok(())
+}
+
+/// An edit that was just made may not show yet: the generation says what status is about, the members what runs.
+async fn settled_after(world: &Kubernetes, start: Instant) -> Result<()> {
+    world.settled(CLUSTER, 3).await?;
+    ensure!(start.elapsed() < PATIENCE, "it took {:?}", start.elapsed());
+    Ok(())
+}
+
+fn print(what: &str, pauses: &[f64], took: &[f64], figures: &Figures) {
+    let longest = pauses.iter().copied().fold(0.0, f64::max);
+    let [pause, took] = [pauses, took].map(|all| Quartiles::of(all.to_vec()).median);
+    let verdict = if longest <= GOAL && figures.failed == 0 { "met" } else { "MISSED" };
+    let all: Vec<String> = pauses.iter().map(|pause| format!("{pause:.2}")).collect();
+    println!(
+        "\n{what}, {} times: pause {pause:.2} (median), {longest:.2} (longest); {} failed beside transfers, {} dropped in {} \
+         transfers, 0 lost of {}; {took:.1} s each until it has settled",
+        pauses.len(),
+        figures.failed,
+        figures.dropped,
+        figures.leader_changes,
+        figures.acknowledged,
+    );
+    println!("{what}: pauses {}", all.join(" "));
+    for (message, count) in &figures.messages {
+        println!("{what}: failed {count} times: {message}");
+    }
+    println!("{what}: goal, {GOAL:.2} or less and none failed: {verdict}");
+}
+
+async fn drain_leader(world: &Kubernetes, shell: &Shell) -> Result<()> {
+    let leader = leader(world).await?;
+    let node = leader.spec.as_ref().and_then(|spec| spec.node_name.clone()).context("it runs on a node")?;
+    let flags = "--ignore-daemonsets --delete-emptydir-data --force --timeout=60s";
+    let own = format!("--pod-selector=operator.etcd.io/cluster={CLUSTER}");
+    shell.run(&format!("kubectl drain {node} {flags} {own}")).await?;
+    shell.run(&format!("kubectl uncordon {node}")).await?;
+    back(world, &leader).await
+}
+
+/// Returns how long it took until the member was Ready again.
+async fn delete_leader(world: &Kubernetes) -> Result<Duration> {
+    let leader = leader(world).await?;
+    let start = Instant::now();
+    world.delete_pod(&leader.name_any()).await?;
+    back(world, &leader).await?;
+    Ok(start.elapsed())
+}
+
+/// Waits until another Pod of the same name is Ready.
+async fn back(world: &Kubernetes, before: &Pod) -> Result<()> {
+    let name = before.name_any();
+    until(&format!("{name} is back"), PATIENCE, async || {
+        let now = world.pods().get_opt(&name).await?;
+        let is_back = now.is_some_and(|pod| pod.uid() != before.uid() && is_ready(&pod));
+        Ok((!is_back).then(|| "not ready yet".to_owned()))
+    })
+    .await
+}
+
+async fn leader(world: &Kubernetes) -> Result<Pod> {
+    let mut leader = None;
+    until("a member leads", PATIENCE, async || {
+        for (name, member) in world.members(CLUSTER).await? {
+            let status = member.status().await?;
+            if status.leader == Some(status.member_id) {
+                leader = Some(name);
+            }
+        }
+        Ok(leader.is_none().then(|| "none does".to_owned()))
+    })
+    .await?;
+    Ok(world.pods().get(&leader.context("it was found")?).await?)
+}
+
+/// The resident memory of the agents.
+async fn agents(world: &Kubernetes) -> Result<Vec<String>> {
+    let mut all = Vec::new();
+    for pod in world.pods_of(CLUSTER).await? {
+        let uid = pod.uid().context("a Pod has a uid")?;
+        for pid in process::of_pod(&uid, "quorate")? {
+            all.push(format!("{:.1}", process::resident_mib(pid)?));
+        }
+    }
+    ensure!(!all.is_empty(), "no agent was found");
+    Ok(all)
+}
+
+/// A Pod written by hand is deleted, and created again as soon as it is gone: seconds until it is Ready.
+#[expect(clippy::disallowed_methods, reason = "the benchmark is the user who deletes")]
+async fn deleted_by_hand(rig: &Rig, runs: u32) -> Result<Vec<f64>> {
+    let namespace = Namespace::create(rig).await?;
+    by_hand::create(&namespace, UPGRADE[0], true, Manner::InTurn).await?;
+    let api: Api<Pod> = Api::default_namespaced(namespace.client());
+    let mut took = Vec::new();
+    for run in 0..runs {
+        let n = usize::try_from(run % 3)?;
+        let name = by_hand::member(n);
+        let start = Instant::now();
+        api.delete(&name, &DeleteParams::default()).await?;
+        until(&format!("{name} is gone"), PATIENCE, async || {
+            Ok(api.get_opt(&name).await?.map(|_| "it is there".to_owned()))
+        })
+        .await?;
+        by_hand::create_pod(&namespace, n, UPGRADE[0], true).await?;
+        pods::ready(&namespace.client(), by_hand::LABELS, 3).await?;
+        took.push(start.elapsed().as_secs_f64());
+    }
+    namespace.clear().await?;
+    Ok(took)
+}
+
+fn print_back(operator: Vec<f64>, by_hand: Vec<f64>) {
+    let [operator, by_hand] = [operator, by_hand].map(Quartiles::of);
+    let ratio = operator.median / by_hand.median;
+    let verdict = if ratio <= BACK_GOAL { "met" } else { "MISSED" };
+    println!(
+        "\nmember back after its Pod is deleted: {:.2} s, by hand {:.2} s: ratio {ratio:.2}; goal, {BACK_GOAL} or less: {verdict}",
+        operator.median, by_hand.median
+    );
+}
