@@ -7,6 +7,8 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use quorate_scenarios::{Figures, Kubernetes, Shell, Writer, is_ready, spec};
 use serde_json::json;
 
@@ -55,6 +57,8 @@ pub async fn run(args: &Disrupt) -> Result<()> {
         Ok(())
     })
     .await?;
+    let what = "to compare: SIGTERM to the leader's etcd, past the agent";
+    series(&world, what, args.runs, async |_| terminate_etcd(&world).await).await?;
     drop(world);
     for _ in 0..args.upgrades {
         let world = cluster(&rig, UPGRADE[0]).await?;
@@ -131,6 +135,28 @@ fn print(what: &str, pauses: &[f64], took: &[f64], figures: &Figures) {
         println!("{what}: failed {count} times: {message}");
     }
     println!("{what}: goal, {GOAL:.2} or less and none failed: {verdict}");
+}
+
+/// What a stop is without the agent: etcd closes its client port first and hands leadership over last. Its container restarts.
+async fn terminate_etcd(world: &Kubernetes) -> Result<()> {
+    let leader = leader(world).await?;
+    let name = leader.name_any();
+    let restarts = restarts(&leader);
+    let uid = leader.uid().context("a Pod has a uid")?;
+    for pid in process::of_pod(&uid, "etcd")? {
+        kill(Pid::from_raw(pid.try_into()?), Signal::SIGTERM)?;
+    }
+    until(&format!("{name} is back"), PATIENCE, async || {
+        let now = world.pods().get(&name).await?;
+        let is_back = self::restarts(&now) > restarts && is_ready(&now);
+        Ok((!is_back).then(|| "not ready yet".to_owned()))
+    })
+    .await
+}
+
+fn restarts(pod: &Pod) -> i32 {
+    let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    containers.into_iter().flatten().map(|container| container.restart_count).sum()
 }
 
 async fn drain_leader(world: &Kubernetes, shell: &Shell) -> Result<()> {
