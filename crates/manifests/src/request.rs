@@ -165,7 +165,9 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 agent_image: &defaults.agent_image,
                 by_image_volume: match defaults.agent_delivery {
                     AgentDelivery::InitContainer => false,
-                    AgentDelivery::ImageVolumeFirst => record.no_image_volume.is_none(),
+                    AgentDelivery::ImageVolumeFirst => {
+                        record.no_image_volume.is_none() && snapshot.image_volume_refused.is_none()
+                    }
                     AgentDelivery::ImageVolume => true,
                 },
                 ip_family: defaults.ip_family,

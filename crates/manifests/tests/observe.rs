@@ -57,11 +57,13 @@ fn what_keeps_a_pod_with_an_image_volume_is_read_until_etcd_was_started() {
             let volumes = pod["spec"]["volumes"].as_array_mut().unwrap();
             volumes.retain(|volume| volume["name"] != "agent");
             volumes.push(volume.clone());
+            pod["spec"].as_object_mut().unwrap().remove("initContainers");
             pod["status"] = json!({
                 "phase": "Pending", "containerStatuses": [container("etcd", state, last, 0)],
-                "conditions": [{
-                    "type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z",
-                }],
+                "conditions": [
+                    { "type": "PodScheduled", "status": "True", "lastTransitionTime": "1970-01-01T00:00:05Z" },
+                    { "type": "PodReadyToStartContainers", "status": "False" },
+                ],
             });
         });
         world.observe().unwrap().observation.snapshot.pods[&MemberName::new("demo-0")].image_volume.clone()
@@ -86,7 +88,8 @@ fn what_keeps_a_pod_with_an_image_volume_is_read_until_etcd_was_started() {
     assert_eq!(crashes, None, "it was executed");
     let mut seen = |volume: Value, state: &Value| seen_last(&volume, state, &json!({}));
     assert_eq!(seen(image, &json!({ "running": { "startedAt": "1970-01-01T00:00:09Z" } })), None);
-    assert_eq!(seen(json!({ "name": "agent", "emptyDir": {} }), &creating), None);
+    let dropped = ImageVolume::Refused("the API server dropped the image volume".to_owned());
+    assert_eq!(seen(json!({ "name": "agent", "emptyDir": {} }), &creating), Some(dropped));
 }
 
 #[test]
@@ -310,9 +313,19 @@ fn a_node_that_does_not_execute_programs_in_a_volume_is_told_what_to_do() {
     let noexec = ended(128, "StartError", "exec: \"/agent/quorate\": permission denied: unknown");
     let pod = seen(&json!({
         "phase": "Running",
-        "containerStatuses": [container("etcd", &waits("CrashLoopBackOff", "back-off 10s"), &noexec, 1)],
+        "containerStatuses": [container("etcd", &waits("CrashLoopBackOff", "back-off 10s"), &noexec, 0)],
     }));
     assert!(!pod.has_run, "nothing was executed");
     let trouble = pod.trouble.unwrap();
     assert!(trouble.contains("noexec") && trouble.contains("--agent-delivery=image-volume"), "{trouble}");
+}
+
+#[test]
+fn a_container_of_which_an_earlier_attempt_is_not_shown_may_have_run() {
+    let noexec = ended(128, "StartError", "shim is gone");
+    let seen = |restarts: i32| {
+        let etcd = container("etcd", &waits("CrashLoopBackOff", "back-off 10s"), &noexec, restarts);
+        seen(&json!({ "phase": "Running", "containerStatuses": [etcd] })).has_run
+    };
+    assert_eq!((seen(0), seen(1), seen(2)), (false, true, true));
 }

@@ -122,7 +122,9 @@ pub struct Pod {
     pub restarts: u32,
     /// etcd refused to start as new because its peers know it (from the termination message).
     pub already_bootstrapped: bool,
-    /// The agent comes by an image volume, and no container was started yet: what keeps it.
+    /// An init container brings the agent.
+    pub installs_agent: bool,
+    /// The agent comes by an image volume, and etcd's container does not run: what keeps it.
     pub image_volume: Option<ImageVolume>,
     /// What the guard refused, if it did.
     pub guard: Option<(GuardVerdict, String)>,
@@ -133,9 +135,10 @@ pub struct Pod {
 /// What keeps a Pod from starting that gets the agent by an image volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageVolume {
-    /// Its volumes are being mounted, since it was bound to its node. A kubelet that knows no image volumes reports nothing else.
+    /// Its volumes and its network are being set up, since it was bound to its node, and etcd never ran in it. A kubelet that knows no
+    /// image volumes reports nothing else.
     Mounting(Instant),
-    /// The container runtime cannot create the container, and why.
+    /// The container cannot be created, or its program not executed, and why.
     Refused(String),
 }
 

@@ -30,8 +30,10 @@ use crate::runtime::serve::{self, ListenError};
 /// How long effects under way may take after a signal. Longer than any call.
 const GRACE: Duration = Duration::from_secs(8);
 
-/// How often the API server is asked for its version, and the delay between. Without it only speed is lost.
+/// How often the API server is asked for its version, how long for, and the delay between: less in all than the kubelet waits for the
+/// operator to be healthy. Without the version only speed is lost.
 const VERSION_TRIES: u32 = 5;
+const VERSION_REPLY: Duration = Duration::from_secs(2);
 const VERSION_RETRY: Duration = Duration::from_secs(1);
 
 /// How an operator runs.
@@ -221,16 +223,12 @@ async fn agent_delivery(client: &kube::Client, wanted: Delivery) -> AgentDeliver
     let mut version = None;
     if wanted == Delivery::Auto {
         for _ in 0..VERSION_TRIES {
-            match client.apiserver_version().await {
-                Ok(told) => {
-                    version = Some(told);
-                    break;
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "the API server does not tell its version");
-                    tokio::time::sleep(VERSION_RETRY).await;
-                }
+            if let Ok(Ok(told)) = tokio::time::timeout(VERSION_REPLY, client.apiserver_version()).await {
+                version = Some(told);
+                break;
             }
+            tracing::warn!("the API server does not tell its version");
+            tokio::time::sleep(VERSION_RETRY).await;
         }
     }
     let delivery = wanted.resolve(version.as_ref().map(|told| (&*told.major, &*told.minor)));

@@ -6,22 +6,21 @@ use quorate_model::{Instant, MemberName, Span, Step};
 
 use crate::draft::Draft;
 
-/// How long the volumes of a Pod may be mounted before its image volume counts as failed: a kubelet without image volumes reports
-/// nothing else, in events apart. Attaching a disk takes less than this as a rule; where it takes longer, an init container is
-/// no harm.
-pub(crate) const MOUNTED_WITHIN: Span = Span::seconds(60);
+/// How long volumes may be mounted before the image volume counts as failed: a kubelet without image volumes reports nothing else.
+/// Longer than the kubelet itself waits before it reports a mount that failed (2 min 3 s, `podAttachAndMountTimeout`).
+pub(crate) const MOUNTED_WITHIN: Span = Span::seconds(150);
 
 pub(crate) fn fall_back(draft: &mut Draft<'_>) {
-    let refused = draft.seen.image_volume_refused.as_ref();
-    let refused = refused.map(|why| format!("the API server refused a Pod with an image volume: {why}"));
     let failed: Vec<(MemberName, String)> = draft
         .seen
         .pods
         .iter()
         .filter(|(_, pod)| !pod.terminating)
-        .filter_map(|(name, pod)| Some((name.clone(), failure(pod, draft.now)?)))
+        .filter_map(|(name, pod)| Some((name.clone(), failure(draft, pod, draft.now)?)))
         .collect();
-    if let Some(why) = refused.or_else(|| failed.first().map(|(name, why)| format!("Pod {name}: {why}"))) {
+    if let Some(why) =
+        refused(draft).or_else(|| failed.first().map(|(name, why)| format!("Pod {name}: {why}")))
+    {
         draft.write_record(Step::W3, |record| {
             record.no_image_volume.get_or_insert(why);
         });
@@ -31,11 +30,21 @@ pub(crate) fn fall_back(draft: &mut Draft<'_>) {
     }
 }
 
-/// Why the image volume of a Pod that has not started yet counts as failed.
-fn failure(pod: &Pod, now: Instant) -> Option<String> {
+/// Why the API server refused a Pod with an image volume, once it has taken one without: it may refuse Pods for other reasons.
+fn refused(draft: &Draft<'_>) -> Option<String> {
+    let why = draft.seen.image_volume_refused.as_ref()?;
+    let other_is_taken = draft.seen.pods.values().any(|pod| pod.installs_agent);
+    other_is_taken.then(|| format!("the API server refused a Pod with an image volume: {why}"))
+}
+
+/// Why the image volume of a Pod counts as failed.
+fn failure(draft: &Draft<'_>, pod: &Pod, now: Instant) -> Option<String> {
+    // Reports of a kubelet may be late, and in memory the data of a member that started meanwhile go with its Pod.
+    let may_have_data =
+        draft.record.is_in_memory() && (draft.record.had_leader || draft.record.is_bootstrapped());
     match pod.image_volume.as_ref()? {
         ImageVolume::Refused(why) => Some(why.clone()),
-        ImageVolume::Mounting(since) if now - *since >= MOUNTED_WITHIN => {
+        ImageVolume::Mounting(since) if now - *since >= MOUNTED_WITHIN && !may_have_data => {
             Some(format!("its volumes are not mounted after {} s", MOUNTED_WITHIN.0 / 1000))
         }
         ImageVolume::Mounting(_) => None,

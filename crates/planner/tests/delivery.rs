@@ -3,6 +3,7 @@
 mod world;
 
 use quorate_model::snapshot::ImageVolume;
+use quorate_model::target::Medium;
 use quorate_model::{KubeEffect, Plan, Span, Step};
 use world::{World, name};
 
@@ -37,22 +38,27 @@ fn a_pod_whose_container_cannot_be_created_with_an_image_volume_is_created_again
 }
 
 #[test]
-fn mounting_may_take_a_minute() {
+fn mounting_may_take_as_long_as_the_kubelet_allows() {
     let mut world = World::with_pods_created(3);
     let since = world.now;
     waits(&mut world, "demo-1", ImageVolume::Mounting(since));
-    let before = quorate_planner::plan(&world.seen, since + Span::seconds(59));
+    let before = quorate_planner::plan(&world.seen, since + Span::seconds(149));
     assert_eq!((deleted(&before).len(), before.record.no_image_volume), (0, None));
-    let after = quorate_planner::plan(&world.seen, since + Span::seconds(60));
+    let after = quorate_planner::plan(&world.seen, since + Span::seconds(150));
     assert_eq!(deleted(&after), ["demo-1"]);
-    assert!(after.record.no_image_volume.is_some_and(|why| why.contains("not mounted after 60 s")));
+    assert!(after.record.no_image_volume.is_some_and(|why| why.contains("not mounted after 150 s")));
 }
 
 #[test]
-fn what_the_api_server_refused_is_recorded_and_a_pod_that_runs_keeps_its_volume() {
+fn what_the_api_server_refused_is_recorded_once_it_has_taken_an_init_container_and_a_pod_that_runs_keeps_its_volume()
+ {
     let mut world = World::running(3);
     world.seen.image_volume_refused = Some("spec.volumes: no".to_owned());
-    let plan = world.plan_as_observed();
+    world.seen.pods.values_mut().for_each(|pod| pod.installs_agent = false);
+    let before = quorate_planner::plan(&world.seen, world.now);
+    assert_eq!(before.record.no_image_volume, None, "it may refuse every Pod");
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().installs_agent = true;
+    let plan = quorate_planner::plan(&world.seen, world.now);
     assert_eq!(deleted(&plan), Vec::<String>::new());
     let why = "the API server refused a Pod with an image volume: spec.volumes: no";
     assert_eq!(plan.record.no_image_volume.as_deref(), Some(why));
@@ -68,4 +74,27 @@ fn a_lost_member_of_a_cluster_that_runs_falls_back_too() {
     waits(&mut world, "demo-2", ImageVolume::Refused("CreateContainerError".to_owned()));
     let plan = quorate_planner::plan(&world.seen, world.now);
     assert_eq!(deleted(&plan), ["demo-2"]);
+}
+
+#[test]
+fn a_member_in_memory_that_may_have_started_is_not_deleted_because_nothing_is_reported_of_it() {
+    let mut world = World::running(3);
+    world.seen.record.target.as_mut().unwrap().storage.medium = Medium::Memory;
+    let since = world.now;
+    waits(&mut world, "demo-1", ImageVolume::Mounting(since));
+    let plan = quorate_planner::plan(&world.seen, since + Span::seconds(600));
+    assert_eq!(deleted(&plan), Vec::<String>::new());
+}
+
+#[test]
+fn a_member_in_memory_that_may_have_run_is_deleted_only_where_the_quorum_can_spare_it() {
+    let mut world = World::running(3);
+    world.seen.record.target.as_mut().unwrap().storage.medium = Medium::Memory;
+    for member in ["demo-1", "demo-2"] {
+        waits(&mut world, member, ImageVolume::Refused("ended: StartError".to_owned()));
+        world.seen.pods.get_mut(&name(member)).unwrap().has_run = true;
+        world.silence(member);
+    }
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert_eq!(deleted(&plan), Vec::<String>::new());
 }

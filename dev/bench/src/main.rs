@@ -14,6 +14,7 @@ mod process;
 mod turns;
 mod wait;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -42,6 +43,10 @@ struct Disrupt {
     /// How often a cluster is upgraded from etcd 3.6 to 3.7
     #[arg(long, default_value_t = 3)]
     upgrades: u32,
+    /// Only replace the operator: install this release by its manifests, then the present one, then this one again. Its image is in
+    /// the nodes, under another name than the present one
+    #[arg(long, value_name = "MANIFESTS")]
+    operator_from: Option<PathBuf>,
 }
 
 #[derive(clap::Args)]

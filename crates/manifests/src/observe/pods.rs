@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::member_name;
 use crate::flags::STARTS_NEW;
 use crate::labels::{is_labelled, is_owned_by};
-use crate::pod::{AGENT, AGENT_VOLUME, ETCD};
+use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL};
 
 /// The label that newer Kubernetes copies from the node.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -30,6 +30,9 @@ const START_ERROR: &str = "StartError";
 /// The agent's program is in an empty directory of the node, which is under the kubelet's directory.
 const NOT_EXECUTABLE: &str = "the node executes no program in a volume, since the file system of the kubelet's directory is mounted noexec. \
      Mount it without noexec, or give the operator --agent-delivery=image-volume";
+
+/// What a busy container runtime answers for a moment, whatever the Pod.
+const PASSING: [&str; 2] = ["deadline exceeded", "is reserved for"];
 
 /// How much of a termination message is shown.
 const SHOWN: usize = 300;
@@ -78,6 +81,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         already_bootstrapped: etcd.is_some_and(|etcd| {
             ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))
         }),
+        installs_agent: installs_agent(pod),
         image_volume: image_volume(pod, status),
         guard: guard(status),
         trouble: trouble(pod, status),
@@ -99,34 +103,70 @@ fn starts_new(pod: &Pod) -> bool {
     args.any(|arg| arg == STARTS_NEW)
 }
 
-/// Whether it runs, or ran. A program that could not be executed did not run.
+/// Whether it runs, or may have run. An attempt whose program could not be executed did not run; only the last two attempts are
+/// shown.
 fn has_run(container: &ContainerStatus) -> bool {
-    let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
-    let not_executed = ends(container).filter(|end| end.reason.as_deref() == Some(START_ERROR)).count();
+    let not_executed = ends(container).filter(is_not_executed).count();
     let restarts = usize::try_from(container.restart_count).unwrap_or_default();
-    runs || restarts > not_executed || ends(container).count() > not_executed
+    let hidden = restarts > 0 && restarts + 1 > not_executed;
+    is_running(container) || hidden || ends(container).count() > not_executed
 }
 
-/// What keeps a Pod from starting that gets the agent by an image volume.
+fn is_running(container: &ContainerStatus) -> bool {
+    container.state.as_ref().is_some_and(|state| state.running.is_some())
+}
+
+fn is_not_executed(end: &&ContainerStateTerminated) -> bool {
+    end.reason.as_deref() == Some(START_ERROR)
+}
+
+/// Whether an init container brings the agent.
+fn installs_agent(pod: &Pod) -> bool {
+    let all = pod.spec.iter().flat_map(|spec| spec.init_containers.iter().flatten());
+    all.into_iter().any(|container| container.name == INSTALL)
+}
+
+/// The image of which a volume brings the agent.
+fn agent_image(pod: &Pod) -> Option<&str> {
+    let mut volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.find(|volume| volume.name == AGENT_VOLUME)?.image.as_ref()?.reference.as_deref()
+}
+
+/// What keeps a Pod from running that gets the agent by an image volume.
 fn image_volume(pod: &Pod, status: &PodStatus) -> Option<ImageVolume> {
-    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
-    let by_image = volumes.filter(|volume| volume.name == AGENT_VOLUME).any(|volume| volume.image.is_some());
-    let etcd = container(status, ETCD).filter(|etcd| by_image && !has_run(etcd))?;
+    let etcd = container(status, ETCD).filter(|etcd| !is_running(etcd) && !installs_agent(pod))?;
+    if agent_image(pod).is_none() {
+        // An API server that does not know the field, or has it turned off, drops it without a word.
+        return expects_agent(pod)
+            .then(|| ImageVolume::Refused("the API server dropped the image volume".to_owned()));
+    }
     let waiting = etcd.state.as_ref()?.waiting.as_ref()?;
+    let message = waiting.message.as_deref().unwrap_or("no message");
     match waiting.reason.as_deref()? {
-        "ContainerCreating" => {
+        "ContainerCreating" if !has_run(etcd) => {
+            // Images are pulled only after this condition is true.
+            condition(status, "PodReadyToStartContainers").filter(|ready| ready.status == "False")?;
             let bound = condition(status, "PodScheduled").filter(|bound| bound.status == "True")?;
             let since = bound.last_transition_time.as_ref()?;
             Some(ImageVolume::Mounting(Instant(since.0.as_millisecond())))
         }
-        reason @ ("CreateContainerError" | "RunContainerError") => {
-            let message = waiting.message.as_deref().unwrap_or("no message");
+        reason @ "CreateContainerError" if !PASSING.iter().any(|passing| message.contains(passing)) => {
             Some(ImageVolume::Refused(format!("{reason}: {message}")))
         }
         // Some container runtimes mount image volumes noexec.
-        "CrashLoopBackOff" => Some(ImageVolume::Refused(ends(etcd).next().map(end_in_words)?)),
+        "CrashLoopBackOff" | "RunContainerError" => {
+            let end = ends(etcd).next().filter(is_not_executed)?;
+            Some(ImageVolume::Refused(end_in_words(end)))
+        }
         _ => None,
     }
+}
+
+/// Whether etcd's container begins with the agent. In Pods of earlier releases it does not.
+fn expects_agent(pod: &Pod) -> bool {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    let etcd = containers.find(|container| container.name == ETCD);
+    etcd.and_then(|etcd| etcd.command.as_ref()?.first()).is_some_and(|program| program == AGENT)
 }
 
 /// How the readiness probe fails. The container's own status counts as well as the condition: the node controller makes Pods not
@@ -170,7 +210,9 @@ fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
             format!("Unschedulable: {}", scheduled.message.as_deref().unwrap_or("no node fits"))
         });
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
-    unscheduled.or_else(|| other_gates(pod)).or_else(|| containers.find_map(trouble_of))
+    unscheduled
+        .or_else(|| other_gates(pod))
+        .or_else(|| containers.find_map(|container| trouble_of(pod, container)))
 }
 
 /// Scheduling gates of others, such as queues and quotas.
@@ -180,7 +222,7 @@ fn other_gates(pod: &Pod) -> Option<String> {
         .then(|| format!("SchedulingGated: the Pod has the scheduling gates {}", others.join(", ")))
 }
 
-fn trouble_of(container: &ContainerStatus) -> Option<String> {
+fn trouble_of(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     let name = &container.name;
     let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
     if let Some(waiting) = waiting {
@@ -189,9 +231,17 @@ fn trouble_of(container: &ContainerStatus) -> Option<String> {
             "PodInitializing" | "ContainerCreating" => None,
             // The two alternate while the kubelet tries again; a status that followed them would change forever.
             "ErrImagePull" | "ImagePullBackOff" => {
-                Some(format!("ErrImagePull: the image {} of {name} cannot be pulled", container.image))
+                let volume = agent_image(pod).filter(|_| *name == ETCD);
+                let or_volume =
+                    volume.map_or_else(String::new, |image| format!(", or the image {image} of its volume,"));
+                Some(format!(
+                    "ErrImagePull: the image {} of {name}{or_volume} cannot be pulled",
+                    container.image
+                ))
             }
-            "CrashLoopBackOff" | "RunContainerError" if not_executable(container, message) => {
+            "CrashLoopBackOff" | "RunContainerError" | "CreateContainerError"
+                if installs_agent(pod) && not_executable(container, message) =>
+            {
                 Some(format!("NotExecutable: {name}: {NOT_EXECUTABLE}"))
             }
             // The kubelet's own message counts the time.
@@ -213,7 +263,8 @@ fn trouble_of(container: &ContainerStatus) -> Option<String> {
 /// Whether the node refuses to execute the agent's program.
 fn not_executable(container: &ContainerStatus, message: &str) -> bool {
     let ends = ends(container).filter_map(|end| end.message.as_deref());
-    ends.chain([message]).any(|text| text.contains(AGENT) && text.contains("permission denied"))
+    ends.chain([message])
+        .any(|text| text.contains(AGENT) && text.to_lowercase().contains("permission denied"))
 }
 
 fn end_in_words(end: &ContainerStateTerminated) -> String {

@@ -515,6 +515,7 @@ impl World {
             has_run: boot != Boot::New,
             unready: None,
             restarts: 0,
+            installs_agent: true,
             image_volume: None,
             already_bootstrapped: false,
             guard: None,

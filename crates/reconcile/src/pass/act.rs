@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::trouble::{self, with_trouble};
-use quorate_manifests::{Context, Invalid, Request, Write, invalid_status, request};
+use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, invalid_status, request};
 #[cfg(feature = "mutants")]
 use quorate_model::Plan;
 use quorate_model::snapshot::FRESH;
@@ -544,7 +544,13 @@ fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Runn
                 now: planned.at,
             };
             match request(write, &context) {
-                Request::Write(write) => (What::Write(WriteRun::new(&write)), Task::Write(write)),
+                Request::Write(write) => {
+                    let run = WriteRun::new(&write);
+                    let is_first = planned.defaults.agent_delivery == AgentDelivery::ImageVolumeFirst
+                        && planned.snapshot.image_volume_refused.is_none();
+                    let tries = is_first && write.has_image_volume();
+                    (What::Write(if tries { run.tries_image_volume() } else { run }), Task::Write(write))
+                }
                 Request::Certificate(order) => {
                     let (issue, task) = Issue::begin(order);
                     (What::Certificate(Box::new(issue)), task)

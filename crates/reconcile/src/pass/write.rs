@@ -11,6 +11,9 @@ use crate::objects::Object;
 use crate::ownership::{is_ours, is_visible};
 use crate::reply::{WriteError, lost_reply_counts_as_done};
 
+/// Why the API server refuses every Pod: quotas, a namespace that goes, credentials.
+const EVERY_POD: [&str; 4] = ["exceeded quota", "failed quota", "is being terminated", "Unauthorized"];
+
 /// A write that was sent.
 #[derive(Clone, Debug)]
 pub(super) struct WriteRun {
@@ -18,7 +21,7 @@ pub(super) struct WriteRun {
     name: String,
     /// The write as text: `create Pod default/demo-2`.
     what: String,
-    /// A Pod that gets the agent by an image volume.
+    /// A Pod that gets the agent by an image volume, and by an init container if that is refused.
     by_image_volume: bool,
     sent: Sent,
     read: Follow,
@@ -86,8 +89,13 @@ impl WriteRun {
             Act::Delete { uid, .. } => Sent::Delete { uid: uid.clone() },
         };
         let (kind, name, what) = (write.kind, write.name.clone(), write.describe());
-        let by_image_volume = write.has_image_volume();
-        Self { kind, name, what, by_image_volume, sent, read: Follow::NotAsked }
+        Self { kind, name, what, by_image_volume: false, sent, read: Follow::NotAsked }
+    }
+
+    /// If this Pod is refused, its image volume may be why.
+    pub(super) fn tries_image_volume(mut self) -> Self {
+        self.by_image_volume = true;
+        self
     }
 
     /// The read that follows it, if it is due.
@@ -149,8 +157,11 @@ impl WriteRun {
             (Err(error), Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. }) => error,
         };
         if let Some(why) = self.refused_image_volume(&error) {
-            let is_news = memory.image_volume_refused.replace(why).is_none();
-            return Some(WriteEnd::Failed(WriteFailure { is_news, ..WriteFailure::new(error, &*self.what) }));
+            memory.image_volume_refused = Some(why);
+            return Some(WriteEnd::Failed(WriteFailure {
+                is_news: true,
+                ..WriteFailure::new(error, &*self.what)
+            }));
         }
         match (&error, &self.sent) {
             (WriteError::Exists, Sent::Create)
@@ -255,10 +266,11 @@ impl WriteRun {
         WriteEnd::Done(object)
     }
 
-    /// Why the API server, or its admission, refused a Pod with an image volume. A used-up quota refuses every Pod.
+    /// Why the API server, or its admission, refused a Pod with an image volume.
     fn refused_image_volume(&self, error: &WriteError) -> Option<String> {
         let (WriteError::Invalid(why) | WriteError::Forbidden(why)) = error else { return None };
-        (self.by_image_volume && !why.contains("exceeded quota")).then(|| why.clone())
+        let of_every_pod = EVERY_POD.iter().any(|cause| why.contains(cause));
+        (self.by_image_volume && !of_every_pod).then(|| why.clone())
     }
 
     fn failed(&self, error: WriteError) -> WriteEnd {

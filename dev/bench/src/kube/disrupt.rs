@@ -1,6 +1,8 @@
 //! `bench disrupt`: the pause of writes while the leader is taken, under the client of the scenarios: eight writers without rest over
 //! all members, and three watches. And how soon a member is back, in turns with a Pod written by hand.
 
+use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -17,7 +19,7 @@ use super::super::wait::until;
 use super::super::{Disrupt, pods, process};
 use super::by_hand::{self, Manner};
 use super::namespace::Namespace;
-use super::rig::Rig;
+use super::rig::{MANIFESTS, Rig};
 use super::{PATIENCE, operator};
 
 const CLUSTER: &str = "demo";
@@ -39,6 +41,9 @@ pub async fn run(args: &Disrupt) -> Result<()> {
     let rig = Rig::bring_up().await?;
     println!("operator: {}", operator::image(&rig).await?);
     println!("pause: the longest time in which none of eight writers had a write acknowledged, in seconds");
+    if let Some(release) = &args.operator_from {
+        return replace_operator(&rig, release).await;
+    }
     let world = cluster(&rig, UPGRADE[0]).await?;
     let shell = world.shell()?;
     println!("memory of the agent, MiB: {}; goal, {AGENT_MIB} or less", agents(&world).await?.join(", "));
@@ -72,6 +77,38 @@ pub async fn run(args: &Disrupt) -> Result<()> {
     let by_hand = Box::pin(deleted_by_hand(&rig, args.runs)).await?;
     print_back(back, by_hand);
     Ok(())
+}
+
+/// From one release of the operator to the present one, which rolls every Pod, and back.
+async fn replace_operator(rig: &Rig, release: &Path) -> Result<()> {
+    rig.install(release)?;
+    let world = cluster(rig, UPGRADE[0]).await?;
+    for (what, manifests) in [("operator upgraded", Path::new(MANIFESTS)), ("operator taken back", release)] {
+        series(&world, what, 1, async |_| {
+            let before = uids(&world).await?;
+            rig.install(manifests)?;
+            until("every Pod is another one", PATIENCE, async || {
+                let kept = uids(&world).await?.intersection(&before).count();
+                Ok((kept > 0).then(|| format!("{kept} are the same")))
+            })
+            .await
+        })
+        .await?;
+        for pod in world.pods_of(CLUSTER).await? {
+            let spec = pod.spec.clone().unwrap_or_default();
+            let names = spec.init_containers.iter().flatten().chain(&spec.containers).map(|one| &*one.name);
+            println!(
+                "{what}: {} has the containers {}",
+                pod.name_any(),
+                names.collect::<Vec<_>>().join(", ")
+            );
+        }
+    }
+    rig.install(Path::new(MANIFESTS))
+}
+
+async fn uids(world: &Kubernetes) -> Result<BTreeSet<String>> {
+    Ok(world.pods_of(CLUSTER).await?.iter().filter_map(ResourceExt::uid).collect())
 }
 
 async fn cluster(rig: &Rig, version: &str) -> Result<Kubernetes> {

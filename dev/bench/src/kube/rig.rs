@@ -1,7 +1,7 @@
 //! The Kubernetes of `cargo xtask kube` and the operator in it. What is missing is started, and that is printed.
 
 use std::env;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use super::super::clusters;
 pub const OPERATOR: (&str, &str) = ("quorate-system", "quorate");
 
 /// The manifests of docs/install.md.
-const MANIFESTS: &str = "config/install/quorate.yaml";
+pub const MANIFESTS: &str = "config/install/quorate.yaml";
 
 /// How long the API server may take to answer.
 const REPLY: Duration = Duration::from_secs(5);
@@ -46,7 +46,7 @@ impl Rig {
         let client = rig.client("default").await?;
         let deployments: Api<Deployment> = Api::namespaced(client, OPERATOR.0);
         if deployments.get_opt(OPERATOR.1).await?.is_none() {
-            rig.install()?;
+            rig.load_and_install()?;
         }
         let deployment = format!("deployment/{}", OPERATOR.1);
         rig.kubectl(&["-n", OPERATOR.0, "rollout", "status", &deployment, "--timeout=2m"])?;
@@ -79,7 +79,15 @@ impl Rig {
         Ok(())
     }
 
-    fn install(&self) -> Result<()> {
+    /// Applies the operator's manifests, and waits until they are rolled out.
+    pub fn install(&self, manifests: &Path) -> Result<()> {
+        let manifests = manifests.to_str().context("the file's name is text")?;
+        self.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", manifests])?;
+        let deployment = format!("deployment/{}", OPERATOR.1);
+        self.kubectl(&["-n", OPERATOR.0, "rollout", "status", &deployment, "--timeout=2m"])
+    }
+
+    fn load_and_install(&self) -> Result<()> {
         let archive = self.target.join("image/quorate.tar");
         println!("The operator is not installed: cargo xtask kube load, kubectl apply -f {MANIFESTS}");
         if !archive.is_file() {
@@ -87,7 +95,7 @@ impl Rig {
             call(&["image"])?;
         }
         call(&["kube", "load", archive.to_str().context("the target folder's name is text")?])?;
-        self.kubectl(&["apply", "--server-side", "-f", MANIFESTS])
+        self.install(Path::new(MANIFESTS))
     }
 
     /// Where its kubeconfig is.
