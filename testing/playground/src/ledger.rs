@@ -77,7 +77,7 @@ impl Ledger {
         let before = entries.block;
         let (block, claim) = take_block(before)?;
         for port in MEMBER_PORTS {
-            let address = SocketAddr::from((Ipv4Addr::new(127, block, 255, 253), port));
+            let address = SocketAddr::from((nowhere(block), port));
             if let Err(error) = TcpListener::bind(address)
                 && error.kind() == io::ErrorKind::AddrInUse
             {
@@ -99,6 +99,11 @@ impl Ledger {
     /// The address of a node, counted from 1.
     pub fn node_address(&self, number: u8) -> Ipv4Addr {
         Ipv4Addr::new(127, self.block, 255, number)
+    }
+
+    /// An address where nothing listens.
+    pub fn nowhere(&self) -> Ipv4Addr {
+        nowhere(self.block)
     }
 
     /// The address of a Pod, always the same. A new Pod gets the address that has been unused longest.
@@ -211,6 +216,10 @@ impl Drop for Writer {
         drop(self.texts.take());
         let _ = self.thread.take().map(JoinHandle::join);
     }
+}
+
+fn nowhere(block: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, block, 255, 253)
 }
 
 fn take_block(before: Option<u8>) -> Result<(u8, TcpListener), LedgerError> {

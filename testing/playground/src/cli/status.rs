@@ -164,10 +164,11 @@ fn progress(cluster: &Value, pods: &[Value]) -> String {
     let reported = integer(cluster, "/status/readyReplicas").unwrap_or(0);
     // Status may date from before the last stop: a member whose Pod is not ready does not serve.
     let (ready, size) = (reported.min(ready_pods(cluster, pods)), size(cluster));
-    if is_ready(cluster, pods) {
+    let degraded = condition(cluster, "Degraded") == "True";
+    if is_ready(cluster, pods) && !degraded {
         return format!("Ready: {reported} of {size} members serve");
     }
-    if serves_fully(cluster) {
+    if serves_fully(cluster) && !degraded {
         return format!("{ready} of {size} members serve. Waiting until their Pods are ready");
     }
     let explains = ["Progressing", "Degraded"].into_iter().find(|kind| condition(cluster, kind) == "True");
@@ -222,8 +223,19 @@ fn client_port(home: &Home, cluster: &Value) -> Option<u64> {
     ledger["ports"][format!("{}/{}-client", namespace(cluster), name(cluster))].as_u64()
 }
 
-/// A command to copy: etcdctl with the cluster's local port and its client certificate in files.
+/// A command to copy: the status of all members.
 pub(super) async fn etcdctl(client: &kube::Client, home: &Home, cluster: &Value) -> Option<String> {
+    let (program, flags) = etcdctl_of(client, home, cluster).await?;
+    let all = if flags.len() == 1 { "--cluster " } else { "" };
+    Some(format!("{program} {} endpoint status {all}-w table", flags.join(" ")))
+}
+
+/// etcdctl, and its flags with the cluster's local port and its client certificate in files.
+pub(super) async fn etcdctl_of(
+    client: &kube::Client,
+    home: &Home,
+    cluster: &Value,
+) -> Option<(String, Vec<String>)> {
     let (space, name) = (namespace(cluster), name(cluster));
     let port = client_port(home, cluster)?;
     let program = Programs::find(None).ok().and_then(|programs| {
@@ -233,20 +245,16 @@ pub(super) async fn etcdctl(client: &kube::Client, home: &Home, cluster: &Value)
     let program = program.map_or_else(|| "etcdctl".to_owned(), |path| path.display().to_string());
     let secrets: Api<Secret> = Api::namespaced(client.clone(), space);
     let Some(secret) = secrets.get_opt(&format!("{name}-client-tls")).await.ok()? else {
-        return Some(format!(
-            "{program} --endpoints=http://127.0.0.1:{port} endpoint status --cluster -w table"
-        ));
+        return Some((program, vec![format!("--endpoints=http://127.0.0.1:{port}")]));
     };
     let dir = home.clients().join(space).join(name);
     std::fs::create_dir_all(&dir).ok()?;
     for (key, content) in secret.data.unwrap_or_default() {
         crate::home::write_atomically(&dir.join(key), &content.0).ok()?;
     }
-    let dir = dir.display();
-    Some(format!(
-        "{program} --endpoints=https://127.0.0.1:{port} --cacert={dir}/ca.crt --cert={dir}/tls.crt --key={dir}/tls.key \
-         endpoint status -w table"
-    ))
+    let file = |flag: &str, name: &str| format!("--{flag}={}/{name}", dir.display());
+    let endpoint = format!("--endpoints=https://127.0.0.1:{port}");
+    Some((program, vec![endpoint, file("cacert", "ca.crt"), file("cert", "tls.crt"), file("key", "tls.key")]))
 }
 
 #[cfg(test)]
@@ -292,6 +300,11 @@ mod tests {
     fn a_cluster_that_is_not_ready_shows_what_explains_it() {
         let growing = [("Available", "True", "fine"), ("Progressing", "True", "Adding member demo-2")];
         assert_eq!(progress(&cluster(2, &growing), &pods(2)), "2 of 3 members serve. Adding member demo-2");
+        let cut_off = [("Available", "True", "fine"), ("Degraded", "True", "demo-2: follows no leader")];
+        assert_eq!(
+            progress(&cluster(3, &cut_off), &pods(3)),
+            "3 of 3 members serve. demo-2: follows no leader"
+        );
         let sick = [("Available", "True", "fine"), ("Degraded", "True", "demo-2: unreachable")];
         assert_eq!(progress(&cluster(2, &sick), &pods(2)), "2 of 3 members serve. demo-2: unreachable");
     }
