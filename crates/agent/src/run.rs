@@ -86,7 +86,8 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
         .map_err(|error| format!("cannot start a thread: {error}"))?;
     let etcd = Etcd::start(&args.command).map_err(|error| format!("cannot start etcd: {error}"))?;
     log::info(&format!("started etcd as process {}", etcd.pid()));
-    let volume = Volume { canary, identity: args.guard.identity.clone() };
+    let volume =
+        Volume { canary, identity: args.guard.identity.clone(), data_dir: args.guard.data_dir.clone() };
     tokio::spawn(async move {
         if let Err(error) = probe.serve(Some(volume)).await {
             log::warn(&format!("the probe has ended: {error}"));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use pod::{Pod, is_alive, leader};
-use quorate_agent::guard::Report;
+use quorate_agent::guard::{Report, stored};
 use quorate_agent::run::exit;
 use quorate_etcd::testkit::{MINORS, etcd, eventually};
 use quorate_etcd::{CallError, MemberClient, Read};
@@ -272,6 +272,75 @@ async fn facts_name_the_member_and_what_it_has() {
     assert!(facts["canaryAgeMilliseconds"].as_u64().unwrap() < 10_500, "{facts}");
     assert!(facts["etcd"]["term"].as_u64().unwrap() >= 2, "{facts}");
     assert!(facts["etcd"]["appliedIndex"].as_u64().unwrap() >= 4, "{facts}");
+}
+
+/// `/facts` from inside the Pod, what is stored.
+fn stored_facts(pod: &Pod) -> Result<serde_json::Value, String> {
+    let (_, text) = pod.get("/facts")?;
+    let facts: serde_json::Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    facts.get("stored").cloned().ok_or(text)
+}
+
+#[tokio::test]
+async fn what_a_member_has_stored_is_known_from_its_files_alone() {
+    for minor in MINORS {
+        let mut pods = Pod::running(minor, 3).await;
+        // A follower that is behind nobody, with a log and a tree of more than one page; a leader would do as well.
+        let writer = pods[0].client();
+        for n in 0..300 {
+            writer.put(&format!("key-{n}"), vec![b'x'; 2000]).await.unwrap();
+        }
+        let etcd_pid = pods[1].etcd_pid().await;
+        let status = eventually("the database has all of it", async || {
+            let status = pods[1].client().status().await.map_err(|error| error.to_string())?;
+            let stored = stored_facts(&pods[1])?;
+            let all = stored["consistentIndex"] == status.raft_index && status.revision.0 == 301;
+            if all { Ok(status) } else { Err(format!("{stored} {status:?}")) }
+        })
+        .await;
+        // Beside a running etcd, that writes on, every answer is whole.
+        let writing = tokio::spawn(async move {
+            for n in 0..200 {
+                writer.put("more", format!("{n}")).await.unwrap();
+            }
+        });
+        let mut last = 0;
+        while !writing.is_finished() {
+            let stored = stored_facts(&pods[1]).unwrap();
+            let revision = stored["revision"].as_i64().unwrap();
+            assert!(revision >= last && revision >= 301, "{stored}");
+            assert!(stored["committedIndex"].as_u64() <= stored["lastIndex"].as_u64(), "{stored}");
+            last = revision;
+            tokio::task::yield_now().await;
+        }
+        writing.await.unwrap();
+        let before = eventually("all is applied", async || {
+            let now = pods[1].client().status().await.map_err(|error| error.to_string())?;
+            let stored = stored_facts(&pods[1])?;
+            let all = stored["consistentIndex"] == now.raft_index && now.revision.0 == 501;
+            if all { Ok(now) } else { Err(format!("{stored}")) }
+        })
+        .await;
+
+        kill(etcd_pid, Signal::SIGKILL).unwrap();
+        pods[1].ended().await;
+        let stored = stored(&pods[1].data_dir()).unwrap();
+        assert_eq!(stored.cluster_id, status.cluster_id.to_string(), "etcd {minor}");
+        assert_eq!(stored.member_id, status.member_id.to_string());
+        assert_eq!(stored.term, before.raft_term);
+        assert_eq!((stored.last_index, stored.last_term), (before.raft_index, before.raft_term));
+        assert_eq!(stored.committed_index, before.raft_index);
+        assert_eq!(stored.revision, before.revision.0);
+        // etcd's own tool reads the same revision.
+        let tool = etcd(minor).with_file_name(format!("etcdutl-{minor}"));
+        let db = pods[1].data_dir().join("member/snap/db");
+        let output = Command::new(tool).args(["snapshot", "status", "-w", "json"]).arg(db).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(&format!(r#""revision":{}"#, stored.revision)), "{text} {output:?}");
+        // Reading held nothing that keeps it from its start.
+        pods[1].start();
+        pods[1].becomes_ready().await;
+    }
 }
 
 #[tokio::test]
