@@ -330,7 +330,9 @@ impl Nodes {
             machines::report_ready(&self.shared, node).await;
             let here: Vec<Arc<Pod>> =
                 self.pods().known.values().filter(|pod| node_of(pod) == node).cloned().collect();
-            here.into_iter().for_each(|pod| self.take_over(pod));
+            for pod in here {
+                self.take_over(pod);
+            }
         }
     }
 

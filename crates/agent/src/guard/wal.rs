@@ -90,21 +90,21 @@ fn frame_of(frame: [u8; 8]) -> (u64, u64) {
 
 /// The Castagnoli checksum, continued.
 fn crc32c(before: u32, bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!before, |crc, &byte| TABLE[usize::from(crc as u8 ^ byte)] ^ crc >> 8)
+    !bytes.iter().fold(!before, |crc, &byte| TABLE[usize::from(crc.to_le_bytes()[0] ^ byte)] ^ crc >> 8)
 }
 
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
-    let mut at = 0;
-    while at < table.len() {
-        let mut crc = at as u32;
+    let mut byte = 0_u32;
+    while byte < 256 {
+        let mut crc = byte;
         let mut bit = 0;
         while bit < 8 {
             crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
             bit += 1;
         }
-        table[at] = crc;
-        at += 1;
+        table[byte as usize] = crc;
+        byte += 1;
     }
     table
 };
