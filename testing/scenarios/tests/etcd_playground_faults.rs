@@ -88,7 +88,7 @@ async fn a_disk_that_hangs_is_named_in_status_and_its_member_recovers() -> Resul
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s06_auth_that_a_person_enables_makes_no_member_unready_and_can_be_disabled_again() -> Result<()> {
+async fn auth_that_a_person_enables_makes_no_member_unready_and_can_be_disabled_again() -> Result<()> {
     let world = Playground::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
