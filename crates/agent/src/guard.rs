@@ -6,12 +6,13 @@
 //! etcd begins it again.
 //!
 //! - `identity`: the identity file; `data`, `wal`, `bolt`: etcd's data directory; `volume`: whether it takes writes
-//! - `report`: the verdict as it is reported
+//! - `report`: the verdict as it is reported; `stored`: what the member has, for the facts
 
 mod bolt;
 mod data;
 mod identity;
 mod report;
+mod stored;
 mod volume;
 mod wal;
 
@@ -24,6 +25,7 @@ use quorate_model::{ClusterId, ClusterUid, GuardVerdict, MemberName, Token};
 
 use data::Data;
 pub use report::{Facts, Report};
+pub use stored::{Stored, stored};
 
 /// The guard's flags.
 #[derive(Clone, Debug, Args)]

@@ -14,9 +14,10 @@ mod log;
 pub mod probe;
 pub mod run;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 
 /// The programs of the agent image.
 #[derive(Clone, Debug, Subcommand)]
@@ -25,9 +26,19 @@ pub enum AgentCommand {
     Install(install::InstallArgs),
     /// Checks the volume, then runs etcd as a child and answers the kubelet for it.
     Run(Box<run::RunArgs>),
+    /// Prints what a member has stored, from its log and its database, as JSON. It locks and writes nothing.
+    Facts(FactsArgs),
     /// Becomes a program that the kernel kills when the agent dies.
     #[command(hide = true)]
     Exec(run::ExecArgs),
+}
+
+/// The flags of `facts`.
+#[derive(Clone, Debug, Args)]
+pub struct FactsArgs {
+    /// etcd's --data-dir.
+    #[arg(long, default_value = "/var/lib/etcd/data")]
+    pub data_dir: PathBuf,
 }
 
 /// Runs one of the programs until it ends. `Run` needs the main thread.
@@ -35,6 +46,20 @@ pub async fn run(command: AgentCommand) -> ExitCode {
     match command {
         AgentCommand::Install(args) => install::run(&args),
         AgentCommand::Run(args) => run::run(&args).await,
+        AgentCommand::Facts(args) => facts(&args),
         AgentCommand::Exec(args) => run::exec(&args),
+    }
+}
+
+fn facts(args: &FactsArgs) -> ExitCode {
+    match guard::stored(&args.data_dir) {
+        Ok(stored) => {
+            println!("{}", serde_json::to_string(&stored).expect("plain strings and numbers"));
+            ExitCode::SUCCESS
+        }
+        Err(why) => {
+            log::error(&format!("{}: {why}", args.data_dir.display()));
+            ExitCode::FAILURE
+        }
     }
 }

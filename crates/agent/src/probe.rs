@@ -100,6 +100,8 @@ pub struct Volume {
     pub canary: Canary,
     /// The identity file.
     pub identity: PathBuf,
+    /// etcd's data directory.
+    pub data_dir: PathBuf,
 }
 
 pub(crate) fn seconds(text: &str) -> Result<Duration, std::num::ParseIntError> {

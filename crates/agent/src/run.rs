@@ -2,10 +2,12 @@
 //!
 //! - `exit`: the exit codes of the container; `signals`: what arrives; `child`: etcd, which never outlives the agent
 //! - `stop`: what happens between a SIGTERM and the end of etcd; `sockets`: whether clients still come
+//! - `crash`: the numbered steps, with the crash points of the tests
 //! - `canary`: whether the volume takes writes; `seen`: what the Pod remembers of its volume
 
 mod canary;
 mod child;
+mod crash;
 pub mod exit;
 mod seen;
 mod signals;
@@ -31,6 +33,8 @@ use crate::probe::{Credentials, Probe, ProbeArgs, Volume, seconds};
 pub use canary::Canary;
 use child::Etcd;
 pub use child::ExecArgs;
+pub use crash::AgentStep;
+use crash::CrashAt;
 use signals::{Received, Signals};
 
 /// The flags of `run`.
@@ -48,6 +52,9 @@ pub struct RunArgs {
     /// How many seconds a write to the volume may take before the member is not ready. 30 by default.
     #[arg(long, value_parser = seconds)]
     pub canary_limit: Option<Duration>,
+    /// For tests: abort after this step.
+    #[arg(long, hide = true, value_name = "STEP")]
+    pub crash_at: Option<AgentStep>,
     /// etcd and its flags.
     #[arg(last = true, required = true)]
     pub command: Vec<OsString>,
@@ -73,27 +80,36 @@ pub fn exec(args: &ExecArgs) -> ExitCode {
 async fn supervise(args: &RunArgs) -> Result<u8, String> {
     // First, because a signal without a handler is lost.
     let mut signals = Signals::listen().map_err(|error| format!("cannot handle signals: {error}"))?;
+    let crash = CrashAt(args.crash_at);
     let probe = Probe::bind(&args.probe).await?;
+    crash.after(AgentStep::A1);
     match inspected(&args.guard, &mut signals).await? {
         None => return Ok(exit::STOPPED),
         Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(args, &report)),
         Some(report) => log::info(&format!("guard: {}", report.message)),
     }
+    crash.after(AgentStep::A2);
     let limit = args.canary_limit.unwrap_or(Duration::from_millis(quorate_model::canary::LIMIT.0));
     let canary = Canary::start(&args.canary, limit / 3, limit)
         .map_err(|error| format!("cannot start the canary: {error}"))?;
-    seen::remember(&args.guard.data_dir, args.guard.seen.as_ref())
+    crash.after(AgentStep::A3);
+    let marked = move || crash.after(AgentStep::A7);
+    seen::remember(&args.guard.data_dir, args.guard.seen.as_ref(), marked)
         .map_err(|error| format!("cannot start a thread: {error}"))?;
+    crash.after(AgentStep::A4);
     let etcd = Etcd::start(&args.command).map_err(|error| format!("cannot start etcd: {error}"))?;
     log::info(&format!("started etcd as process {}", etcd.pid()));
-    let volume = Volume { canary, identity: args.guard.identity.clone() };
+    crash.after(AgentStep::A5);
+    let volume =
+        Volume { canary, identity: args.guard.identity.clone(), data_dir: args.guard.data_dir.clone() };
     tokio::spawn(async move {
         if let Err(error) = probe.serve(Some(volume)).await {
             log::warn(&format!("the probe has ended: {error}"));
         }
     });
     let credentials = Credentials::new(&args.probe)?;
-    Ok(watch(&etcd, &mut signals, credentials).await)
+    crash.after(AgentStep::A6);
+    Ok(watch(&etcd, &mut signals, credentials, crash).await)
 }
 
 /// The guard's report; `None` if the container is to stop meanwhile. The guard has a thread of its own, which nobody waits for: a
@@ -127,7 +143,7 @@ fn refuse(args: &RunArgs, report: &Report) -> u8 {
 type Stopping<'a> = (Signal, Pin<Box<dyn Future<Output = ()> + 'a>>);
 
 /// Passes signals on until etcd ends.
-async fn watch(etcd: &Etcd, signals: &mut Signals, mut credentials: Credentials) -> u8 {
+async fn watch(etcd: &Etcd, signals: &mut Signals, mut credentials: Credentials, crash: CrashAt) -> u8 {
     let mut stopping: Option<Stopping<'_>> = None;
     let mut passed_on = None;
     let mut credentials = Some(&mut credentials);
@@ -144,12 +160,14 @@ async fn watch(etcd: &Etcd, signals: &mut Signals, mut credentials: Credentials)
         tokio::select! {
             received = signals.next() => match received {
                 Received::Child => if let Some(end) = etcd.reap() {
+                    crash.after(AgentStep::A12);
                     return exit::code(end, passed_on);
                 },
                 Received::Other(signal) => etcd.signal(signal),
                 Received::Stop(signal) => if let Some(credentials) = credentials.take() {
                     log::info(&format!("{signal}: preparing to stop"));
-                    stopping = Some((signal, Box::pin(stop::prepare(credentials))));
+                    crash.after(AgentStep::A8);
+                    stopping = Some((signal, Box::pin(stop::prepare(credentials, crash))));
                 } else {
                     // The second one: at once.
                     stopping = None;
@@ -160,7 +178,9 @@ async fn watch(etcd: &Etcd, signals: &mut Signals, mut credentials: Credentials)
             signal = prepared => {
                 stopping = None;
                 log::info(&format!("{signal}: stopping etcd"));
+                crash.after(AgentStep::A10);
                 etcd.signal(signal);
+                crash.after(AgentStep::A11);
                 passed_on = Some(signal);
             }
         }

@@ -90,9 +90,9 @@ pub fn place(program: &Path, place: &Path) -> Result<()> {
         fs::remove_file(place).with_context(|| format!("cannot replace {}", place.display()))?;
     }
     fs::rename(&fresh, place).with_context(|| format!("cannot create {}", place.display()))?;
-    // What is made of the program, such as an image, is compared with its time.
-    let file =
-        File::options().append(true).open(place).context("cannot open a program that was just placed")?;
+    // What is made of the program, such as an image, is compared with its time. Its owner may set it through a file that is open
+    // for reading; the kernel refuses to open a program for writing while it runs.
+    let file = File::open(place).context("cannot open a program that was just placed")?;
     file.set_modified(SystemTime::now()).context("cannot set the time of a program")
 }
 
@@ -154,5 +154,22 @@ mod tests {
         place(&program, &target).unwrap();
         assert_eq!(fs::read_to_string(&target).unwrap(), "built");
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2);
+    }
+
+    #[test]
+    fn a_program_is_placed_while_it_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("program");
+        fs::copy("/bin/cat", &program).unwrap();
+        let target = folder.path().join("bin");
+        place(&program, &target).unwrap();
+        let before = fs::metadata(&target).unwrap().modified().unwrap();
+        let mut running =
+            std::process::Command::new(&target).stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let placed = place(&program, &target);
+        running.kill().unwrap();
+        running.wait().unwrap();
+        placed.unwrap();
+        assert!(fs::metadata(&target).unwrap().modified().unwrap() > before);
     }
 }

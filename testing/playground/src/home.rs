@@ -91,8 +91,6 @@ impl Home {
         state => "state.json",
         /// Assigned addresses and ports.
         ledger => "ledger.json",
-        /// The /etc/hosts of every container.
-        hosts => "hosts",
         /// The /etc/resolv.conf of every container.
         resolv_conf => "resolv.conf",
         /// A link to the program that this playground runs.
@@ -143,6 +141,11 @@ impl Home {
         let tenant = Tenant { process: Identity::own() };
         usable(write_atomically(&self.pid(), &serde_json::to_vec(&tenant).unwrap_or_default()))?;
         Ok(Claim { _lock: lock })
+    }
+
+    /// The /etc/hosts of the containers on a node.
+    pub fn hosts(&self, node: &str) -> PathBuf {
+        self.dir.join(format!("hosts-{node}"))
     }
 
     /// The process that uses the directory, if one does.

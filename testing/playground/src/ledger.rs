@@ -6,7 +6,9 @@ use std::fs;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::path::PathBuf;
+use std::sync::mpsc::{self, Sender};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use serde::{Deserialize, Serialize};
 
@@ -28,7 +30,7 @@ const MEMBER_PORTS: [u16; 4] = [2379, 2380, 2381, 9980];
 /// Assigned addresses and ports.
 #[derive(Debug)]
 pub struct Ledger {
-    file: PathBuf,
+    writer: Writer,
     entries: Mutex<Entries>,
     block: u8,
     _claim: TcpListener,
@@ -75,7 +77,7 @@ impl Ledger {
         let before = entries.block;
         let (block, claim) = take_block(before)?;
         for port in MEMBER_PORTS {
-            let address = SocketAddr::from((Ipv4Addr::new(127, block, 255, 253), port));
+            let address = SocketAddr::from((nowhere(block), port));
             if let Err(error) = TcpListener::bind(address)
                 && error.kind() == io::ErrorKind::AddrInUse
             {
@@ -83,9 +85,10 @@ impl Ledger {
             }
         }
         entries.block = Some(block);
-        let ledger = Self { file, entries: Mutex::new(entries), block, _claim: claim };
-        ledger.change(|_| ())?;
-        Ok(ledger)
+        let refused = |error| LedgerError::File(file.clone(), error);
+        write_atomically(&file, &entries.text()).map_err(refused)?;
+        let writer = Writer::start(file.clone()).map_err(refused)?;
+        Ok(Self { writer, entries: Mutex::new(entries), block, _claim: claim })
     }
 
     /// The second byte of the addresses of Services.
@@ -98,11 +101,16 @@ impl Ledger {
         Ipv4Addr::new(127, self.block, 255, number)
     }
 
+    /// An address where nothing listens.
+    pub fn nowhere(&self) -> Ipv4Addr {
+        nowhere(self.block)
+    }
+
     /// The address of a Pod, always the same. A new Pod gets the address that has been unused longest.
     pub fn pod_address(&self, uid: &str) -> Ipv4Addr {
         let known = self.lock().pods.get(uid).copied();
         let number = known.unwrap_or_else(|| {
-            self.change_or_warn(|entries| {
+            self.change(|entries| {
                 let taken: BTreeSet<u16> = entries.pods.values().copied().collect();
                 // The last network is for nodes.
                 let after = |number: u16| if number >= 0xfeff { 1 } else { number + 1 };
@@ -121,7 +129,7 @@ impl Ledger {
 
     /// Releases the address of a Pod.
     pub fn release_pod(&self, uid: &str) {
-        self.change_or_warn(|entries| {
+        self.change(|entries| {
             entries.pods.remove(uid);
         });
     }
@@ -136,7 +144,7 @@ impl Ledger {
         if let Some(port) = self.lock().ports.get(service) {
             return *port;
         }
-        self.change_or_warn(|entries| {
+        self.change(|entries| {
             let taken: BTreeSet<u16> = entries.ports.values().copied().collect();
             let free =
                 |port: &u16| !taken.contains(port) && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok();
@@ -153,27 +161,65 @@ impl Ledger {
 
     /// Saves the port of the Kubernetes API.
     pub fn keep_api_port(&self, port: u16) {
-        self.change_or_warn(|entries| entries.api_port = Some(port));
+        self.change(|entries| entries.api_port = Some(port));
     }
 
-    fn change_or_warn<T: Default>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
-        let mut result = T::default();
-        if let Err(error) = self.change(|entries| result = change(entries)) {
-            tracing::warn!(%error, "cannot write the ledger; addresses may change with the next start");
-        }
-        result
-    }
-
-    fn change(&self, change: impl FnOnce(&mut Entries)) -> Result<(), LedgerError> {
+    fn change<T>(&self, change: impl FnOnce(&mut Entries) -> T) -> T {
         let mut entries = self.lock();
-        change(&mut entries);
-        let text = serde_json::to_vec_pretty(&*entries).unwrap_or_default();
-        write_atomically(&self.file, &text).map_err(|error| LedgerError::File(self.file.clone(), error))
+        let result = change(&mut entries);
+        // While the entries are locked, so that the texts arrive in the order of the changes.
+        self.writer.write(entries.text());
+        result
     }
 
     fn lock(&self) -> MutexGuard<'_, Entries> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+impl Entries {
+    fn text(&self) -> Vec<u8> {
+        serde_json::to_vec_pretty(self).unwrap_or_default()
+    }
+}
+
+/// Writes the file on a thread of its own: no caller waits for the disk. Of several texts that wait, the last is written.
+#[derive(Debug)]
+struct Writer {
+    texts: Option<Sender<Vec<u8>>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    fn start(file: PathBuf) -> io::Result<Self> {
+        let (texts, waiting) = mpsc::channel::<Vec<u8>>();
+        let thread = thread::Builder::new().name("ledger".to_owned()).spawn(move || {
+            while let Ok(text) = waiting.recv() {
+                let newest = waiting.try_iter().last().unwrap_or(text);
+                if let Err(error) = write_atomically(&file, &newest) {
+                    tracing::warn!(file = %file.display(), %error, "cannot write the ledger; addresses may change with the next start");
+                }
+            }
+        })?;
+        Ok(Self { texts: Some(texts), thread: Some(thread) })
+    }
+
+    fn write(&self, text: Vec<u8>) {
+        // The thread lives as long as this.
+        let _ = self.texts.as_ref().map(|texts| texts.send(text));
+    }
+}
+
+impl Drop for Writer {
+    /// Waits until the last text is written.
+    fn drop(&mut self) {
+        drop(self.texts.take());
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+fn nowhere(block: u8) -> Ipv4Addr {
+    Ipv4Addr::new(127, block, 255, 253)
 }
 
 fn take_block(before: Option<u8>) -> Result<(u8, TcpListener), LedgerError> {

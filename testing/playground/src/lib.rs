@@ -3,6 +3,7 @@
 
 pub mod cli;
 mod clock;
+mod hang;
 mod home;
 mod http;
 mod isolate;

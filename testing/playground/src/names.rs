@@ -1,4 +1,4 @@
-//! The cluster's DNS: a hosts file that every container mounts.
+//! The cluster's DNS: a hosts file for each node, which the containers there mount.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,29 +7,54 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt;
 
-/// The hosts file.
+use crate::node::{Partition, node_of};
+
+/// The hosts files.
 #[derive(Debug)]
-pub struct Names {
+pub(crate) struct Names(Vec<HostsFile>);
+
+#[derive(Debug)]
+struct HostsFile {
+    node: String,
     file: PathBuf,
     written: Mutex<String>,
 }
 
 impl Names {
-    /// Uses this file.
-    pub fn new(file: PathBuf) -> io::Result<Self> {
+    /// Uses these files, by the name of the node.
+    pub(crate) fn new(files: impl IntoIterator<Item = (String, PathBuf)>) -> io::Result<Self> {
         let text = hosts(&[], &[]);
-        fs::write(&file, &text)?;
-        Ok(Self { file, written: Mutex::new(text) })
+        let begin = |(node, file): (String, PathBuf)| {
+            fs::write(&file, &text)?;
+            Ok(HostsFile { node, file, written: Mutex::new(text.clone()) })
+        };
+        Ok(Self(files.into_iter().map(begin).collect::<io::Result<_>>()?))
     }
 
-    /// Writes the names of these Pods and Services to the file.
-    pub fn publish(&self, pods: &[(std::sync::Arc<Pod>, Ipv4Addr)], services: &[std::sync::Arc<Service>]) {
-        let text = hosts(pods, services);
+    /// Writes the names of these Pods and Services to the files.
+    pub(crate) fn publish(
+        &self,
+        pods: &[(Arc<Pod>, Ipv4Addr)],
+        services: &[Arc<Service>],
+        partition: &Partition,
+    ) {
+        for one in &self.0 {
+            let seen = |(pod, ip): &(Arc<Pod>, Ipv4Addr)| {
+                let cut = partition.divides(&one.node, node_of(pod));
+                (pod.clone(), if cut { partition.nowhere } else { *ip })
+            };
+            one.publish(hosts(&pods.iter().map(seen).collect::<Vec<_>>(), services));
+        }
+    }
+}
+
+impl HostsFile {
+    fn publish(&self, text: String) {
         let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
         if *written == text {
             return;
@@ -48,7 +73,7 @@ impl Names {
     }
 }
 
-fn hosts(pods: &[(std::sync::Arc<Pod>, Ipv4Addr)], services: &[std::sync::Arc<Service>]) -> String {
+fn hosts(pods: &[(Arc<Pod>, Ipv4Addr)], services: &[Arc<Service>]) -> String {
     let mut text = "127.0.0.1 localhost\n".to_owned();
     let mut lines = Vec::new();
     for service in services {
@@ -99,8 +124,6 @@ fn is_ready(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use serde_json::json;
 
     use super::*;
@@ -131,6 +154,29 @@ mod tests {
         assert!(!text.contains("demo-0"), "{text}");
         let text = hosts(&[pod("demo-0", "True")], &[service("demo", "None", false)]);
         assert!(text.contains("demo-0.demo.prod.svc "), "{text}");
+    }
+
+    #[test]
+    fn a_pod_behind_a_partition_has_an_address_where_nothing_listens() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |node: &str| (node.to_owned(), dir.path().join(node));
+        let names = Names::new([file("node-1"), file("node-2"), file("node-3")]).unwrap();
+        let (mut demo, ip) = pod("demo-0", "True");
+        Arc::make_mut(&mut demo).spec.as_mut().unwrap().node_name = Some("node-1".to_owned());
+        let nowhere = Ipv4Addr::new(127, 64, 255, 253);
+        let address = |cut: &[&str], node: &str| {
+            let nodes = cut.iter().map(|&node| node.to_owned()).collect();
+            let pods = [(demo.clone(), ip)];
+            names.publish(&pods, &[service("demo", "None", true)], &Partition { nodes, nowhere });
+            let text = fs::read_to_string(dir.path().join(node)).unwrap();
+            let line = text.lines().find(|line| line.contains("demo-0.demo")).unwrap();
+            line.split(' ').next().unwrap().parse::<Ipv4Addr>().unwrap()
+        };
+        assert_eq!(address(&["node-1"], "node-2"), nowhere);
+        assert_eq!(address(&["node-1"], "node-1"), ip);
+        assert_eq!(address(&["node-2"], "node-2"), nowhere);
+        assert_eq!(address(&["node-2"], "node-3"), ip, "both are on the same side");
+        assert_eq!(address(&[], "node-2"), ip);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! - `probe`: startup, readiness and liveness
 //! - `status`: the status of a Pod from the states of its containers
 //! - `volumes`, `env`, `images`, `logs`: the parts of a container
-//! - `machines`: the Node objects
+//! - `machines`: the Node objects; `partition`: nodes that are cut off
 //!
 //! It uses the API through a client, as a kubelet does, and has no knowledge of etcd.
 
@@ -17,6 +17,7 @@ mod expand;
 mod images;
 mod logs;
 mod machines;
+mod partition;
 mod pod;
 mod probe;
 mod state;
@@ -33,6 +34,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Api, Client, ResourceExt};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -48,7 +51,16 @@ use pod::PodRun;
 
 use cache::Cache;
 pub use logs::ContainerLogs;
+pub(crate) use partition::Partition;
 pub use volumes::directory;
+
+/// The annotation of a node that is cut off from the others.
+pub(crate) const PARTITIONED: &str = "playground.operator.etcd.io/partitioned";
+/// The annotation of a node that is stopped.
+pub(crate) const STOPPED: &str = "playground.operator.etcd.io/stopped";
+
+/// How often connections over the border of a partition are shut down.
+const SWEEP: Duration = Duration::from_millis(100);
 
 /// All nodes.
 #[derive(Clone)]
@@ -68,6 +80,8 @@ pub(crate) struct Shared {
     names: Names,
     crash_back_off: Duration,
     nodes: u8,
+    /// The nodes that are stopped.
+    stopped: Mutex<BTreeSet<String>>,
     pods: Mutex<Pods>,
     /// Counts Pods whose run has ended.
     ended: watch::Sender<u64>,
@@ -107,7 +121,8 @@ impl Nodes {
             images: Images::new(programs, home.program()),
             launcher: Launcher::new(home.clone()),
             events: Events::new(client.clone()),
-            names: Names::new(home.hosts())?,
+            names: Names::new((1..=nodes).map(machines::name).map(|node| (node.clone(), home.hosts(&node))))?,
+            stopped: Mutex::default(),
             pods: Mutex::default(),
             ended: watch::Sender::new(0),
             client,
@@ -127,7 +142,9 @@ impl Nodes {
     pub async fn run(&self) {
         let api: Api<Pod> = Api::all(self.shared.client.clone());
         let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
-        let mut services = self.shared.cache.changes();
+        let mut changes = self.shared.cache.changes();
+        let mut sweep = tokio::time::interval(SWEEP);
+        self.power().await;
         let mut listed = BTreeSet::new();
         loop {
             tokio::select! {
@@ -143,7 +160,11 @@ impl Nodes {
                     Ok(None) => return,
                     Err(error) => tracing::warn!(%error, "cannot watch Pods"),
                 },
-                Ok(()) = services.changed() => self.publish(),
+                Ok(()) = changes.changed() => {
+                    self.publish();
+                    self.power().await;
+                }
+                _ = sweep.tick() => self.sever().await,
             }
         }
     }
@@ -183,7 +204,8 @@ impl Nodes {
         }
         let over = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         let over = matches!(over, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none();
-        if pods.closed || node.is_empty() || over || !machines::exists(&self.shared, &node) {
+        let off = self.shared.cache.nodes_with(STOPPED).contains(&node);
+        if pods.closed || off || node.is_empty() || over || !machines::exists(&self.shared, &node) {
             return;
         }
         let host = machines::address(&self.shared, &node);
@@ -246,16 +268,72 @@ impl Nodes {
     }
 
     fn publish(&self) {
-        let pods: Vec<(Arc<Pod>, Ipv4Addr)> = {
-            let pods = self.pods();
-            let over = |pod: &Pod| {
-                let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-                matches!(phase, Some("Succeeded" | "Failed"))
-            };
-            let living = pods.known.iter().filter(|(_, pod)| !over(pod));
-            living.map(|(uid, pod)| (pod.clone(), self.shared.ledger.pod_address(uid))).collect()
+        self.shared.names.publish(&self.living(), &self.shared.cache.services(), &self.partition());
+    }
+
+    fn living(&self) -> Vec<(Arc<Pod>, Ipv4Addr)> {
+        let pods = self.pods();
+        let over = |pod: &Pod| {
+            let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+            matches!(phase, Some("Succeeded" | "Failed"))
         };
-        self.shared.names.publish(&pods, &self.shared.cache.services());
+        let living = pods.known.iter().filter(|(_, pod)| !over(pod));
+        living.map(|(uid, pod)| (pod.clone(), self.shared.ledger.pod_address(uid))).collect()
+    }
+
+    fn partition(&self) -> Partition {
+        Partition { nodes: self.shared.cache.nodes_with(PARTITIONED), nowhere: self.shared.ledger.nowhere() }
+    }
+
+    /// Shuts down connections over the border of a partition, if there is one.
+    async fn sever(&self) {
+        let partition = self.partition();
+        if partition.nodes.is_empty() {
+            return;
+        }
+        let living = self.living();
+        let home = self.shared.home.clone();
+        let sever = move || {
+            let processes = processes_of(&home, living.iter().map(|(pod, _)| pod));
+            let node_by_address = |(pod, ip): &(Arc<Pod>, Ipv4Addr)| (*ip, node_of(pod).to_owned());
+            partition.sever(&processes, &living.iter().map(node_by_address).collect());
+        };
+        let _ = tokio::task::spawn_blocking(sever).await;
+    }
+
+    /// Stops the nodes that were stopped since the last call, and starts those that were started.
+    async fn power(&self) {
+        let off = self.shared.cache.nodes_with(STOPPED);
+        let before = std::mem::replace(
+            &mut *self.shared.stopped.lock().unwrap_or_else(PoisonError::into_inner),
+            off.clone(),
+        );
+        for node in off.difference(&before) {
+            let gone: Vec<Arc<Pod>> = {
+                let mut pods = self.pods();
+                let here =
+                    pods.known.values().filter(|pod| node_of(pod) == node).cloned().collect::<Vec<_>>();
+                for pod in &here {
+                    // Nobody is left who would report the end of its processes or start them again.
+                    if let Some((_, task)) = pods.running.remove(&pod.uid().unwrap_or_default()) {
+                        task.abort();
+                    }
+                }
+                here
+            };
+            for process in processes_of(&self.shared.home, &gone) {
+                let _ = kill(Pid::from_raw(process.pid), Signal::SIGKILL);
+            }
+            machines::report_lost(&self.shared, node, &gone).await;
+        }
+        for node in before.difference(&off) {
+            machines::report_ready(&self.shared, node).await;
+            let here: Vec<Arc<Pod>> =
+                self.pods().known.values().filter(|pod| node_of(pod) == node).cloned().collect();
+            for pod in here {
+                self.take_over(pod);
+            }
+        }
     }
 
     fn find_known(&self, namespace: &str, name: &str) -> Option<Arc<Pod>> {
@@ -271,6 +349,21 @@ fn is_named(pod: &Pod, namespace: &str, name: &str) -> bool {
     pod.namespace().as_deref() == Some(namespace) && pod.name_any() == name
 }
 
-fn node_of(pod: &Pod) -> &str {
+/// The processes of these Pods' containers, with those that they started.
+fn processes_of<'a>(home: &Home, pods: impl IntoIterator<Item = &'a Arc<Pod>>) -> Vec<partition::Placed> {
+    let running = Launcher::running(home);
+    let mut processes = Vec::new();
+    for pod in pods {
+        let prefix = format!("{}/{}/", pod.namespace().unwrap_or_default(), pod.name_any());
+        for (_, process) in running.iter().filter(|(name, _)| name.starts_with(&prefix)) {
+            let all = process.children().into_iter().chain([process.clone()]);
+            processes
+                .extend(all.map(|one| partition::Placed { node: node_of(pod).to_owned(), pid: one.pid }));
+        }
+    }
+    processes
+}
+
+pub(crate) fn node_of(pod: &Pod) -> &str {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
 }

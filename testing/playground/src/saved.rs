@@ -1,5 +1,6 @@
 //! Saves all objects in a file, so that the next playground in the same directory continues with them.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use quorate_apistore::fields::{condition, name, namespace, set_condition};
@@ -78,19 +79,44 @@ fn none_is_ready(kube: &LocalKube) {
     }
 }
 
-/// Saves after changes while this future is polled.
-pub(crate) async fn keep(kube: LocalKube, home: Home) {
-    let mut changed = kube.store().subscribe();
-    while changed.changed().await.is_ok() {
-        tokio::time::sleep(SOON).await;
-        changed.mark_unchanged();
-        save(&kube, &home);
-    }
+/// Writes the file: one write at a time, on a thread on which nothing else waits. A disk that syncs slowly must not delay the API
+/// and the probes.
+#[derive(Clone)]
+pub(crate) struct Saver {
+    kube: LocalKube,
+    home: Home,
+    turn: Arc<Mutex<()>>,
 }
 
-/// Saves now. A failure is logged; the next change tries again.
-pub(crate) fn save(kube: &LocalKube, home: &Home) {
-    if let Err(error) = write_atomically(&home.state(), kube.snapshot().to_string().as_bytes()) {
-        tracing::warn!(file = %home.state().display(), %error, "cannot save the state");
+impl Saver {
+    /// Of this playground.
+    pub(crate) fn new(kube: LocalKube, home: Home) -> Self {
+        Self { kube, home, turn: Arc::default() }
+    }
+
+    /// Saves after changes while this future is polled.
+    pub(crate) async fn keep(self) {
+        let mut changed = self.kube.store().subscribe();
+        while changed.changed().await.is_ok() {
+            tokio::time::sleep(SOON).await;
+            changed.mark_unchanged();
+            self.save().await;
+        }
+    }
+
+    /// Saves now. A failure is logged; the next change tries again.
+    pub(crate) async fn save(&self) {
+        let saver = self.clone();
+        // It ends in a panic only if the write panics.
+        let _ = tokio::task::spawn_blocking(move || saver.write()).await;
+    }
+
+    /// The state is read when it is this write's turn, so the last write is the newest.
+    fn write(&self) {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = self.home.state();
+        if let Err(error) = write_atomically(&file, self.kube.snapshot().to_string().as_bytes()) {
+            tracing::warn!(file = %file.display(), %error, "cannot save the state");
+        }
     }
 }

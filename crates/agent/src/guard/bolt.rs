@@ -4,10 +4,17 @@
 //! page size (4), flags (4), root page (8), sequence (8), free list (8), number of pages (8), transaction (8), and the
 //! FNV-1a hash of all that (8). Numbers are in the byte order of the machine.
 
+//!
+//! - `tree`: the content
+
+mod tree;
+
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+
+pub(super) use tree::stored;
 
 const MAGIC: u32 = 0xED0C_DAED;
 const VERSION: u32 = 2;
@@ -30,16 +37,7 @@ struct Meta {
 pub(super) fn check(path: &Path) -> io::Result<Result<(), String>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
-    let first = meta_at(&file, 0)?;
-    // The second page begins where the first one ends, wherever that is; bbolt searches the same places.
-    let places = first.as_ref().map_or(1024..=(1024 << 14), |meta| meta.page_size..=meta.page_size);
-    let mut second = None;
-    let mut at = *places.start();
-    while second.is_none() && at <= *places.end() {
-        second = meta_at(&file, at)?;
-        at *= 2;
-    }
-    let Some(meta) = first.into_iter().chain(second).max_by_key(|meta| meta.transaction) else {
+    let Some(meta) = metas(&file)?.into_iter().max_by_key(|meta| meta.transaction) else {
         return Ok(Err("neither meta page is valid".to_owned()));
     };
     let claimed = meta.pages.saturating_mul(meta.page_size);
@@ -47,6 +45,20 @@ pub(super) fn check(path: &Path) -> io::Result<Result<(), String>> {
         return Ok(Err(format!("it is cut off: {size} bytes of {claimed}")));
     }
     Ok(root_is_sound(&file, &meta)?.then_some(()).ok_or_else(|| "its root page is overwritten".to_owned()))
+}
+
+/// The valid meta pages.
+fn metas(file: &File) -> io::Result<Vec<Meta>> {
+    let first = meta_at(file, 0)?;
+    // The second page begins where the first one ends, wherever that is; bbolt searches the same places.
+    let places = first.as_ref().map_or(1024..=(1024 << 14), |meta| meta.page_size..=meta.page_size);
+    let mut second = None;
+    let mut at = *places.start();
+    while second.is_none() && at <= *places.end() {
+        second = meta_at(file, at)?;
+        at *= 2;
+    }
+    Ok(first.into_iter().chain(second).collect())
 }
 
 fn meta_at(file: &File, at: u64) -> io::Result<Option<Meta>> {

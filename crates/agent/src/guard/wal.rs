@@ -3,6 +3,10 @@
 //!
 //! A record is framed by a little-endian 64-bit length: the low 56 bits count its bytes, the high byte, if negative,
 //! the padding after it.
+//!
+//! - `tail`: the other end
+
+mod tail;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -10,6 +14,8 @@ use std::path::Path;
 
 use prost::Message;
 use quorate_model::{ClusterId, MemberId};
+
+pub(super) use tail::read as tail;
 
 const METADATA: i64 = 1;
 const CHECKSUM: i64 = 4;
@@ -66,9 +72,7 @@ fn parse(head: &[u8]) -> Option<Origin> {
 
 fn record(bytes: &[u8]) -> Option<(Record, &[u8])> {
     let (frame, rest) = bytes.split_first_chunk::<8>()?;
-    let frame = u64::from_le_bytes(*frame);
-    let length = frame & (u64::MAX >> 8);
-    let padding = if frame >> 63 == 1 { frame >> 56 & 7 } else { 0 };
+    let (length, padding) = frame_of(*frame);
     if length == 0 || length > LONGEST {
         return None;
     }
@@ -77,11 +81,33 @@ fn record(bytes: &[u8]) -> Option<(Record, &[u8])> {
     Some((Record::decode(record).ok()?, rest))
 }
 
-/// The Castagnoli checksum, continued. A few dozen bytes a year: no table.
-fn crc32c(before: u32, bytes: &[u8]) -> u32 {
-    let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
-    !bytes.iter().fold(!before, |crc, &byte| (0..8).fold(crc ^ u32::from(byte), step))
+/// The length of a record and of the padding after it.
+fn frame_of(frame: [u8; 8]) -> (u64, u64) {
+    let frame = u64::from_le_bytes(frame);
+    let padding = if frame >> 63 == 1 { frame >> 56 & 7 } else { 0 };
+    (frame & (u64::MAX >> 8), padding)
 }
+
+/// The Castagnoli checksum, continued.
+fn crc32c(before: u32, bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!before, |crc, &byte| TABLE[usize::from(crc.to_le_bytes()[0] ^ byte)] ^ crc >> 8)
+}
+
+const TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut byte = 0_u32;
+    while byte < 256 {
+        let mut crc = byte;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 1 == 1 { crc >> 1 ^ 0x82f6_3b78 } else { crc >> 1 };
+            bit += 1;
+        }
+        table[byte as usize] = crc;
+        byte += 1;
+    }
+    table
+};
 
 #[cfg(test)]
 mod tests {

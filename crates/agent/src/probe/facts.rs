@@ -1,16 +1,29 @@
 //! What the agent knows of its member, for people and for a recovery by hand.
+//!
+//! The volume is read on a thread of its own, one at a time, and only while the canary is fresh: a volume that hangs takes neither the
+//! workers of the probe nor a new thread for each request.
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
+use tokio::sync::oneshot;
+
 use super::Volume;
 use super::observe::Watch;
+use crate::guard::{Stored, stored};
 
 const OBSERVE: Duration = Duration::from_millis(1500);
+/// Longer than 64 MB of log take to read.
+const READ: Duration = Duration::from_secs(10);
+
+/// Whether a thread reads the volume.
+static READS: AtomicBool = AtomicBool::new(false);
 
 /// The answer to `/facts`.
 #[derive(Debug, Serialize)]
@@ -26,6 +39,12 @@ pub(super) struct Facts {
     /// Why the member is not ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     not_ready: Option<String>,
+    /// What the member has on its volume, whether or not etcd answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<Stored>,
+    /// Why that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unreadable: Option<String>,
     /// What etcd reports of itself; absent while it does not answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     etcd: Option<EtcdFacts>,
@@ -47,16 +66,23 @@ struct EtcdFacts {
 
 pub(super) async fn facts(watch: &Arc<Watch>, volume: Option<&Volume>) -> Facts {
     let observed = tokio::time::timeout(OBSERVE, watch.observe()).await.unwrap_or_else(|_| watch.last());
-    // Not read while the volume hangs: the request would hang too.
+    // Not read while the volume hangs.
     let hangs = volume.and_then(|volume| volume.canary.check().err());
-    let identity = volume
-        .filter(|_| hangs.is_none())
-        .and_then(|volume| serde_json::from_slice(&fs::read(&volume.identity).ok()?).ok());
+    let read = match volume.filter(|_| hangs.is_none()) {
+        Some(volume) => read(volume).await,
+        None => OnVolume::default(),
+    };
+    let (stored, unreadable) = match read.stored.transpose() {
+        Ok(stored) => (stored, None),
+        Err(why) => (None, Some(why)),
+    };
     Facts {
-        identity,
+        identity: read.identity,
         canary_age_milliseconds: volume.map(|volume| volume.canary.age().as_millis()),
         volume: hangs,
         not_ready: observed.ready.err(),
+        stored,
+        unreadable,
         etcd: observed.status.map(|status| EtcdFacts {
             cluster_id: status.cluster_id.to_string(),
             member_id: status.member_id.to_string(),
@@ -68,5 +94,49 @@ pub(super) async fn facts(watch: &Arc<Watch>, volume: Option<&Volume>) -> Facts 
             applied_index: status.raft_applied_index,
             revision: status.revision.0,
         }),
+    }
+}
+
+/// What the volume has.
+#[derive(Default)]
+struct OnVolume {
+    identity: Option<Value>,
+    stored: Option<Result<Stored, String>>,
+}
+
+/// The right to read; given back when it is dropped.
+struct Turn(());
+
+impl Turn {
+    fn take() -> Option<Self> {
+        (!READS.swap(true, Ordering::AcqRel)).then_some(Self(()))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        READS.store(false, Ordering::Release);
+    }
+}
+
+async fn read(volume: &Volume) -> OnVolume {
+    let failed = |why: &str| OnVolume { identity: None, stored: Some(Err(why.to_owned())) };
+    let Some(turn) = Turn::take() else { return failed("another request reads the volume") };
+    let (done, result) = oneshot::channel();
+    let (identity, data_dir) = (volume.identity.clone(), volume.data_dir.clone());
+    let reader = thread::Builder::new().name("facts".to_owned()).spawn(move || {
+        let identity = fs::read(identity).ok().and_then(|text| serde_json::from_slice(&text).ok());
+        let stored = Some(stored(&data_dir));
+        drop(turn);
+        // Nobody waits any more.
+        let _ = done.send(OnVolume { identity, stored });
+    });
+    if reader.is_err() {
+        return failed("no thread can be started");
+    }
+    match tokio::time::timeout(READ, result).await {
+        Ok(Ok(read)) => read,
+        Ok(Err(_)) => failed("the reader has panicked"),
+        Err(_) => failed("the volume is slow"),
     }
 }

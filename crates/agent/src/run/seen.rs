@@ -13,8 +13,12 @@ use crate::log;
 
 const PACE: Duration = Duration::from_millis(100);
 
-/// Sets the marker as soon as there are data, on a thread of its own.
-pub(super) fn remember(data_dir: &Path, marker: Option<&PathBuf>) -> io::Result<()> {
+/// Sets the marker as soon as there are data, on a thread of its own; then calls `marked`.
+pub(super) fn remember(
+    data_dir: &Path,
+    marker: Option<&PathBuf>,
+    marked: impl FnOnce() + Send + 'static,
+) -> io::Result<()> {
     let Some(marker) = marker.cloned() else { return Ok(()) };
     let data_dir = data_dir.to_owned();
     thread::Builder::new().name("seen".to_owned()).spawn(move || {
@@ -24,6 +28,7 @@ pub(super) fn remember(data_dir: &Path, marker: Option<&PathBuf>) -> io::Result<
         if let Err(error) = File::create(&marker) {
             log::warn(&format!("cannot write {}: {error}", marker.display()));
         }
+        marked();
     })?;
     Ok(())
 }

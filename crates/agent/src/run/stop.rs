@@ -3,8 +3,8 @@
 //! etcd itself closes its client port first, waits for open watches for up to 5 s plus two election timeouts, and hands its leadership
 //! over only then. What followers forward to it in between is dropped without a reply. So:
 //!
-//! 1. If this member leads, leadership moves to the voter furthest ahead, and the member waits until it follows.
-//! 2. It serves on as a follower while clients learn from Kubernetes that it leaves: until no new connection came for a
+//! 1. (A9) If this member leads, leadership moves to the voter furthest ahead, and the member waits until it follows.
+//! 2. (A10) It serves on as a follower while clients learn from Kubernetes that it leaves: until no new connection came for a
 //!    second, for 2 s to 5 s in all.
 //!
 //! Nothing here can hold up the stop: every call has a deadline, and so has the whole.
@@ -18,6 +18,7 @@ use quorate_etcd::{CallError, ListedMember, MemberClient, MemberStatus};
 use quorate_model::MemberId;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
+use super::crash::{AgentStep, CrashAt};
 use super::sockets;
 use crate::log;
 use crate::probe::Credentials;
@@ -46,7 +47,7 @@ enum Role {
 }
 
 /// Moves leadership away and serves on until clients have gone.
-pub(super) async fn prepare(credentials: &mut Credentials) {
+pub(super) async fn prepare(credentials: &mut Credentials, crash: CrashAt) {
     let begun = Instant::now();
     let server = credentials.address();
     let role = match timeout_at(begun + LONGEST, hand_over(credentials)).await {
@@ -60,6 +61,7 @@ pub(super) async fn prepare(credentials: &mut Credentials) {
             return;
         }
     };
+    crash.after(AgentStep::A9);
     if role != Role::Alone {
         serve_on(server, begun).await;
     }

@@ -2,14 +2,15 @@
 
 mod pod;
 
+use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use pod::{Pod, is_alive, leader};
-use quorate_agent::guard::Report;
-use quorate_agent::run::exit;
+use quorate_agent::guard::{Report, stored};
+use quorate_agent::run::{AgentStep, exit};
 use quorate_etcd::testkit::{MINORS, etcd, eventually};
 use quorate_etcd::{CallError, MemberClient, Read};
 use quorate_model::{GuardVerdict, Minor};
@@ -272,6 +273,175 @@ async fn facts_name_the_member_and_what_it_has() {
     assert!(facts["canaryAgeMilliseconds"].as_u64().unwrap() < 10_500, "{facts}");
     assert!(facts["etcd"]["term"].as_u64().unwrap() >= 2, "{facts}");
     assert!(facts["etcd"]["appliedIndex"].as_u64().unwrap() >= 4, "{facts}");
+}
+
+#[tokio::test]
+async fn a_crash_after_any_step_of_a_start_leaves_a_member_that_starts_again_with_its_data() {
+    let mut pods = Pod::cluster(MINOR, 1);
+    let pod = &mut pods[0];
+    // On an empty volume, and then on its data.
+    for value in ["first", "second"] {
+        for step in AgentStep::all().iter().filter(|step| **step as u8 <= AgentStep::A7 as u8) {
+            pod.flags = vec![format!("--crash-at={step:?}")];
+            pod.start();
+            assert_eq!(pod.ended().await.signal(), Some(Signal::SIGABRT as i32), "{step:?}: {}", pod.log());
+        }
+        pod.flags.clear();
+        pod.start();
+        pod.becomes_ready().await;
+        let kept = pod.client().get("key", Read::Linearizable).await.unwrap();
+        let expected = (value == "second").then_some(b"first".to_vec());
+        assert_eq!(kept.map(|kept| kept.value), expected);
+        pod.client().put("key", value).await.unwrap();
+        pod.stops_with(exit::STOPPED.into()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_crash_after_any_step_of_a_stop_leaves_a_cluster_that_serves_and_a_member_that_comes_back() {
+    let mut pods = Pod::running(MINOR, 3).await;
+    pods[0].stops_with(exit::STOPPED.into()).await;
+    for (n, step) in AgentStep::all().iter().filter(|step| **step as u8 > AgentStep::A7 as u8).enumerate() {
+        pods[0].flags = vec![format!("--crash-at={step:?}")];
+        pods[0].start();
+        pods[0].becomes_ready().await;
+        // It leads, so that the stop has every step.
+        let id = pods[0].client().status().await.unwrap().member_id;
+        eventually("it leads", async || {
+            let old = leader(&pods).await;
+            if old != 0 {
+                let _ = pods[old].client().move_leader(id).await;
+            }
+            if old == 0 { Ok(()) } else { Err("another one") }
+        })
+        .await;
+        pods[0].client().put("key", format!("{n}")).await.unwrap();
+        pods[0].signal(Signal::SIGTERM);
+        assert_eq!(
+            pods[0].ended().await.signal(),
+            Some(Signal::SIGABRT as i32),
+            "{step:?}: {}",
+            pods[0].log()
+        );
+        // The others elect a leader, if it was not moved.
+        eventually("the others serve", async || {
+            let kept =
+                pods[1].client().get("key", Read::Linearizable).await.map_err(|error| error.to_string())?;
+            let value = kept.ok_or("nothing")?.value;
+            if value == format!("{n}").into_bytes() { Ok(()) } else { Err(format!("{value:?}")) }
+        })
+        .await;
+    }
+    pods[0].flags.clear();
+    pods[0].start();
+    pods[0].becomes_ready().await;
+    let kept = pods[0].client().get("key", Read::Linearizable).await.unwrap().unwrap();
+    assert_eq!(kept.value, b"4");
+}
+
+#[tokio::test]
+async fn an_etcd_that_does_not_end_is_killed_with_the_agent_when_the_grace_period_is_over() {
+    let mut pods = Pod::running(MINOR, 1).await;
+    let pod = &mut pods[0];
+    let etcd = pod.etcd_pid().await;
+    kill(etcd, Signal::SIGSTOP).unwrap();
+    pod.signal(Signal::SIGTERM);
+    let passed_on = async || if pod.log().contains("stopping etcd") { Ok(()) } else { Err("not yet") };
+    eventually("it stops", passed_on).await;
+    let ended = tokio::time::timeout(Duration::from_secs(1), pod.ended()).await;
+    assert!(ended.is_err() && is_alive(etcd), "it leaves nothing behind: {}", pod.log());
+    // As the kubelet does when the grace period is over.
+    pod.signal(Signal::SIGKILL);
+    assert_eq!(pod.ended().await.signal(), Some(Signal::SIGKILL as i32));
+    eventually("etcd ends", async || if is_alive(etcd) { Err("it lives") } else { Ok(()) }).await;
+    pod.start();
+    pod.becomes_ready().await;
+}
+
+#[tokio::test]
+async fn an_agent_that_hangs_answers_no_probe_while_etcd_serves_on_and_is_replaced_by_a_restart() {
+    let mut pods = Pod::running(MINOR, 1).await;
+    let pod = &mut pods[0];
+    let etcd = pod.etcd_pid().await;
+    pod.signal(Signal::SIGSTOP);
+    assert!(pod.get("/healthz").is_err(), "so the kubelet restarts the container");
+    pod.client().put("key", "value").await.unwrap();
+    pod.signal(Signal::SIGKILL);
+    pod.ended().await;
+    eventually("etcd ends", async || if is_alive(etcd) { Err("it lives") } else { Ok(()) }).await;
+    pod.start();
+    pod.becomes_ready().await;
+    let kept = pod.client().get("key", Read::Linearizable).await.unwrap().unwrap();
+    assert_eq!(kept.value, b"value");
+}
+
+/// `/facts` from inside the Pod, what is stored.
+fn stored_facts(pod: &Pod) -> Result<serde_json::Value, String> {
+    let (_, text) = pod.get("/facts")?;
+    let facts: serde_json::Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
+    facts.get("stored").cloned().ok_or(text)
+}
+
+#[tokio::test]
+async fn what_a_member_has_stored_is_known_from_its_files_alone() {
+    for minor in MINORS {
+        let mut pods = Pod::running(minor, 3).await;
+        // A follower that is behind nobody, with a log and a tree of more than one page; a leader would do as well.
+        let writer = pods[0].client();
+        for n in 0..300 {
+            writer.put(&format!("key-{n}"), vec![b'x'; 2000]).await.unwrap();
+        }
+        let etcd_pid = pods[1].etcd_pid().await;
+        let status = eventually("the database has all of it", async || {
+            let status = pods[1].client().status().await.map_err(|error| error.to_string())?;
+            let stored = stored_facts(&pods[1])?;
+            let all = stored["consistentIndex"] == status.raft_index && status.revision.0 == 301;
+            if all { Ok(status) } else { Err(format!("{stored} {status:?}")) }
+        })
+        .await;
+        // Beside a running etcd, that writes on, every answer is whole.
+        let writing = tokio::spawn(async move {
+            for n in 0..200 {
+                writer.put("more", format!("{n}")).await.unwrap();
+            }
+        });
+        let mut last = 0;
+        while !writing.is_finished() {
+            let stored = stored_facts(&pods[1]).unwrap();
+            let revision = stored["revision"].as_i64().unwrap();
+            assert!(revision >= last && revision >= 301, "{stored}");
+            assert!(stored["committedIndex"].as_u64() <= stored["lastIndex"].as_u64(), "{stored}");
+            last = revision;
+            tokio::task::yield_now().await;
+        }
+        writing.await.unwrap();
+        let before = eventually("all is applied", async || {
+            let now = pods[1].client().status().await.map_err(|error| error.to_string())?;
+            let stored = stored_facts(&pods[1])?;
+            let all = stored["consistentIndex"] == now.raft_index && now.revision.0 == 501;
+            if all { Ok(now) } else { Err(format!("{stored}")) }
+        })
+        .await;
+
+        kill(etcd_pid, Signal::SIGKILL).unwrap();
+        pods[1].ended().await;
+        let stored = stored(&pods[1].data_dir()).unwrap();
+        assert_eq!(stored.cluster_id, status.cluster_id.to_string(), "etcd {minor}");
+        assert_eq!(stored.member_id, status.member_id.to_string());
+        assert_eq!(stored.term, before.raft_term);
+        assert_eq!((stored.last_index, stored.last_term), (before.raft_index, before.raft_term));
+        assert_eq!(stored.committed_index, before.raft_index);
+        assert_eq!(stored.revision, before.revision.0);
+        // etcd's own tool reads the same revision.
+        let tool = etcd(minor).with_file_name(format!("etcdutl-{minor}"));
+        let db = pods[1].data_dir().join("member/snap/db");
+        let output = Command::new(tool).args(["snapshot", "status", "-w", "json"]).arg(db).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains(&format!(r#""revision":{}"#, stored.revision)), "{text} {output:?}");
+        // Reading held nothing that keeps it from its start.
+        pods[1].start();
+        pods[1].becomes_ready().await;
+    }
 }
 
 #[tokio::test]

@@ -1,4 +1,8 @@
-//! `quorate playground fault`: causes faults.
+//! `quorate playground fault`: causes faults, and undoes those that last.
+
+mod auth;
+mod disk;
+mod node;
 
 use std::time::Duration;
 
@@ -40,9 +44,45 @@ pub enum Fault {
     /// Kill the operator (SIGKILL). It restarts.
     KillOperator,
     /// Delete all data on a member's volume.
+    #[command(visible_alias = "lose-disk")]
     WipeVolume {
         /// The member's Pod.
         pod: String,
+    },
+    /// Hang a member's disk: etcd and the agent wait when they sync.
+    HangDisk {
+        /// The member's Pod.
+        pod: String,
+        /// The disk goes on.
+        #[arg(long)]
+        undo: bool,
+        /// Be the process that hangs it.
+        #[arg(long, hide = true, conflicts_with = "undo")]
+        hold: bool,
+    },
+    /// Cut a node off: members on it and those on other nodes do not reach each other.
+    Partition {
+        /// The node: `node-1`.
+        node: String,
+        /// The node reaches the others again.
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Stop a node: its processes are killed, and its Pods are not started again.
+    StopNode {
+        /// The node: `node-1`.
+        node: String,
+        /// The node starts again.
+        #[arg(long)]
+        undo: bool,
+    },
+    /// Enable etcd's auth behind the operator's back, with the user root.
+    EnableAuth {
+        /// The cluster: `demo`, or `namespace/demo`.
+        cluster: String,
+        /// Disable it again.
+        #[arg(long)]
+        undo: bool,
     },
     /// Print how often each object was created and deleted.
     #[command(hide = true)]
@@ -60,6 +100,12 @@ pub(super) async fn cause(home: &Home, fault: &Fault) -> Result<()> {
         Fault::ContEtcd { pod } => signal_etcd(home, pod, Signal::SIGCONT),
         Fault::KillOperator => signal(home, OPERATOR, Signal::SIGKILL),
         Fault::WipeVolume { pod } => wipe(home, pod).await,
+        Fault::HangDisk { pod, hold: true, .. } => disk::hold(home, pod),
+        Fault::HangDisk { pod, undo: true, .. } => disk::undo(home, pod),
+        Fault::HangDisk { pod, .. } => disk::hang(home, pod),
+        Fault::Partition { node, undo } => node::partition(home, node, *undo).await,
+        Fault::StopNode { node, undo } => node::stop(home, node, *undo).await,
+        Fault::EnableAuth { cluster, undo } => auth::enable(home, cluster, *undo).await,
         Fault::CountWrites => count_writes(home).await,
     }
 }

@@ -95,6 +95,9 @@ pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
         }
         std::thread::sleep(Duration::from_millis(50));
     }
+    if args.empty {
+        print_line("The API serves. With --empty this does not wait for clusters");
+    }
     runtime.block_on(status::show(home))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -126,7 +129,8 @@ async fn serve(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
     let controllers = kube.clone();
     tasks.spawn(async move { controllers.run_controllers().await });
     tasks.spawn(server.serve(kube.service()));
-    tasks.spawn(saved::keep(kube.clone(), home.clone()));
+    let saver = saved::Saver::new(kube.clone(), home.clone());
+    tasks.spawn(saver.clone().keep());
     tasks.spawn(proxy::run(kube.clone(), ledger.clone()));
     let setup = Setup {
         client,
@@ -171,7 +175,7 @@ async fn serve(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
         _ = signals.0.recv() => {}
         _ = signals.1.recv() => {}
     }
-    saved::save(&kube, home);
+    saver.save().await;
     print_line(format_args!(
         "stopped. The data are kept in {}; the next start with this directory restores them",
         home.dir().display()

@@ -47,8 +47,9 @@ pub(super) async fn show(home: &Home) -> Result<()> {
     let clusters = clusters(&client).await?;
     print_line(format_args!("playground pid {} in {}\n", tenant.process.pid, home.dir().display()));
     print_line(format_args!("  export KUBECONFIG={}\n", home.kubeconfig().display()));
-    let revisions = revisions::of(&pods(&client).await?).await;
-    print_line(format_args!("{}\n", overview(&clusters, &revisions, home)));
+    let pods = pods(&client).await?;
+    let revisions = revisions::of(&pods).await;
+    print_line(format_args!("{}\n", overview(&clusters, &pods, &revisions, home)));
     for cluster in &clusters {
         if let Some(line) = etcdctl(&client, home, cluster).await {
             print_line(format_args!("  {line}\n"));
@@ -107,23 +108,32 @@ pub(super) async fn startup(home: &Home, clusters_expected: bool) -> Startup {
     }
     // The local port follows the client Service a moment later.
     let has_port = |cluster: &Value| size(cluster) == 0 || client_port(home, cluster).is_some();
-    let is_ready = |cluster: &&Value| is_ready(cluster, &pods) && has_port(cluster);
-    let waiting: Vec<String> = clusters.iter().filter(|cluster| !is_ready(cluster)).map(summary).collect();
+    let waiting_for = |cluster: &Value| {
+        if !is_ready(cluster, &pods) {
+            return Some(summary(cluster, &pods));
+        }
+        let no_port = "Waiting for the local port of its client Service";
+        (!has_port(cluster)).then(|| format!("{}/{}: {no_port}", namespace(cluster), name(cluster)))
+    };
+    let waiting: Vec<String> = clusters.iter().filter_map(waiting_for).collect();
     if waiting.is_empty() { Startup::Ready } else { Startup::Waiting(waiting) }
 }
 
 /// Whether all members of a cluster serve. Status alone may date from before the last stop, so the Pods must be ready as
 /// well: after a start no Pod is ready before it runs.
 fn is_ready(cluster: &Value, pods: &[Value]) -> bool {
-    let size = usize::try_from(size(cluster)).unwrap_or(0);
+    serves_fully(cluster) && ready_pods(cluster, pods) >= size(cluster)
+}
+
+fn ready_pods(cluster: &Value, pods: &[Value]) -> i64 {
     let is_member =
         |pod: &&Value| label(pod, CLUSTER) == Some(name(cluster)) && namespace(pod) == namespace(cluster);
-    let ready_pods = pods.iter().filter(is_member).filter(|pod| condition(pod, "Ready") == "True").count();
-    serves_fully(cluster) && ready_pods >= size
+    let ready = pods.iter().filter(is_member).filter(|pod| condition(pod, "Ready") == "True");
+    i64::try_from(ready.count()).unwrap_or(i64::MAX)
 }
 
 /// Clusters and members as text.
-pub(super) fn overview(clusters: &[Value], revisions: &Revisions, home: &Home) -> String {
+pub(super) fn overview(clusters: &[Value], pods: &[Value], revisions: &Revisions, home: &Home) -> String {
     if clusters.is_empty() {
         return "There is no EtcdCluster; create one with kubectl apply.\n".to_owned();
     }
@@ -137,7 +147,7 @@ pub(super) fn overview(clusters: &[Value], revisions: &Revisions, home: &Home) -
             namespace(cluster),
             name(cluster),
             text(cluster, "/status/phase"),
-            progress(cluster),
+            progress(cluster, pods),
         );
     }
     let _ = write!(overview, "{}", table::members(clusters, revisions));
@@ -145,15 +155,21 @@ pub(super) fn overview(clusters: &[Value], revisions: &Revisions, home: &Home) -
 }
 
 /// One line about a cluster: `default/demo: 0 of 3 members serve. Waiting for ...`.
-fn summary(cluster: &Value) -> String {
-    format!("{}/{}: {}", namespace(cluster), name(cluster), progress(cluster))
+fn summary(cluster: &Value, pods: &[Value]) -> String {
+    format!("{}/{}: {}", namespace(cluster), name(cluster), progress(cluster, pods))
 }
 
 /// `Ready: 3 of 3 members serve`, or how many serve and what the operator reports.
-fn progress(cluster: &Value) -> String {
-    let (ready, size) = (integer(cluster, "/status/readyReplicas").unwrap_or(0), size(cluster));
-    if serves_fully(cluster) {
-        return format!("Ready: {ready} of {size} members serve");
+fn progress(cluster: &Value, pods: &[Value]) -> String {
+    let reported = integer(cluster, "/status/readyReplicas").unwrap_or(0);
+    // Status may date from before the last stop: a member whose Pod is not ready does not serve.
+    let (ready, size) = (reported.min(ready_pods(cluster, pods)), size(cluster));
+    let degraded = condition(cluster, "Degraded") == "True";
+    if is_ready(cluster, pods) && !degraded {
+        return format!("Ready: {reported} of {size} members serve");
+    }
+    if serves_fully(cluster) && !degraded {
+        return format!("{ready} of {size} members serve. Waiting until their Pods are ready");
     }
     let explains = ["Progressing", "Degraded"].into_iter().find(|kind| condition(cluster, kind) == "True");
     let kind = explains.unwrap_or("Available");
@@ -207,8 +223,19 @@ fn client_port(home: &Home, cluster: &Value) -> Option<u64> {
     ledger["ports"][format!("{}/{}-client", namespace(cluster), name(cluster))].as_u64()
 }
 
-/// A command to copy: etcdctl with the cluster's local port and its client certificate in files.
+/// A command to copy: the status of all members.
 pub(super) async fn etcdctl(client: &kube::Client, home: &Home, cluster: &Value) -> Option<String> {
+    let (program, flags) = etcdctl_of(client, home, cluster).await?;
+    let all = if flags.len() == 1 { "--cluster " } else { "" };
+    Some(format!("{program} {} endpoint status {all}-w table", flags.join(" ")))
+}
+
+/// etcdctl, and its flags with the cluster's local port and its client certificate in files.
+pub(super) async fn etcdctl_of(
+    client: &kube::Client,
+    home: &Home,
+    cluster: &Value,
+) -> Option<(String, Vec<String>)> {
     let (space, name) = (namespace(cluster), name(cluster));
     let port = client_port(home, cluster)?;
     let program = Programs::find(None).ok().and_then(|programs| {
@@ -218,20 +245,16 @@ pub(super) async fn etcdctl(client: &kube::Client, home: &Home, cluster: &Value)
     let program = program.map_or_else(|| "etcdctl".to_owned(), |path| path.display().to_string());
     let secrets: Api<Secret> = Api::namespaced(client.clone(), space);
     let Some(secret) = secrets.get_opt(&format!("{name}-client-tls")).await.ok()? else {
-        return Some(format!(
-            "{program} --endpoints=http://127.0.0.1:{port} endpoint status --cluster -w table"
-        ));
+        return Some((program, vec![format!("--endpoints=http://127.0.0.1:{port}")]));
     };
     let dir = home.clients().join(space).join(name);
     std::fs::create_dir_all(&dir).ok()?;
     for (key, content) in secret.data.unwrap_or_default() {
         crate::home::write_atomically(&dir.join(key), &content.0).ok()?;
     }
-    let dir = dir.display();
-    Some(format!(
-        "{program} --endpoints=https://127.0.0.1:{port} --cacert={dir}/ca.crt --cert={dir}/tls.crt --key={dir}/tls.key \
-         endpoint status -w table"
-    ))
+    let file = |flag: &str, name: &str| format!("--{flag}={}/{name}", dir.display());
+    let endpoint = format!("--endpoints=https://127.0.0.1:{port}");
+    Some((program, vec![endpoint, file("cacert", "ca.crt"), file("cert", "tls.crt"), file("key", "tls.key")]))
 }
 
 #[cfg(test)]
@@ -251,34 +274,47 @@ mod tests {
         })
     }
 
+    fn pods(ready: usize) -> Vec<Value> {
+        let pod = |n: usize| {
+            json!({
+                "metadata": {
+                    "namespace": "default", "name": format!("demo-{n}"), "labels": { CLUSTER: "demo" },
+                },
+                "status": { "conditions": [
+                    { "type": "Ready", "status": if n < ready { "True" } else { "False" } },
+                ] },
+            })
+        };
+        (0..3).map(pod).collect()
+    }
+
     #[test]
     fn a_cluster_of_its_size_that_is_available_is_ready() {
         let done = [("Available", "True", ""), ("Progressing", "False", "The cluster matches its spec")];
-        assert_eq!(summary(&cluster(3, &done)), "default/demo: Ready: 3 of 3 members serve");
+        assert_eq!(summary(&cluster(3, &done), &pods(3)), "default/demo: Ready: 3 of 3 members serve");
         let starting = cluster(0, &done[..1]);
-        assert_eq!(progress(&starting), "0 of 3 members serve.", "available alone is not ready");
+        assert_eq!(progress(&starting, &pods(3)), "0 of 3 members serve.", "available alone is not ready");
     }
 
     #[test]
     fn a_cluster_that_is_not_ready_shows_what_explains_it() {
         let growing = [("Available", "True", "fine"), ("Progressing", "True", "Adding member demo-2")];
-        assert_eq!(progress(&cluster(2, &growing)), "2 of 3 members serve. Adding member demo-2");
+        assert_eq!(progress(&cluster(2, &growing), &pods(2)), "2 of 3 members serve. Adding member demo-2");
+        let cut_off = [("Available", "True", "fine"), ("Degraded", "True", "demo-2: follows no leader")];
+        assert_eq!(
+            progress(&cluster(3, &cut_off), &pods(3)),
+            "3 of 3 members serve. demo-2: follows no leader"
+        );
         let sick = [("Available", "True", "fine"), ("Degraded", "True", "demo-2: unreachable")];
-        assert_eq!(progress(&cluster(2, &sick)), "2 of 3 members serve. demo-2: unreachable");
+        assert_eq!(progress(&cluster(2, &sick), &pods(2)), "2 of 3 members serve. demo-2: unreachable");
     }
 
     #[test]
-    fn pods_must_be_ready_as_well() {
+    fn a_status_of_the_time_before_the_stop_does_not_pass_for_the_present_one() {
         let done = cluster(3, &[("Available", "True", "")]);
-        let pod = |name: &str, ready: &str| {
-            json!({
-                "metadata": { "namespace": "default", "name": name, "labels": { CLUSTER: "demo" } },
-                "status": { "conditions": [{ "type": "Ready", "status": ready }] },
-            })
-        };
-        let mut pods = vec![pod("demo-0", "True"), pod("demo-1", "True"), pod("demo-2", "False")];
-        assert!(!is_ready(&done, &pods), "status is of the time before the stop");
-        pods[2] = pod("demo-2", "True");
-        assert!(is_ready(&done, &pods));
+        assert!(!is_ready(&done, &pods(2)));
+        let waits = "2 of 3 members serve. Waiting until their Pods are ready";
+        assert_eq!(progress(&done, &pods(2)), waits);
+        assert!(is_ready(&done, &pods(3)));
     }
 }

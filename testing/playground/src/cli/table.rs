@@ -28,14 +28,14 @@ pub(super) async fn live(kube: &LocalKube, home: &Home, terminal: bool) {
     loop {
         changed.mark_unchanged();
         let (clusters, _) = kube.store().list(&ResourceKey::new("operator.etcd.io", "etcdclusters"), None);
+        let (pods, _) = kube.store().list(&ResourceKey::new("", "pods"), None);
         let revisions = if terminal {
-            let (pods, _) = kube.store().list(&ResourceKey::new("", "pods"), None);
             revisions::of(&pods).await
         } else {
             // In a log the revisions would print a new table with every write.
             Revisions::new()
         };
-        let text = status::overview(&clusters, &revisions, home);
+        let text = status::overview(&clusters, &pods, &revisions, home);
         let lines = connect_commands(&client, &clusters, home, &mut introduced).await;
         if text != shown || !lines.is_empty() {
             if terminal && !shown.is_empty() {

@@ -1,15 +1,15 @@
-//! The objects that nodes read, kept up to date: Secrets, ConfigMaps, claims, volumes and Services.
+//! The objects that nodes read, kept up to date: Secrets, ConfigMaps, claims, volumes, Services and Nodes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::Arc;
 
 use futures::StreamExt;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{ConfigMap, Node, PersistentVolume, PersistentVolumeClaim, Secret, Service};
 use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{WatchStreamExt, watcher};
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,6 +22,7 @@ pub struct Cache {
     claims: Store<PersistentVolumeClaim>,
     volumes: Store<PersistentVolume>,
     services: Store<Service>,
+    nodes: Store<Node>,
     changed: watch::Receiver<u64>,
 }
 
@@ -39,6 +40,7 @@ impl Cache {
             claims: reflect(client, &changes, tasks),
             volumes: reflect(client, &changes, tasks),
             services: reflect(client, &changes, tasks),
+            nodes: reflect(client, &changes, tasks),
             changed,
         }
     }
@@ -52,6 +54,7 @@ impl Cache {
             claims: reflector::store().0,
             volumes: reflector::store().0,
             services: reflector::store().0,
+            nodes: reflector::store().0,
             changed: watch::channel(0).1,
         }
     }
@@ -63,6 +66,7 @@ impl Cache {
         let _ = self.claims.wait_until_ready().await;
         let _ = self.volumes.wait_until_ready().await;
         let _ = self.services.wait_until_ready().await;
+        let _ = self.nodes.wait_until_ready().await;
     }
 
     /// Notifies at every change.
@@ -100,6 +104,16 @@ impl Cache {
     /// A volume.
     pub fn volume(&self, name: &str) -> Option<Arc<PersistentVolume>> {
         self.volumes.get(&ObjectRef::new(name))
+    }
+
+    /// The nodes that have this annotation.
+    pub fn nodes_with(&self, annotation: &str) -> BTreeSet<String> {
+        let nodes = self.nodes.state();
+        nodes
+            .iter()
+            .filter(|node| node.annotations().contains_key(annotation))
+            .map(|node| node.name_any())
+            .collect()
     }
 
     /// All Services.

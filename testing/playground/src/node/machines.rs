@@ -1,8 +1,10 @@
 //! The Node objects.
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::ResourceExt;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
@@ -12,6 +14,9 @@ use crate::clock::{now, seconds};
 /// The capacity of every node.
 const CAPACITY: [(&str, &str); 4] =
     [("cpu", "64"), ("memory", "256Gi"), ("ephemeral-storage", "1Ti"), ("pods", "110")];
+
+/// The taint of a node that is not heard of.
+const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 
 /// Creates every node and reports that it is ready.
 pub(super) async fn register(shared: &Shared) -> anyhow::Result<()> {
@@ -36,8 +41,34 @@ pub(super) fn exists(shared: &Shared, node: &str) -> bool {
     number(node).is_some_and(|number| (1..=shared.nodes).contains(&number))
 }
 
+/// Reports what a cluster reports of a node that has not been heard of for a while, without the wait: that nothing is known, that
+/// nothing may start there, and that its Pods are not ready.
+pub(super) async fn report_lost(shared: &Shared, name: &str, pods: &[Arc<Pod>]) {
+    let unknown = condition("Unknown", "NodeStatusUnknown", "Kubelet stopped posting node status.");
+    write(shared, name, json!({"conditions": [unknown]})).await;
+    taint(shared, name, json!([{"key": UNREACHABLE, "effect": "NoSchedule"}])).await;
+    for pod in pods {
+        let api: Api<Pod> = Api::namespaced(shared.client.clone(), &pod.namespace().unwrap_or_default());
+        let at = seconds(now());
+        let ready =
+            json!({"type": "Ready", "status": "False", "reason": "NodeNotReady", "lastTransitionTime": at});
+        let patch = Patch::Strategic(json!({"status": {"conditions": [ready]}}));
+        if let Err(error) = api.patch_status(&pod.name_any(), &PatchParams::default(), &patch).await {
+            tracing::warn!(pod = pod.name_any(), %error, "cannot write the status of the Pod");
+        }
+    }
+}
+
+async fn taint(shared: &Shared, name: &str, taints: Value) {
+    let api: Api<Node> = Api::all(shared.client.clone());
+    let patch = Patch::Merge(json!({"spec": {"taints": taints}}));
+    if let Err(error) = api.patch(name, &PatchParams::default(), &patch).await {
+        tracing::warn!(node = name, %error, "cannot write the taints of the node");
+    }
+}
+
 /// Writes the status of a ready node.
-async fn report_ready(shared: &Shared, name: &str) {
+pub(super) async fn report_ready(shared: &Shared, name: &str) {
     let ready = condition("True", "KubeletReady", "kubelet is posting ready status");
     let ip = address(shared, name).to_string();
     let capacity: serde_json::Map<String, Value> =
@@ -54,9 +85,11 @@ async fn report_ready(shared: &Shared, name: &str) {
         },
     });
     write(shared, name, status).await;
+    taint(shared, name, Value::Null).await;
 }
 
-fn name(number: u8) -> String {
+/// The name of a node, counted from 1.
+pub(super) fn name(number: u8) -> String {
     format!("node-{number}")
 }
 

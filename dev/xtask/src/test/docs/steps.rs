@@ -7,30 +7,36 @@ use anyhow::{Context, Result, ensure};
 
 use crate::repo;
 
-/// Where the steps are declared.
-const CODE: &str = "crates/model/src/effect/step.rs";
+/// Where the steps are declared: those of the planner, and those of the agent.
+const CODE: [(&str, &str); 2] = [
+    ("crates/model/src/effect/step.rs", "enum Step {"),
+    ("crates/agent/src/run/crash.rs", "enum AgentStep {"),
+];
 /// Where they are described.
 const DOCS: &str = "docs/protocols";
 
 /// A line for each step that a table of the documents has and the code does not, or the other way round.
 pub fn check() -> Result<Vec<String>> {
-    let declared = declared(&repo::read(Path::new(CODE))?).context("the enum Step is declared")?;
+    let mut all = BTreeSet::new();
+    for (file, begin) in CODE {
+        let code = repo::read(Path::new(file))?;
+        all.extend(declared(&code, begin).with_context(|| format!("{file} has no {begin}"))?);
+    }
     let mut described = BTreeSet::new();
     for file in repo::files_with("md")?.iter().filter(|file| file.starts_with(DOCS)) {
         described.extend(described_in(&repo::read(file)?));
     }
     ensure!(!described.is_empty(), "no table of steps in {DOCS}");
     let missing =
-        declared.difference(&described).map(|step| format!("{step} is a Step in {CODE} and not in {DOCS}"));
-    let unknown = described
-        .difference(&declared)
-        .map(|step| format!("{step} is a step in {DOCS} and no Step in {CODE}"));
+        all.difference(&described).map(|step| format!("{step} is a step of the code and not in {DOCS}"));
+    let unknown =
+        described.difference(&all).map(|step| format!("{step} is a step in {DOCS} and not in the code"));
     Ok(missing.chain(unknown).collect())
 }
 
-/// The variants of `enum Step`.
-fn declared(code: &str) -> Option<BTreeSet<String>> {
-    let (_, rest) = code.split_once("enum Step {")?;
+/// The variants of the enum that begins so.
+fn declared(code: &str, begin: &str) -> Option<BTreeSet<String>> {
+    let (_, rest) = code.split_once(begin)?;
     let (body, _) = rest.split_once('}')?;
     let variants = body.lines().filter_map(|line| line.trim().strip_suffix(','));
     Some(variants.filter(|name| is_step(name)).map(str::to_owned).collect())
@@ -55,12 +61,15 @@ fn described_in(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(first).flatten().collect()
 }
 
-/// Two letters or a letter and a digit.
+/// Two letters, or a letter and a number of one or two digits.
 fn is_step(word: &str) -> bool {
-    let mut letters = word.chars();
-    let kind = letters.next().is_some_and(|first| first.is_ascii_uppercase());
-    kind && letters.next().is_some_and(|second| second.is_ascii_digit() || second.is_ascii_uppercase())
-        && word.len() == 2
+    match word.as_bytes() {
+        [letter, second] => {
+            letter.is_ascii_uppercase() && (second.is_ascii_digit() || second.is_ascii_uppercase())
+        }
+        [letter, tens, ones] => letter.is_ascii_uppercase() && tens.is_ascii_digit() && ones.is_ascii_digit(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -71,9 +80,10 @@ mod tests {
     fn steps_are_read_from_the_enum_and_from_the_tables() {
         let code = "pub enum Step {\n    B1,\n    /// Why.\n    BA,\n}\nenum Other { X1, }";
         let all = BTreeSet::from(["B1".to_owned(), "BA".to_owned()]);
-        assert_eq!(declared(code), Some(all.clone()));
+        assert_eq!(declared(code, "enum Step {"), Some(all.clone()));
         assert_eq!(described_in("| step | what |\n| B1 | x |\n## BA: giving up\n## How B2 goes\n"), all);
         assert_eq!(described_in("| U4, U5 | x |").len(), 2);
+        assert_eq!(described_in("| A12 | x |\n| ABC | x |"), BTreeSet::from(["A12".to_owned()]));
         assert_eq!(
             described_in("| B4 | act | x |\n| B5 | condition | x |"),
             BTreeSet::from(["B4".to_owned()])

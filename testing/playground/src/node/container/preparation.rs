@@ -12,7 +12,7 @@ use crate::node::env::invocation;
 use crate::node::events::Kind;
 use crate::node::images::Image;
 use crate::node::state::ContainerPhase;
-use crate::node::volumes;
+use crate::node::{node_of, volumes};
 use crate::shim::{Bind, Root, ShimSpec, View};
 
 /// When an incomplete configuration is read again if nothing changes.
@@ -109,7 +109,7 @@ impl Runner {
         fs::write(self.termination_log(), "").map_err(|error| error.to_string())?;
         let here = |from: PathBuf, to: &str, read_only| Bind { from, to: to.into(), read_only };
         let mut binds = image.files.clone();
-        binds.push(here(run.home().hosts(), "/etc/hosts", true));
+        binds.push(here(run.home().hosts(node_of(&run.pod())), "/etc/hosts", true));
         binds.push(here(run.home().resolv_conf(), "/etc/resolv.conf", true));
         let message_path = container.termination_message_path.as_deref().unwrap_or("/dev/termination-log");
         binds.push(here(self.termination_log(), message_path, false));

@@ -1,0 +1,57 @@
+//! The steps of a container's life, as `docs/protocols/pod.md` numbers them, and the crash points of the tests: the agent aborts
+//! right after a step.
+
+use std::process;
+
+use clap::ValueEnum;
+
+/// A step of a start (A1 to A7) or of a stop (A8 to A12).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "verbatim")]
+pub enum AgentStep {
+    /// Signals are handled, and the port of the probe is taken.
+    A1,
+    /// The guard found the volume fit, and its identity file is written.
+    A2,
+    /// The canary writes.
+    A3,
+    /// The search for data, which sets the Pod's marker, has begun.
+    A4,
+    /// etcd was forked.
+    A5,
+    /// The probe answers.
+    A6,
+    /// There are data, and the Pod's marker is set.
+    A7,
+    /// The stop was asked for.
+    A8,
+    /// Another member leads, or the attempt to move leadership is over.
+    A9,
+    /// Clients have stopped coming.
+    A10,
+    /// The signal was passed on to etcd.
+    A11,
+    /// etcd has ended.
+    A12,
+}
+
+impl AgentStep {
+    /// Every step, in order.
+    pub fn all() -> &'static [Self] {
+        Self::value_variants()
+    }
+}
+
+/// The step after which the agent aborts, in a test.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CrashAt(pub(super) Option<AgentStep>);
+
+impl CrashAt {
+    /// A step is done.
+    pub(super) fn after(self, step: AgentStep) {
+        if self.0 == Some(step) {
+            eprintln!("crash point {step:?}: aborting, as --crash-at asks");
+            process::abort();
+        }
+    }
+}
