@@ -35,8 +35,23 @@ pub struct Plan {
     pub waiting: Vec<Waiting>,
     /// The protocol after which no other ran in this pass; `None` if all ran.
     pub ended_by: Option<Protocol>,
-    /// A proof of progress is needed before the next step, or is due (R15). The pass makes one, then plans again.
+    /// A proof of progress is needed before the next step, or to settle a doubt (R15). The pass makes one, then plans again.
     pub needs_proof: bool,
+    /// Progress was not proved for a while. On a calm cluster the pass may take its time for it.
+    pub proof_is_due: bool,
+}
+
+impl Plan {
+    /// Whether nothing is to be done, and nothing is waited on. A proof may be due.
+    pub fn is_at_rest(&self) -> bool {
+        let all_ran = self.ended_by.is_none();
+        self.does_nothing() && self.waiting.is_empty() && all_ran && !self.needs_proof
+    }
+
+    /// Whether it writes nothing to status and has no effect.
+    pub fn does_nothing(&self) -> bool {
+        self.recorded_steps.is_empty() && self.effects.is_empty()
+    }
 }
 
 /// The protocols that can end a pass, in the order in which they run.

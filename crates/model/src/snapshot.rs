@@ -32,8 +32,14 @@ pub use service::Presence;
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
 const LATE_STOP: Span = Span::seconds(60);
 
-/// How long an observation of etcd counts as fresh. Longer than the calm interval (10 s) plus one deadline.
+/// How long an observation of etcd counts as fresh. Effects rest on nothing older (R9, R18). Every pass asks every member, so it only
+/// has to be longer than a pass.
 pub const FRESH: Span = Span::seconds(15);
+
+/// How long a quorum that served counts as one, while every Status shows that nothing was committed since and that all follow one
+/// leader. Longer than the interval of the proofs of progress (300 s), each of which is an entry that a quorum stores, and two calm
+/// looks of 30 s.
+pub const SERVED_WITHIN: Span = Span::seconds(360);
 
 /// Everything the planner knows of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -203,8 +209,14 @@ pub struct Volume {
 pub struct Etcd {
     /// A linearizable member list: proof of a quorum at that moment (R9).
     pub list: Option<List>,
-    /// When a list was last read, in this pass or an earlier one.
+    /// When the Status of every member showed that nothing was committed since the list was read: then it is still the list. `None` if
+    /// the list was read in this pass.
+    pub list_holds_at: Option<Instant>,
+    /// When a quorum last served: a list was read, or an entry of the operator was committed. In this pass or an earlier one.
     pub quorum_at: Option<Instant>,
+    /// Since when there is no list: the first pass without one or, if that came late, the last one with one. `None` if there is one, or
+    /// never was.
+    pub no_list_since: Option<Instant>,
     /// Why there is no list.
     pub list_failure: Option<String>,
     /// Each member's own answer, by the name of its Pod.
@@ -331,8 +343,14 @@ impl Pod {
 }
 
 impl Snapshot {
-    /// The linearizable list, if it is fresh.
+    /// The linearizable list, if it was read a moment ago, or if the Status of every member shows that it still holds.
     pub fn list(&self, now: Instant) -> Option<&List> {
+        let still_holds = self.etcd.list_holds_at.is_some_and(|at| now - at <= FRESH);
+        self.etcd.list.as_ref().filter(|list| still_holds || now - list.at <= FRESH)
+    }
+
+    /// The linearizable list, if it was read a moment ago. Only on such a list anything is done (R9).
+    pub fn list_just_read(&self, now: Instant) -> Option<&List> {
         self.etcd.list.as_ref().filter(|list| now - list.at <= FRESH)
     }
 
@@ -406,14 +424,6 @@ impl Snapshot {
         let followers = |id| self.voters_that_answer(now).filter(|status| status.leader == Some(id)).count();
         let mut named = self.etcd.answers.keys().filter_map(|member| self.status_of(member, now)?.leader);
         named.find(|id| has_quorum(followers(*id), voters))
-    }
-
-    /// Whether a quorum served a linearizable read in this pass; or a moment ago, and its members still answer. An election that
-    /// fails one read is no loss of the quorum. For reports only: every act rests on the list of this pass (R9).
-    pub fn had_quorum(&self, now: Instant) -> bool {
-        let was_recent = self.etcd.quorum_at.is_some_and(|at| at <= now && now - at <= FRESH);
-        let still_answers = || has_quorum(self.voters_that_answer(now).count(), self.count_voters(now));
-        self.list(now).is_some() || (was_recent && still_answers())
     }
 
     fn voters_that_answer(&self, now: Instant) -> impl Iterator<Item = &StatusReply> {

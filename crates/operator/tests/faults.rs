@@ -311,7 +311,7 @@ async fn r14_a_member_that_never_replies_delays_neither_its_peers_nor_other_clus
     world.create_cluster(plain(3)).await?;
     settled(&world, 3).await?;
     world.members.hang("demo-2");
-    tokio::time::sleep(Duration::from_secs(20)).await;
+    tokio::time::sleep(Duration::from_secs(40)).await;
     world.create_cluster_named("other", plain(1)).await?;
     let began = Instant::now();
     until("the other serves", async || {

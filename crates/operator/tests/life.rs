@@ -41,7 +41,7 @@ async fn a_cluster_grows_shrinks_hibernates_and_restarts_and_is_at_rest_after_ea
     assert_eq!(world.status().await?.cluster_id, world.members.cluster_ids().first().cloned());
 
     let version = world.kube.store().version();
-    tokio::time::sleep(Duration::from_secs(12)).await;
+    tokio::time::sleep(Duration::from_secs(35)).await;
     assert_eq!(world.kube.store().version(), version, "nothing is written once nothing is left to do");
     operator.stop().await
 }
@@ -78,7 +78,7 @@ async fn refused_upkeep_is_reported_and_does_not_stop_growth() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hung_member_is_reported_within_15_seconds_although_no_pod_changed() -> Result<()> {
+async fn a_hung_member_is_reported_within_half_a_minute_although_no_pod_changed() -> Result<()> {
     let world = World::new().await?;
     let kubelet = world.kubelet();
     let _operator = world.operator();
@@ -94,7 +94,7 @@ async fn a_hung_member_is_reported_within_15_seconds_although_no_pod_changed() -
         Ok(if reported { Ok(()) } else { Err(format!("{status:#?}")) })
     })
     .await?;
-    assert!(began.elapsed() < Duration::from_secs(15), "{:?}", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(33), "{:?}", began.elapsed());
     assert!(world.condition("Available", "True").await?.is_some(), "two of three answer");
     Ok(())
 }

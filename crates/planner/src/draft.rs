@@ -7,7 +7,7 @@ use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Member, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
-    Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot, Step, Waiting,
+    Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot, Span, Step, Waiting,
 };
 
 use crate::safety::{self, Scene};
@@ -82,7 +82,8 @@ impl<'a> Draft<'a> {
 
     pub(crate) fn finish(self, ended_by: Option<Protocol>) -> Plan {
         let is_calm = ended_by.is_none() && self.via().is_some();
-        let needs_proof = self.needs_proof || (is_calm && self.is_proof_due());
+        let needs_proof = self.needs_proof || (is_calm && self.is_in_doubt());
+        let proof_is_due = is_calm && self.proved_before(PROOF_INTERVAL);
         let recorded_steps = if self.record == self.seen.record { Vec::new() } else { self.recorded_steps };
         Plan {
             record: self.record,
@@ -91,19 +92,19 @@ impl<'a> Draft<'a> {
             waiting: self.waiting,
             ended_by,
             needs_proof,
+            proof_is_due,
         }
     }
 
-    /// Whether progress was not proved for a while: without an entry to apply, a member whose disk hangs looks healthy.
-    fn is_proof_due(&self) -> bool {
-        let older_than = |age| self.seen.etcd.proved_at.is_none_or(|at| self.now - at >= age);
-        older_than(PROOF_INTERVAL) || (older_than(DOUBT_INTERVAL) && self.any_lags())
+    /// Whether progress was not proved for this long: without an entry to apply, a member whose disk hangs looks healthy.
+    fn proved_before(&self, age: Span) -> bool {
+        self.seen.etcd.proved_at.is_none_or(|at| self.now - at >= age)
     }
 
     /// Whether the index alone makes a voter unhealthy. etcd does not report what it applied with a snapshot, so a proof decides.
-    fn any_lags(&self) -> bool {
-        let health = |voter: &MemberName| self.seen.health(voter, self.now);
-        self.record.voters().any(|voter| matches!(health(voter), Err(Unhealthy::Lagging { .. })))
+    fn is_in_doubt(&self) -> bool {
+        let lags = |voter| matches!(self.seen.health(voter, self.now), Err(Unhealthy::Lagging { .. }));
+        self.proved_before(DOUBT_INTERVAL) && self.record.voters().any(lags)
     }
 
     /// Changes the record; status is written before any effect of this plan.

@@ -426,7 +426,7 @@ fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName)
 
 /// R9, R11: a fresh linearizable list proves that there was a quorum just now.
 fn fresh_list(seen: &Snapshot, now: Instant) -> Result<&List, Unsafe> {
-    if let Some(list) = seen.list(now) {
+    if let Some(list) = seen.list_just_read(now) {
         return Ok(list);
     }
     forbid(Unsafe::NoFreshList)?;

@@ -93,10 +93,11 @@ fn s01_a_proof_is_made_every_five_minutes_and_settles_a_doubt_at_once() {
     world.proved_at = Some(world.now);
     world.now = world.now + Span::seconds(299);
     world.observe();
-    assert!(!quorate_planner::plan(&world.seen, world.now).needs_proof);
+    assert!(!quorate_planner::plan(&world.seen, world.now).proof_is_due);
     world.now = world.now + Span::seconds(1);
     world.observe();
-    assert!(quorate_planner::plan(&world.seen, world.now).needs_proof);
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(plan.proof_is_due && plan.is_at_rest(), "it is not urgent: {plan:?}");
 
     // A member that was restored from a snapshot reports an old index until the next entry.
     world.now = world.now + Span::seconds(61);

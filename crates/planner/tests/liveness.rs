@@ -306,8 +306,12 @@ fn l10_one_failed_list_does_not_end_the_quorum_while_its_members_answer() {
     world.observe();
     let (now, seen) = (world.now, &mut world.seen);
     (seen.etcd.list, seen.etcd.quorum_at) = (None, Some(now));
+    assert!(!seen.had_quorum(now), "nothing is known of a list");
+    seen.etcd.no_list_since = Some(now);
     assert!(seen.had_quorum(now));
-    assert!(!seen.had_quorum(now + Span::seconds(60)), "not for longer than an observation is fresh");
+    seen.etcd.quorum_at = Some(quorate_model::Instant(now.0 - 30_000));
+    assert!(seen.had_quorum(now), "the last look was a calm one");
+    assert!(!seen.had_quorum(now + Span::seconds(16)), "not for longer than an observation is fresh");
     seen.etcd.answers.remove(&name("demo-0"));
     assert!(seen.had_quorum(now));
     seen.etcd.answers.remove(&name("demo-1"));

@@ -73,6 +73,11 @@ pub enum Task {
         /// The members that must apply it.
         members: Vec<MemberName>,
     },
+    /// Make an entry in etcd's log that changes nothing: one AlarmList call. Answered by [`Reply::Entry`].
+    Entry {
+        /// The member that is asked.
+        at: MemberName,
+    },
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
     /// Call etcd, once. Answered by [`Reply::Called`].
@@ -99,6 +104,8 @@ pub enum Reply {
     List(Result<List, String>),
     /// What the members had applied, or why nothing is proved.
     Proved(Result<Proved, String>),
+    /// Whether the entry was committed; if not, or if that is not known, why.
+    Entry(Result<(), String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
     /// Whether etcd carried it out.
@@ -126,6 +133,7 @@ impl Task {
             | Self::Status { .. }
             | Self::MemberList { .. }
             | Self::ProveProgress { .. }
+            | Self::Entry { .. }
             | Self::Generate(_) => false,
         }
     }

@@ -9,6 +9,7 @@
 //! - [`is_ours`]: which object with a name of the cluster belongs to it
 //! - [`member_to_ask`]: which member serves the member list
 
+mod calm;
 mod command;
 mod members;
 mod memory;

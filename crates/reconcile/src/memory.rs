@@ -9,6 +9,7 @@ use quorate_api::Explanation;
 use quorate_manifests::{Kind, NameConflict};
 use quorate_model::{ClusterRef, Instant};
 
+use crate::calm::Calm;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
 use crate::progress::Progress;
 use crate::recent::Recent;
@@ -25,6 +26,7 @@ pub struct Memory {
     pub(crate) failure: Option<Explanation>,
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
+    pub(crate) calm: Calm,
     /// Since when the API server admits no eviction of a Pod that the plan restarts.
     pub(crate) blocked_since: Option<Instant>,
     clusters: WriteCache<ReadCluster>,

@@ -230,6 +230,16 @@ impl Planned {
         &self.plan.effects
     }
 
+    /// Whether nothing is to be done, nothing is waited on, and nothing asks for attention. Then the next look may take its time.
+    pub fn is_calm(&self) -> bool {
+        let has_voters = self.plan.record.voters().next().is_some() && !self.plan.record.hibernating;
+        if has_voters {
+            return self.plan.is_at_rest() && self.snapshot.is_well(self.at);
+        }
+        // Stopped: the protocol that stopped it ends every pass.
+        self.plan.does_nothing() && self.plan.waiting.is_empty()
+    }
+
     /// When the oldest part of what was observed of etcd was observed; without etcd, when the plan was made.
     fn observed_at(&self) -> Instant {
         let etcd = &self.snapshot.etcd;

@@ -9,7 +9,9 @@ use quorate_model::{Instant, Snapshot};
 pub(crate) struct Progress {
     /// In the order of time. All but the first are younger than [`IN_SYNC_WITHIN`].
     marks: Vec<CommittedMark>,
-    pub(crate) proved_at: Option<Instant>,
+    proved_at: Option<Instant>,
+    /// When the first entry of a proof was committed that is made from look to look.
+    first_entry_at: Option<Instant>,
 }
 
 impl Progress {
@@ -26,10 +28,32 @@ impl Progress {
         snapshot.etcd.committed_before = mature.and_then(|_| self.marks.first().copied());
         self.marks.push(CommittedMark { at: now, index: committed });
     }
+
+    /// Progress was proved in a pass that began at this time.
+    pub(crate) fn proved(&mut self, at: Instant) {
+        (self.proved_at, self.first_entry_at) = (Some(at), None);
+    }
+
+    /// Whether the members were given the time to apply the last entry of the operator. Where they did not, one of them lags.
+    pub(crate) fn may_make_entry(&self, now: Instant) -> bool {
+        self.first_entry_at.is_none_or(|at| at > now || now - at >= IN_SYNC_WITHIN)
+    }
+
+    /// An entry of the operator was committed, after the members had answered in this pass: members that have not applied it in
+    /// the next look lag. The second one ends a proof of progress, which counts from the first.
+    pub(crate) fn entry_is_committed(&mut self, now: Instant) {
+        if let Some(last) = self.marks.last() {
+            self.marks.push(CommittedMark { at: now, index: last.index + 1 });
+        }
+        match self.first_entry_at.take_if(|at| *at <= now) {
+            None => self.first_entry_at = Some(now),
+            Some(first) => self.proved_at = Some(first),
+        }
+    }
 }
 
 /// The highest index that a member which follows the leader knows to be committed.
-fn committed(snapshot: &Snapshot, now: Instant) -> Option<u64> {
+pub(crate) fn committed(snapshot: &Snapshot, now: Instant) -> Option<u64> {
     let leader = snapshot.leader(now)?;
     let answers = snapshot.etcd.answers.keys().filter_map(|member| snapshot.status_of(member, now));
     answers.filter(|status| status.leader == Some(leader)).map(|status| status.committed).max()

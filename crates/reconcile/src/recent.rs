@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_model::record::Stage;
-use quorate_model::snapshot::TransferAttempt;
+use quorate_model::snapshot::{Etcd, TransferAttempt};
 use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
 
 use crate::reply::CallError;
@@ -13,6 +13,9 @@ use crate::reply::CallError;
 /// begin anew while a series of them goes on.
 const ATTEMPT_COUNTS_FOR: Span = Span::seconds(3600);
 
+/// Longer than between two looks at a calm cluster (30 s) and their deadlines. What the second of them finds may have begun a moment ago.
+const LONGEST_CALM: Span = Span::seconds(40);
+
 /// What happened of late.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
@@ -20,8 +23,11 @@ pub(crate) struct Recent {
     transfers: Vec<TransferAttempt>,
     unhealthy_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
-    /// When the last list was read.
+    /// When the last list was read, or the last entry of the operator was committed.
     quorum_at: Option<Instant>,
+    /// The last pass that had a list, read or still holding.
+    listed_at: Option<Instant>,
+    no_list_since: Option<Instant>,
     /// The joining member, the highest index that it has applied, and since when.
     learner: Option<(MemberName, u64, Instant)>,
 }
@@ -31,8 +37,7 @@ impl Recent {
     pub(crate) fn add_to(&mut self, snapshot: &mut Snapshot, now: Instant) {
         self.forget_attempts(snapshot.leader(now), now);
         snapshot.etcd.transfers.clone_from(&self.transfers);
-        self.quorum_at = snapshot.etcd.list.as_ref().map(|list| list.at).or(self.quorum_at);
-        snapshot.etcd.quorum_at = self.quorum_at;
+        self.note_quorum(&mut snapshot.etcd, now);
         // Without a leader nobody is unhealthy (R15).
         if snapshot.leader(now).is_some() {
             let unhealthy = snapshot.record.voters().filter(|voter| !snapshot.is_healthy(voter, now));
@@ -45,6 +50,23 @@ impl Recent {
         let applied = joining.and_then(|name| Some((name, snapshot.status_of(name, now)?.applied)));
         self.note_learner(joining, applied.map(|(_, applied)| applied), now);
         snapshot.etcd.learner_progress = self.learner.as_ref().map(|(name, _, at)| (name.clone(), *at));
+    }
+
+    /// A quorum stored an entry.
+    pub(crate) fn quorum_served(&mut self, now: Instant) {
+        self.quorum_at = Some(now);
+    }
+
+    fn note_quorum(&mut self, etcd: &mut Etcd, now: Instant) {
+        if let Some(list) = &etcd.list {
+            self.quorum_at = self.quorum_at.filter(|at| *at <= now).max(Some(list.at));
+            (self.listed_at, self.no_list_since) = (Some(now), None);
+        } else {
+            let began = |at| if now - at <= LONGEST_CALM { now } else { at };
+            let since = self.no_list_since.filter(|since| *since <= now);
+            self.no_list_since = since.or(self.listed_at.filter(|at| *at <= now).map(began));
+        }
+        (etcd.quorum_at, etcd.no_list_since) = (self.quorum_at, self.no_list_since);
     }
 
     /// Notes when the applied index of the joining member last grew.
@@ -120,6 +142,9 @@ fn keep_since(since: &mut BTreeMap<MemberName, Instant>, are: &BTreeSet<MemberNa
 
 #[cfg(test)]
 mod tests {
+    use quorate_model::ClusterId;
+    use quorate_model::snapshot::List;
+
     use super::*;
 
     #[test]
@@ -135,6 +160,28 @@ mod tests {
         assert_eq!(remembered(Some(2), Instant(2000)), 0);
         assert_eq!(remembered(Some(1), attempt.at + ATTEMPT_COUNTS_FOR + Span(1)), 0);
         assert_eq!(remembered(Some(1), Instant(0)), 1, "the clock was set back");
+    }
+
+    #[test]
+    fn l10_the_time_without_a_list_begins_with_the_first_pass_that_has_none_unless_the_look_before_was_long_ago()
+     {
+        let member = MemberName::new("demo-0");
+        let list = List { at: Instant(0), cluster_id: ClusterId(1), via: member, members: Vec::new() };
+        let since = |passes: &[(bool, i64)]| {
+            let mut recent = Recent::default();
+            let mut etcd = Etcd::default();
+            for (has_list, seconds) in passes {
+                etcd.list = has_list.then(|| list.clone());
+                recent.note_quorum(&mut etcd, Instant(seconds * 1000));
+            }
+            etcd.no_list_since.map(|at| at.0 / 1000)
+        };
+        assert_eq!(since(&[(false, 10)]), None, "there never was one");
+        assert_eq!(since(&[(true, 10)]), None);
+        assert_eq!(since(&[(true, 10), (false, 40), (false, 50)]), Some(40), "after a calm look");
+        assert_eq!(since(&[(true, 10), (false, 70), (false, 80)]), Some(10), "nobody looked for a minute");
+        assert_eq!(since(&[(true, 10), (false, 40), (true, 41), (false, 51)]), Some(51));
+        assert_eq!(since(&[(true, 10), (false, 40), (false, 20)]), Some(20), "the clock was set back");
     }
 
     #[test]

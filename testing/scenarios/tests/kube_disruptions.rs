@@ -45,7 +45,8 @@ const ROLLED: [Hang; 3] = [
     Hang { whose: Whose::LastFollower, moment: Duration::from_millis(1500), busy: true },
 ];
 
-/// How long a round gives the operator to do something wrong. Longer than between two of its observations.
+/// How long a round gives the operator to do something wrong. Longer than between two of its observations of a cluster that is not
+/// calm (10 s): from the edit to the end of a round a change is under way.
 const WINDOW: Duration = Duration::from_secs(12);
 
 /// Without a quorum nobody writes until the disk goes on. Elections on a busy machine take some seconds.

@@ -20,17 +20,26 @@ use std::hash::{Hash, Hasher};
 
 use quorate_api::status::EtcdClusterStatus;
 use quorate_model::effect::Boot;
-use quorate_model::snapshot::FRESH;
-use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Plan, Record, Snapshot, Version};
+use quorate_model::snapshot::SERVED_WITHIN;
+use quorate_model::{
+    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Record, Snapshot, Span, Version,
+};
+
+use crate::etcd::Conf;
 
 pub use disruption::Landing;
 pub use property::{Property, Violation};
 pub use truth::Truth;
 
+/// How long after the end of a quorum status may still report it: until the next look at a calm cluster, and while that may be an
+/// election.
+const TOLD_WITHIN: Span = Span::seconds(45);
+
 /// The violations so far, and what the checks need to remember.
 #[derive(Clone, Debug, Default)]
 pub struct Oracle {
     violations: Vec<Violation>,
+    quorum_ran_at: Option<Instant>,
     /// The clusters that acknowledged writes, by the uid of the EtcdCluster for which they served.
     served: BTreeMap<String, BTreeSet<ClusterId>>,
     volumes_used: BTreeMap<String, String>,
@@ -112,16 +121,28 @@ impl Oracle {
         let available = status.conditions.iter().any(|one| one.type_ == "Available" && one.status == "True");
         self.see_who_is_back(truth);
         self.count_disruptions(observed, plan, truth);
-        if available && observed.etcd.quorum_at.is_none_or(|at| truth.now - at > FRESH) {
+        self.see_quorum(truth);
+        let served = observed.etcd.quorum_at.is_some_and(|at| truth.now - at <= SERVED_WITHIN);
+        let ran = self.quorum_ran_at.is_some_and(|at| truth.now - at <= TOLD_WITHIN);
+        if available && !(served && ran) {
             self.add_violation(
                 Property::AvailableMeansQuorum,
-                "Available is True without a recent list by quorum",
+                format!("Available is True; a quorum served of late: {served}; one ran of late: {ran}"),
             );
         }
         let recorded = without_versions(quorate_manifests::record::from_status(status));
         if recorded != without_versions(plan.record.clone()) {
             let how = format!("status records {recorded:?}, the plan intends {:?}", plan.record);
             self.add_violation(Property::IntentBeforeEffect, how);
+        }
+    }
+
+    /// Notes when a quorum last ran in truth. Which members those are is not known while status is lost.
+    fn see_quorum(&mut self, truth: &Truth) {
+        let runs = |voter: &MemberId| truth.members.values().any(|id| id == voter);
+        let has_quorum = |conf: &Conf| conf.voters().filter(|voter| runs(voter)).count() >= conf.quorum();
+        if truth.conf.as_ref().is_none_or(has_quorum) {
+            self.quorum_ran_at = Some(truth.now);
         }
     }
 
@@ -157,7 +178,7 @@ impl Oracle {
             return;
         }
         let now = truth.now;
-        if observed.list(now).is_none() {
+        if observed.list_just_read(now).is_none() {
             self.add_violation(Property::ListsAreFresh, format!("{effect} without a fresh list"));
         }
         if observed.deleting || plan.record.hibernating {

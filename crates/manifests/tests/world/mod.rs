@@ -140,7 +140,7 @@ impl World {
         observation.snapshot.etcd = self.etcd(&observation.snapshot);
         let mut plan = quorate_planner::plan(&observation.snapshot, self.now);
         let etcd = &mut observation.snapshot.etcd;
-        if plan.needs_proof && etcd.list.is_some() {
+        if (plan.needs_proof || plan.proof_is_due) && etcd.list.is_some() {
             etcd.proof = Some(Proof { at: self.now, index: 7 });
             etcd.proved_at = Some(self.now);
             plan = quorate_planner::plan(&observation.snapshot, self.now);

@@ -1,9 +1,10 @@
-//! What a client needs for a write: the client Service, its endpoints, and the alarms of etcd.
+//! What a client needs for a write: a quorum, the client Service, its endpoints, and no alarm of etcd.
 
 use std::collections::BTreeSet;
 
-use super::{Alarm, Snapshot};
+use super::{Alarm, FRESH, SERVED_WITHIN, Snapshot};
 use crate::names::MemberName;
+use crate::quorum::has_quorum;
 use crate::time::Instant;
 
 /// Whether an object of the cluster exists, and is as it should be.
@@ -19,6 +20,27 @@ pub enum Presence {
 }
 
 impl Snapshot {
+    /// Whether a quorum serves. For reports only: every act rests on the list of this pass (R9). One of:
+    ///
+    /// - It served a linearizable read in this pass.
+    /// - It served some minutes ago, and every Status shows that all follow one leader and that nothing was committed since.
+    /// - It served some minutes ago, there is no list for a moment, and most voters answer: an election that fails one read is no
+    ///   loss of the quorum.
+    pub fn had_quorum(&self, now: Instant) -> bool {
+        if self.list_just_read(now).is_some() {
+            return true;
+        }
+        let served = self.etcd.quorum_at.is_some_and(|at| at <= now && now - at <= SERVED_WITHIN);
+        let for_a_moment = self.etcd.no_list_since.is_some_and(|since| now - since <= FRESH);
+        let still_answers = || has_quorum(self.voters_that_answer(now).count(), self.count_voters(now));
+        served && (self.list(now).is_some() || (for_a_moment && still_answers()))
+    }
+
+    /// Whether nothing about the cluster asks for attention: every voter is healthy, and its clients are served.
+    pub fn is_well(&self, now: Instant) -> bool {
+        self.record.voters().all(|voter| self.is_healthy(voter, now)) && self.serves_clients(now)
+    }
+
     /// Whether a client that connects through the client Service can read and write.
     pub fn serves_clients(&self, now: Instant) -> bool {
         let is_refused = self.has_unnamed_alarm(now) || !self.alarms(now).is_empty();

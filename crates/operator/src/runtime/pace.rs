@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-/// The interval of passes when nothing is to be done. With the deadline of a call and one more pass, a hung member is
-/// noticed within 15 s although no Pod changed.
-pub const CALM: Duration = Duration::from_secs(10);
+/// The interval of passes over what is well and at rest. What Kubernetes reports starts a pass at once, such as a disk that hangs; what
+/// etcd alone knows is noticed within this time and the deadline of a call.
+pub const CALM: Duration = Duration::from_secs(30);
+
+/// The longest interval of passes over what is not well, or waits for a person.
+pub const ATTENTIVE: Duration = Duration::from_secs(10);
 
 /// The first interval while something is under way.
 const QUICK: Duration = Duration::from_millis(100);
@@ -88,12 +91,16 @@ impl Pace {
             }
             Outcome::Waiting if self.quick < BRISK_PASSES => grow(QUICK, BRISK, &mut self.quick),
             Outcome::Waiting => grow(QUICK, STEADY, &mut self.quick),
-            Outcome::Unwell | Outcome::NoProgress => grow(QUICK, CALM, &mut self.quick),
+            Outcome::Unwell | Outcome::NoProgress => grow(QUICK, ATTENTIVE, &mut self.quick),
             Outcome::Refused => REFUSED,
             Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
-            Outcome::Calm | Outcome::UserMustEdit => {
+            Outcome::Calm => {
                 self.quick = 0;
                 CALM
+            }
+            Outcome::UserMustEdit => {
+                self.quick = 0;
+                ATTENTIVE
             }
         }
     }
@@ -155,5 +162,15 @@ mod tests {
         let mut pace = Pace::default();
         let waits: Vec<u128> = (0..9).map(|_| pace.after(Outcome::NoProgress).as_millis()).collect();
         assert_eq!(waits, [100, 200, 400, 800, 1600, 3200, 6400, 10_000, 10_000]);
+    }
+
+    #[test]
+    fn what_is_well_is_looked_at_every_half_minute_and_all_else_at_least_every_ten_seconds() {
+        let mut pace = Pace::default();
+        assert_eq!(pace.after(Outcome::Calm), CALM);
+        assert_eq!(pace.after(Outcome::UserMustEdit), ATTENTIVE);
+        let longest = (0..20).map(|_| pace.after(Outcome::Unwell)).max();
+        assert_eq!(longest, Some(ATTENTIVE));
+        assert_eq!(pace.after(Outcome::Calm), CALM);
     }
 }

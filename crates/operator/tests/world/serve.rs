@@ -5,6 +5,7 @@ use std::time::Duration;
 use quorate_etcd::wire::cluster_server::Cluster;
 use quorate_etcd::wire::maintenance_server::Maintenance;
 use quorate_etcd::wire::{self, ResponseHeader};
+use quorate_model::snapshot::{Alarm, AlarmKind};
 use quorate_model::{ClusterId, MemberId, PeerUrl, Refusal};
 use quorate_sim::etcd::{Conf, Failed};
 use quorate_sim::world::World as Nodes;
@@ -121,6 +122,15 @@ fn members(conf: &Conf) -> Vec<wire::Member> {
     conf.members.iter().map(one).collect()
 }
 
+/// As protobuf prints an alarm in a Status.
+fn in_etcds_words(Alarm { member, kind }: Alarm) -> String {
+    let kind = match kind {
+        AlarmKind::NoSpace => "NOSPACE",
+        AlarmKind::Corrupt => "CORRUPT",
+    };
+    format!("memberID:{} alarm:{kind} ", member.0)
+}
+
 fn name_of(nodes: &Nodes, id: MemberId) -> String {
     let peers = nodes.etcd.groups().filter_map(|group| group.conf().members.get(&id));
     peers.map(|peer| host(peer.url.as_str())).next().unwrap_or_default()
@@ -231,7 +241,12 @@ impl Maintenance for Member {
                 raft_index: status.committed,
                 raft_applied_index: status.applied,
                 is_learner: status.is_learner,
-                errors: status.errors,
+                errors: status
+                    .alarms
+                    .iter()
+                    .map(|alarm| in_etcds_words(*alarm))
+                    .chain(status.errors)
+                    .collect(),
                 ..wire::StatusResponse::default()
             })
         })
@@ -255,7 +270,9 @@ impl Maintenance for Member {
 
     async fn alarm(&self, _: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
         self.handle("AlarmList", |nodes, own| {
-            nodes.etcd.member_list(&own.at)?;
+            let now = nodes.now;
+            nodes.etcd.alarm_list(&own.at)?;
+            nodes.etcd.settle(now);
             Ok(wire::AlarmResponse { header: Some(own.header(nodes)), alarms: Vec::new() })
         })
         .await

@@ -147,7 +147,7 @@ impl World {
     /// Plans on what was observed, as a pass does.
     pub fn plan_as_observed(&mut self) -> Plan {
         let first = plan(&self.seen, self.now);
-        if !first.needs_proof || self.seen.etcd.list.is_none() {
+        if !(first.needs_proof || first.proof_is_due) || self.seen.etcd.list.is_none() {
             return first;
         }
         self.prove();

@@ -511,6 +511,7 @@ impl Running {
                     | Reply::Status(_)
                     | Reply::List(_)
                     | Reply::Proved(_)
+                    | Reply::Entry(_)
                     | Reply::Written(_)
                     | Reply::Keys(_) => {
                         Err(CallError::Unknown("the reply is not one to this request".to_owned()))

@@ -1,11 +1,12 @@
 //! From the caches to a plan: own writes that the watches should have confirmed are read, then names that are taken, then
-//! every member is asked for its Status, all at the same time, and one of them for the member list.
+//! every member is asked for its Status, all at the same time, and one of them for the member list. Where the list of an earlier pass
+//! still holds and nothing is to be done, that is all: such a look is one request to each member.
 
 use std::sync::Arc;
 
 use quorate_manifests::{AgentDelivery, Defaults, Invalid, NameConflict, Observation, snapshot};
 use quorate_model::snapshot::List;
-use quorate_model::{ClusterRef, Instant, Plan, Snapshot};
+use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
 use super::act::Acting;
 use super::{PassEnd, Planned, Stage, progress, uid, unlabelled};
@@ -14,6 +15,7 @@ use crate::members::member_to_ask;
 use crate::memory::Memory;
 use crate::objects::{ClusterView, ReadCluster};
 use crate::ownership::is_visible;
+use crate::progress::committed;
 
 /// The state of the first half of a pass.
 #[derive(Clone, Debug)]
@@ -39,6 +41,8 @@ enum Phase {
     Conflicts(ClusterView, Arc<ReadCluster>),
     /// Members are asked for their Status.
     Members(Observed),
+    /// Nothing is to be done, on a list that still holds. A proof of progress is due, so an entry is made.
+    Entry { observed: Observed, plan: Box<Plan>, at: MemberName, is_made: bool },
     /// One member is asked for the list.
     MemberList(Observed),
     /// Progress is proved, and the Pods are read from the API: the caches may not have a deletion yet.
@@ -96,9 +100,10 @@ impl Observing {
 
     pub(super) fn observed(&self) -> Option<(&Snapshot, &ClusterView)> {
         match &self.phase {
-            Phase::Members(observed) | Phase::MemberList(observed) | Phase::Proof(observed) => {
-                Some((&observed.snapshot, &observed.view))
-            }
+            Phase::Members(observed)
+            | Phase::Entry { observed, .. }
+            | Phase::MemberList(observed)
+            | Phase::Proof(observed) => Some((&observed.snapshot, &observed.view)),
             Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => None,
         }
     }
@@ -127,7 +132,17 @@ impl Observing {
             (Phase::Members(observed), Task::Status { member }, Reply::Status(answer)) => {
                 observed.snapshot.etcd.answers.insert(member.clone(), answer);
             }
-            (Phase::MemberList(observed), Task::MemberList { .. }, Reply::List(list)) => observed.list(list),
+            (Phase::Entry { observed, is_made, .. }, Task::Entry { .. }, Reply::Entry(entry)) => {
+                if entry.is_ok() {
+                    observed.made_entry(memory, now);
+                }
+                *is_made = entry.is_ok();
+            }
+            (Phase::MemberList(observed), Task::MemberList { .. }, Reply::List(list)) => {
+                let committed = committed(&observed.snapshot, now);
+                memory.calm.read(list.as_ref().ok(), committed);
+                observed.list(list);
+            }
             (Phase::Proof(observed), Task::Read { kind, name }, Reply::Object(read)) => {
                 observed.read_pod(memory, *kind, name, read, now);
             }
@@ -140,6 +155,7 @@ impl Observing {
                 | Phase::Caches(_)
                 | Phase::Conflicts(..)
                 | Phase::Members(_)
+                | Phase::Entry { .. }
                 | Phase::MemberList(_)
                 | Phase::Proof(_),
                 ..,
@@ -181,9 +197,18 @@ impl Observing {
                 {
                     Ok(at) => {
                         memory.progress.add_to(&mut observed.snapshot, now);
-                        self.begin(Phase::MemberList(observed), vec![Task::MemberList { at }]);
+                        match self.plan_calmly(&mut observed, memory, now) {
+                            Some(plan) if plan.proof_is_due && memory.progress.may_make_entry(now) => {
+                                let tasks = vec![Task::Entry { at: at.clone() }];
+                                let plan = Box::new(plan);
+                                self.begin(Phase::Entry { observed, plan, at, is_made: false }, tasks);
+                            }
+                            Some(plan) => return Some(Stage::Act(self.act(observed, plan, memory, now))),
+                            None => self.read_list(observed, at),
+                        }
                     }
                     Err(why) => {
+                        memory.calm.read(None, None);
                         observed.list(Err(why));
                         memory.progress.add_to(&mut observed.snapshot, now);
                         memory.recent.add_to(&mut observed.snapshot, now);
@@ -191,10 +216,18 @@ impl Observing {
                         return Some(Stage::Act(self.act(observed, plan, memory, now)));
                     }
                 },
+                Phase::Entry { observed, plan, is_made: true, .. } => {
+                    return Some(Stage::Act(self.act(observed, *plan, memory, now)));
+                }
+                Phase::Entry { mut observed, at, is_made: false, .. } => {
+                    observed.forget_list();
+                    self.read_list(observed, at);
+                }
                 Phase::MemberList(mut observed) => {
                     memory.recent.add_to(&mut observed.snapshot, now);
                     let plan = quorate_planner::plan(&observed.snapshot, now);
-                    if !progress::is_wanted(&observed.snapshot, plan.needs_proof || self.always_proves()) {
+                    let wants_proof = plan.needs_proof || plan.proof_is_due || self.always_proves();
+                    if !progress::is_wanted(&observed.snapshot, wants_proof) {
                         return Some(Stage::Act(self.act(observed, plan, memory, now)));
                     }
                     let tasks = observed.proof_tasks();
@@ -210,6 +243,29 @@ impl Observing {
             }
         }
         None
+    }
+
+    /// The plan on a list that still holds, if nothing is to be done and nothing asks for attention. Anything else rests on a list
+    /// of its own pass.
+    fn plan_calmly(&self, observed: &mut Observed, memory: &mut Memory, now: Instant) -> Option<Plan> {
+        let committed = committed(&observed.snapshot, now);
+        let list = memory.calm.list_that_holds(&observed.snapshot.etcd.answers, committed, now)?.clone();
+        if self.always_proves() {
+            return None;
+        }
+        observed.list(Ok(list));
+        observed.snapshot.etcd.list_holds_at = Some(now);
+        memory.recent.add_to(&mut observed.snapshot, now);
+        let plan = quorate_planner::plan(&observed.snapshot, now);
+        if plan.is_at_rest() && observed.snapshot.is_well(now) {
+            return Some(plan);
+        }
+        observed.forget_list();
+        None
+    }
+
+    fn read_list(&mut self, observed: Observed, at: MemberName) {
+        self.begin(Phase::MemberList(observed), vec![Task::MemberList { at }]);
     }
 
     fn begin(&mut self, phase: Phase, tasks: Vec<Task>) {
@@ -276,5 +332,10 @@ impl Observed {
             Ok(list) => (Some(list), None),
             Err(why) => (None, Some(why)),
         };
+    }
+
+    /// The list of an earlier pass does not count.
+    fn forget_list(&mut self) {
+        (self.snapshot.etcd.list, self.snapshot.etcd.list_holds_at) = (None, None);
     }
 }

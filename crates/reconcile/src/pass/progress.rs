@@ -1,5 +1,7 @@
 //! The proof of progress of a pass (R15): before a disruptive effect, and now and then. While it runs, the Pods are read from
 //! the API, because a deletion in this second may not have reached the caches.
+//!
+//! On a calm cluster it takes its time: one look makes the first entry, the next one, which sees who has applied it, the second.
 
 use quorate_manifests::Kind;
 use quorate_model::{Instant, Snapshot};
@@ -28,13 +30,21 @@ impl Observed {
         let etcd = &mut self.snapshot.etcd;
         match proved {
             Ok(Proved { proof, answers }) => {
-                memory.progress.proved_at = Some(proof.at);
+                memory.progress.proved(proof.at);
                 etcd.answers.extend(answers);
                 etcd.proved_at = Some(proof.at);
                 etcd.proof = Some(proof);
             }
             Err(why) => etcd.proof_failure = Some(why),
         }
+    }
+
+    /// Takes whether an entry was committed.
+    pub(super) fn made_entry(&mut self, memory: &mut Memory, now: Instant) {
+        memory.progress.entry_is_committed(now);
+        memory.calm.entry_is_committed();
+        memory.recent.quorum_served(now);
+        self.snapshot.etcd.quorum_at = Some(now);
     }
 
     /// Takes a Pod as it is now.

@@ -233,7 +233,11 @@ impl World {
             }
             Task::Read { kind, name } => self.read(kind, &name),
             Task::Generate(order) => Reply::Keys(Ok(self.trust.generate(&order))),
-            Task::Caches | Task::Status { .. } | Task::MemberList { .. } | Task::ProveProgress { .. } => {
+            Task::Caches
+            | Task::Status { .. }
+            | Task::MemberList { .. }
+            | Task::ProveProgress { .. }
+            | Task::Entry { .. } => {
                 let sources = Sources { stale: None, old_list: false };
                 self.observe(pass, task, &sources).unwrap_or(Reply::Object(Ok(None)))
             }
@@ -265,6 +269,7 @@ impl World {
                 Some(Reply::List(list))
             }
             Task::ProveProgress { at, members } => Some(Reply::Proved(self.prove(pass, &at, members))),
+            Task::Entry { at } => Some(Reply::Entry(self.make_entry(pass, &at))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
             Task::Write(_) | Task::Call { .. } | Task::Generate(_) => Some(self.carry_out(pass, task)),
         }
@@ -299,6 +304,16 @@ impl World {
             (member, Answer { at: self.now, reply })
         });
         Ok(Proved { proof: Proof { at: self.now, index }, answers: answers.collect() })
+    }
+
+    fn make_entry(&mut self, pass: &Pass, at: &MemberName) -> Result<(), String> {
+        let pod = pass.observed().and_then(|(observed, _)| observed.pods.get(at));
+        let Answers::Own(asked) = self.who_answers(pod.ok_or_else(|| "it has no Pod".to_owned())?) else {
+            return Err("another etcd answers at its address".to_owned());
+        };
+        let made = self.etcd.alarm_list(&asked).map_err(words);
+        self.etcd.settle(self.now);
+        made.map(drop)
     }
 
     fn list(&self, via: &MemberName, pod: &Pod) -> Result<List, String> {

@@ -106,6 +106,17 @@ pub(super) async fn prove(
     proved.ok_or_else(|| "no call was made".to_owned())
 }
 
+/// One AlarmList call, which is one raft entry.
+pub(super) async fn entry(
+    shared: &Shared,
+    at: &MemberName,
+    client: Result<MemberClient, ConnectError>,
+) -> Result<(), String> {
+    let client = client.map_err(|error| error.to_string())?;
+    let reply = count(&shared.metrics, "alarm_list", client.alarms().await);
+    reply.map(drop).map_err(|error| format!("{at}: {error}"))
+}
+
 /// A member's answer once it has applied an index, or its last answer before the deadline.
 async fn applied(
     shared: &Shared,

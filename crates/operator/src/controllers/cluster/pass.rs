@@ -16,7 +16,7 @@ use quorate_reconcile::{
 
 use super::Shared;
 use crate::controllers::cluster::observe::{
-    ConnectError, MemberClients, client_tls, connect, member_list, prove, status,
+    ConnectError, MemberClients, client_tls, connect, entry, member_list, prove, status,
 };
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{execute, tls};
@@ -112,6 +112,10 @@ impl Worker {
                     members.into_iter().map(|member| (member.clone(), self.connect(pass, &member))).collect();
                 async move { Reply::Proved(prove(shared, &at, members).await) }.boxed()
             }
+            Task::Entry { at } => {
+                let client = self.connect(pass, &at);
+                async move { Reply::Entry(entry(shared, &at, client).await) }.boxed()
+            }
             Task::Write(write) => {
                 async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()
             }
@@ -186,7 +190,9 @@ impl Worker {
                 self.stopped(stop.failure.as_ref());
                 stop.retry.into()
             }
-            Some(PassEnd::Done) => pass.planned().map_or(Outcome::Calm, |planned| self.done(&planned.plan)),
+            Some(PassEnd::Done) => {
+                pass.planned().map_or(Outcome::Calm, |planned| self.done(&planned.plan, planned.is_calm()))
+            }
             // No command is left, and none is under way: a reply was not understood.
             None => Outcome::Failed,
         };
@@ -202,8 +208,9 @@ impl Worker {
     }
 
     /// Every effect of the plan was carried out.
-    fn done(&mut self, plan: &Plan) -> Outcome {
-        let Plan { recorded_steps, effects, waiting, ended_by, record: _, needs_proof: _ } = plan;
+    fn done(&mut self, plan: &Plan, is_calm: bool) -> Outcome {
+        let Plan { recorded_steps, effects, waiting, ended_by, record: _, needs_proof: _, proof_is_due: _ } =
+            plan;
         let protocol = ended_by.map_or_else(|| "none".to_owned(), |protocol| protocol.to_string());
         tracing::debug!(ended_by = protocol, effects = effects.len(), "the pass is carried out");
         let no_progress = recorded_steps.is_empty() && *effects == self.done;
@@ -212,7 +219,10 @@ impl Worker {
         match (acted, no_progress) {
             (true, true) => Outcome::NoProgress,
             (true, false) => Outcome::Acted,
-            (false, _) => waiting.iter().map(waits).min().unwrap_or(Outcome::Calm),
+            (false, _) => {
+                let otherwise = if is_calm { Outcome::Calm } else { Outcome::Unwell };
+                waiting.iter().map(waits).min().unwrap_or(otherwise)
+            }
         }
     }
 

@@ -1,0 +1,185 @@
+//! What looks at a calm cluster cost, and how soon they notice what nothing in Kubernetes tells. The clock is paused, and every call
+//! to the modelled members is counted.
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
+use quorate_model::PeerUrl;
+use quorate_sim::world::faults::Fault;
+use tokio::time::Instant;
+use world::members::CallOutcome;
+use world::{World, plain, scale, settled, until};
+
+/// The interval of calm looks, and the deadline of a call.
+const NOTICED_WITHIN: Duration = Duration::from_secs(32);
+
+/// The calls so far, by method.
+#[derive(Clone, Default)]
+struct Calls(Arc<Mutex<BTreeMap<&'static str, usize>>>);
+
+impl Calls {
+    /// Counts from now on.
+    fn to(world: &World) -> Self {
+        let calls = Self::default();
+        let counted = calls.clone();
+        world.members.decide_calls(move |call| {
+            *counted.lock().entry(call.method).or_default() += 1;
+            CallOutcome::Done
+        });
+        calls
+    }
+
+    fn so_far(&self) -> BTreeMap<&'static str, usize> {
+        self.lock().clone()
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<&'static str, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A cluster of three to which nothing has happened for ten minutes, and the moment is just after a look.
+async fn calm(world: &World) -> Result<Calls> {
+    world.create_cluster(plain(3)).await?;
+    settled(world, 3).await?;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let calls = Calls::to(world);
+    let looked = |calls: &Calls| calls.so_far().get("Status").copied().unwrap_or_default();
+    let before = looked(&calls);
+    while looked(&calls) == before {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Ok(Calls::to(world))
+}
+
+/// How long it takes until a condition has a message that contains this.
+async fn noticed(world: &World, type_: &str, words: &str) -> Result<Duration> {
+    let began = Instant::now();
+    until(&format!("{type_} has {words}"), async || {
+        let conditions = world.status().await?.conditions;
+        let told = conditions.iter().any(|one| one.type_ == type_ && one.message.contains(words));
+        Ok(if told { Ok(()) } else { Err(format!("{conditions:#?}")) })
+    })
+    .await?;
+    Ok(began.elapsed())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_idle_cluster_costs_at_most_2_2_calls_per_member_and_minute() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    let calls = calm(&world).await?;
+    let version = world.kube.store().version();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    let calls = calls.so_far();
+    let total: usize = calls.values().sum();
+    ensure!(total <= 66, "{calls:?}: more than 2.2 per member and minute");
+    ensure!(calls.get("Status") == Some(&60), "one look every half minute: {calls:?}");
+    let entries = calls.get("AlarmList").copied().unwrap_or_default();
+    ensure!((3..=4).contains(&entries), "two entries every five minutes or a little more: {calls:?}");
+    ensure!(world.kube.store().version() == version, "nothing is written");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_member_that_another_hand_adds_is_noticed_at_the_next_calm_look() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    calm(&world).await?;
+    let leader = world.members.leader().context("a leader")?;
+    {
+        let mut nodes = world.members.nodes();
+        let at = nodes.etcd.processes().find(|(_, process)| process.launch.name == leader);
+        let at = at.map(|(at, _)| at.to_owned()).context("its process")?;
+        nodes.now = world.clock.now();
+        let now = nodes.now;
+        let added = nodes.etcd.add_learner(&at, &PeerUrl::new("http://stranger:2380"), now);
+        ensure!(added.is_ok(), "{added:?}");
+    }
+    let took = noticed(&world, "Progressing", "stranger").await?;
+    ensure!(took <= NOTICED_WITHIN, "{took:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alarm_is_noticed_at_the_next_calm_look() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    calm(&world).await?;
+    ensure!(world.condition("Available", "True").await?.is_some(), "it is available");
+    ensure!(world.members.strike(&Fault::Alarm("demo-1".to_owned())), "there is no such member");
+    let took = noticed(&world, "Available", "NOSPACE").await?;
+    ensure!(took <= NOTICED_WITHIN, "{took:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_deleted_is_noticed_at_once() -> Result<()> {
+    let world = World::new().await?;
+    let kubelet = world.kubelet();
+    let _operator = world.operator();
+    let calls = calm(&world).await?;
+    drop(kubelet);
+    world.delete::<Pod>("demo-1").await?;
+    let took = noticed(&world, "Degraded", "demo-1").await?;
+    ensure!(took <= Duration::from_secs(3), "{took:?}");
+    ensure!(calls.so_far().contains_key("MemberList"), "it reads the list again: {:?}", calls.so_far());
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_stays_available_while_it_is_calm_and_while_one_call_fails() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    calm(&world).await?;
+    let since = |conditions: Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>| {
+        let available = conditions.into_iter().find(|one| one.type_ == "Available" && one.status == "True");
+        available.map(|one| one.last_transition_time)
+    };
+    let before = since(world.status().await?.conditions).context("it is available")?;
+    // In almost every look one call fails, now to this member and now to that one, and sometimes that for the list.
+    let mut count = 0_usize;
+    world.members.decide_calls(move |_| {
+        count += 1;
+        if count.is_multiple_of(5) { CallOutcome::NotSent } else { CallOutcome::Done }
+    });
+    for _ in 0..60 {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let conditions = world.status().await?.conditions;
+        ensure!(since(conditions.clone()).as_ref() == Some(&before), "{conditions:#?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn r09_r18_whatever_is_done_to_a_calm_cluster_rests_on_a_list_and_a_proof_of_its_own_pass() -> Result<()>
+{
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    calm(&world).await?;
+    let sent = Arc::new(Mutex::new(Vec::new()));
+    let log = sent.clone();
+    world.members.decide_calls(move |call| {
+        log.lock().unwrap_or_else(PoisonError::into_inner).push(call.method);
+        CallOutcome::Done
+    });
+    scale(&world, 2).await?;
+    settled(&world, 2).await?;
+    let sent = sent.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let removed = sent.iter().position(|method| *method == "MemberRemove").context("one is removed")?;
+    let before = sent.get(..removed).unwrap_or_default();
+    let count = |method| before.iter().filter(|sent| **sent == method).count();
+    ensure!(count("MemberList") >= 1 && count("AlarmList") >= 2, "{before:?}");
+    Ok(())
+}
