@@ -351,7 +351,8 @@ impl Snapshot {
 
     /// The linearizable list, if it was read a moment ago. Only on such a list anything is done (R9).
     pub fn list_just_read(&self, now: Instant) -> Option<&List> {
-        self.etcd.list.as_ref().filter(|list| now - list.at <= FRESH)
+        let is_read = self.etcd.list_holds_at.is_none();
+        self.etcd.list.as_ref().filter(|list| is_read && now - list.at <= FRESH)
     }
 
     /// The Pods in which a member may answer. A stray Pod is not asked, because its member is not part of the cluster.

@@ -183,3 +183,28 @@ async fn r09_r18_whatever_is_done_to_a_calm_cluster_rests_on_a_list_and_a_proof_
     ensure!(count("MemberList") >= 1 && count("AlarmList") >= 2, "{before:?}");
     Ok(())
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_quorum_that_is_lost_without_an_event_is_reported_when_the_doubt_ends() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let _operator = world.operator();
+    calm(&world).await?;
+    // Members answer for themselves, and no read or entry comes about.
+    world.members.decide_calls(|call| match call.method {
+        "Status" => CallOutcome::Done,
+        _ => CallOutcome::NotSent,
+    });
+    // The next look that needs the list is one whose proof is due, or whose index has moved: an edit makes one.
+    world.members.strike(&Fault::Alarm("demo-1".to_owned()));
+    let began = Instant::now();
+    until("QuorumAvailable is False", async || {
+        let lost = world.condition("QuorumAvailable", "False").await?;
+        Ok(if lost.is_some() { Ok(()) } else { Err("not yet".to_owned()) })
+    })
+    .await?;
+    let took = began.elapsed();
+    // A calm look, 15 s of doubt, and a second until the pass after that.
+    ensure!(took <= Duration::from_secs(30 + 15 + 2), "{took:?}");
+    Ok(())
+}

@@ -317,3 +317,18 @@ fn l10_one_failed_list_does_not_end_the_quorum_while_its_members_answer() {
     seen.etcd.answers.remove(&name("demo-1"));
     assert!(!seen.had_quorum(now), "most of them do not answer");
 }
+
+#[test]
+fn a_list_of_an_earlier_pass_is_for_reports_only_and_a_cluster_whose_proof_failed_is_not_well() {
+    let mut world = World::running(3);
+    world.observe();
+    let (now, seen) = (world.now, &mut world.seen);
+    assert!(seen.list_just_read(now).is_some());
+    seen.etcd.list_holds_at = Some(now);
+    assert!(seen.list(now).is_some() && seen.list_just_read(now).is_none());
+    seen.etcd.list_holds_at = None;
+    seen.endpoints = seen.record.voters().cloned().collect();
+    assert!(seen.is_well(now));
+    seen.etcd.proof_failure = Some("AlarmList: permission denied".to_owned());
+    assert!(!seen.is_well(now));
+}

@@ -240,6 +240,11 @@ impl Planned {
         self.plan.does_nothing() && self.plan.waiting.is_empty()
     }
 
+    /// Whether it will soon be certain that the quorum is lost, or that it is not.
+    pub fn is_in_doubt(&self) -> bool {
+        self.snapshot.is_in_doubt(self.at)
+    }
+
     /// When the oldest part of what was observed of etcd was observed; without etcd, when the plan was made.
     fn observed_at(&self) -> Instant {
         let etcd = &self.snapshot.etcd;

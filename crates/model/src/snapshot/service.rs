@@ -36,9 +36,16 @@ impl Snapshot {
         served && (self.list(now).is_some() || (for_a_moment && still_answers()))
     }
 
-    /// Whether nothing about the cluster asks for attention: every voter is healthy, and its clients are served.
+    /// Whether nothing about the cluster asks for attention: every voter is healthy, its clients are served, and no proof of progress
+    /// has just failed.
     pub fn is_well(&self, now: Instant) -> bool {
-        self.record.voters().all(|voter| self.is_healthy(voter, now)) && self.serves_clients(now)
+        let all_healthy = self.record.voters().all(|voter| self.is_healthy(voter, now));
+        all_healthy && self.serves_clients(now) && self.etcd.proof_failure.is_none()
+    }
+
+    /// Whether the list could not be read for a moment. Soon it is certain whether the quorum is lost.
+    pub fn is_in_doubt(&self, now: Instant) -> bool {
+        self.etcd.no_list_since.is_some_and(|since| since <= now && now - since <= FRESH)
     }
 
     /// Whether a client that connects through the client Service can read and write.

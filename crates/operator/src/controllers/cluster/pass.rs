@@ -191,7 +191,11 @@ impl Worker {
                 stop.retry.into()
             }
             Some(PassEnd::Done) => {
-                pass.planned().map_or(Outcome::Calm, |planned| self.done(&planned.plan, planned.is_calm()))
+                pass.planned().map_or(Outcome::Calm, |planned| {
+                    let done = self.done(&planned.plan, planned.is_calm());
+                    // Looked at closely, so that status reports a lost quorum when the doubt ends.
+                    if planned.is_in_doubt() { done.min(Outcome::Waiting) } else { done }
+                })
             }
             // No command is left, and none is under way: a reply was not understood.
             None => Outcome::Failed,
