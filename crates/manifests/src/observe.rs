@@ -91,7 +91,9 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let mut member_pods = pods::read(pods, &at, &uid);
     if defaults.agent_delivery == AgentDelivery::ImageVolume {
         // There is no other way, so nothing is to be decided.
-        member_pods.values_mut().for_each(|pod| pod.image_volume = None);
+        for pod in member_pods.values_mut() {
+            pod.image_volume = None;
+        }
     }
     let own_budget = budgets
         .iter()

@@ -54,7 +54,9 @@ fn what_the_api_server_refused_is_recorded_once_it_has_taken_an_init_container_a
  {
     let mut world = World::running(3);
     world.seen.image_volume_refused = Some("spec.volumes: no".to_owned());
-    world.seen.pods.values_mut().for_each(|pod| pod.installs_agent = false);
+    for pod in world.seen.pods.values_mut() {
+        pod.installs_agent = false;
+    }
     let before = quorate_planner::plan(&world.seen, world.now);
     assert_eq!(before.record.no_image_volume, None, "it may refuse every Pod");
     world.seen.pods.get_mut(&name("demo-1")).unwrap().installs_agent = true;

@@ -94,7 +94,7 @@ impl Tls {
 }
 
 fn main() -> ExitCode {
-    match run(Bench::parse()) {
+    match run(&Bench::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
@@ -103,12 +103,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(bench: Bench) -> Result<()> {
+fn run(bench: &Bench) -> Result<()> {
     let provider = rustls::crypto::ring::default_provider().install_default();
     provider.ok().context("no other TLS provider is installed")?;
     tokio::runtime::Runtime::new()?.block_on(async {
         let measured = async {
-            match &bench {
+            match bench {
                 Bench::Create(args) if args.kube => kube::run(args).await,
                 Bench::Create(args) => create::run(args).await,
                 Bench::Disrupt(args) => kube::disrupt(args).await,

@@ -106,7 +106,7 @@ fn starts_new(pod: &Pod) -> bool {
 /// Whether it runs, or may have run. An attempt whose program could not be executed did not run; only the last two attempts are
 /// shown.
 fn has_run(container: &ContainerStatus) -> bool {
-    let not_executed = ends(container).filter(is_not_executed).count();
+    let not_executed = ends(container).filter(|end| is_not_executed(end)).count();
     let restarts = usize::try_from(container.restart_count).unwrap_or_default();
     let hidden = restarts > 0 && restarts + 1 > not_executed;
     is_running(container) || hidden || ends(container).count() > not_executed
@@ -116,7 +116,7 @@ fn is_running(container: &ContainerStatus) -> bool {
     container.state.as_ref().is_some_and(|state| state.running.is_some())
 }
 
-fn is_not_executed(end: &&ContainerStateTerminated) -> bool {
+fn is_not_executed(end: &ContainerStateTerminated) -> bool {
     end.reason.as_deref() == Some(START_ERROR)
 }
 
@@ -155,7 +155,7 @@ fn image_volume(pod: &Pod, status: &PodStatus) -> Option<ImageVolume> {
         }
         // Some container runtimes mount image volumes noexec.
         "CrashLoopBackOff" | "RunContainerError" => {
-            let end = ends(etcd).next().filter(is_not_executed)?;
+            let end = ends(etcd).next().filter(|end| is_not_executed(end))?;
             Some(ImageVolume::Refused(end_in_words(end)))
         }
         _ => None,
