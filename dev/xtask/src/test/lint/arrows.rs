@@ -47,7 +47,7 @@ const ARROWS: [(&str, &[&str]); 18] = [
     ("quorate", &["quorate-operator", "quorate-agent", "quorate-api", "quorate-playground"]),
     ("xtask", &[]),
     ("rig", &["xtask"]),
-    ("bench", &["quorate-api", "quorate-etcd", "quorate-model", "xtask"]),
+    ("bench", &["quorate-api", "quorate-etcd", "quorate-model", "xtask", "quorate-scenarios"]),
 ];
 
 /// The pure crates: they use the standard library and the crates above only, so no network, clock or randomness.
