@@ -28,10 +28,7 @@ async fn pods_that_are_refused_because_of_their_image_volume_come_with_an_init_c
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let client = world.client_through(|sent| {
-        let volumes =
-            sent.body.pointer("/spec/volumes").and_then(Value::as_array).cloned().unwrap_or_default();
-        let by_image = volumes.iter().any(|volume| volume.get("image").is_some());
-        if by_image { RequestOutcome::Refused(403, "Forbidden") } else { RequestOutcome::Open }
+        if sent.has_image_volume() { RequestOutcome::Refused(403, "Forbidden") } else { RequestOutcome::Open }
     });
     let _operator = world
         .operator_over(client, |options| options.defaults.agent_delivery = AgentDelivery::ImageVolumeFirst);

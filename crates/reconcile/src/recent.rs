@@ -163,8 +163,8 @@ mod tests {
     }
 
     #[test]
-    fn l10_the_time_without_a_list_begins_with_the_first_pass_that_has_none_unless_the_look_before_was_long_ago()
-     {
+    fn the_time_without_a_list_begins_with_the_first_pass_that_has_none_unless_the_look_before_was_long_ago()
+    {
         let member = MemberName::new("demo-0");
         let list = List { at: Instant(0), cluster_id: ClusterId(1), via: member, members: Vec::new() };
         let since = |passes: &[(bool, i64)]| {

@@ -249,6 +249,15 @@ impl NamespaceClient {
     }
 }
 
+/// The image that the agent of a member comes from: by an init container, or by an image volume.
+pub fn agent_image(pod: &Pod) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let install = spec.init_containers.iter().flatten().next();
+    let mut volumes = spec.volumes.iter().flatten().filter(|volume| volume.name == "agent");
+    let by_volume = || volumes.find_map(|volume| volume.image.as_ref()?.reference.clone());
+    install.and_then(|install| install.image.clone()).or_else(by_volume)
+}
+
 /// Ready, and not being deleted.
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());

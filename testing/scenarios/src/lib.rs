@@ -25,7 +25,7 @@ mod shell;
 mod world;
 mod writer;
 
-pub use client::{NamespaceClient, is_ready, kube_client, until};
+pub use client::{NamespaceClient, agent_image, is_ready, kube_client, until};
 pub use disruptions::{Disruptions, Taken};
 pub use kubernetes::Kubernetes;
 pub use page::Page;

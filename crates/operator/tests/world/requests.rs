@@ -197,6 +197,12 @@ impl Log {
 }
 
 impl Sent {
+    /// Whether it creates a Pod that gets the agent by an image volume.
+    pub fn has_image_volume(&self) -> bool {
+        let volumes = self.body.pointer("/spec/volumes").and_then(Value::as_array);
+        volumes.into_iter().flatten().any(|volume| volume.get("image").is_some())
+    }
+
     /// Whether it is a write, of anything but a lease or an event.
     pub fn writes(&self) -> bool {
         self.method != Method::GET && !self.path.contains("/events") && !self.path.contains("/leases")

@@ -11,8 +11,10 @@ use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Patch, PatchParams, PostParams};
 use quorate_api::{EtcdCluster, keys};
+use quorate_manifests::AgentDelivery;
 use quorate_model::effect::LEARNER_DEADLINE;
 use quorate_model::{Effect, EtcdCall, KubeEffect, Step};
+use quorate_operator::Options;
 use quorate_operator::crash::{Hook, Side};
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
@@ -31,6 +33,8 @@ pub enum Scene {
     CreateOne(&'static str),
     /// Creates three members with their data in memory.
     CreateInMemory,
+    /// Creates three members where the API server refuses Pods with image volumes, which the operator prefers.
+    CreateWithoutImageVolumes,
     /// Scales to this size.
     Scale(u32),
     /// Scales to this size. The first member to remove becomes the leader just before it is removed.
@@ -236,19 +240,30 @@ pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<Stor
         if lost { CallOutcome::ReplyLost } else { CallOutcome::Done }
     });
     let requests = director.clone();
+    let prefers_image_volumes = story.contains(&Scene::CreateWithoutImageVolumes);
     let client = world.client_through(move |sent| {
+        if sent.has_image_volume() {
+            return RequestOutcome::Refused(403, "Forbidden");
+        }
         let lost = of_request(sent).is_some_and(|effect| requests.sends(effect));
         if lost { RequestOutcome::ReplyLost } else { RequestOutcome::Open }
     });
-    let first =
-        world.operator_over(client.clone(), |options| options.hook = Arc::new(Stage(director.clone())));
+    let deliver = move |options: &mut Options| {
+        if prefers_image_volumes {
+            options.defaults.agent_delivery = AgentDelivery::ImageVolumeFirst;
+        }
+    };
+    let first = world.operator_over(client.clone(), |options| {
+        deliver(options);
+        options.hook = Arc::new(Stage(director.clone()));
+    });
     let restarts = async {
         director.failed.cancelled().await;
         if !matches!(failure, Some(Failure::Crash(..))) {
             std::future::pending::<()>().await;
         }
         drop(first);
-        let _second = world.operator_over(client.clone(), |_| {});
+        let _second = world.operator_over(client.clone(), deliver);
         std::future::pending::<()>().await;
     };
     let scenes = async {
@@ -290,6 +305,10 @@ impl Scene {
                 let mut spec = plain(3);
                 spec["storageSpec"] = json!({"medium": "Memory"});
                 world.create_cluster(spec).await?;
+                settled(world, 3).await
+            }
+            Self::CreateWithoutImageVolumes => {
+                world.create_cluster(plain(3)).await?;
                 settled(world, 3).await
             }
             Self::Scale(size) | Self::ScaleWhileTheMemberToRemoveLeads(size) => scaled(world, size).await,

@@ -6,7 +6,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use quorate_scenarios::operator::restarts;
-use quorate_scenarios::{Kubernetes, ProcessFault, Writer, spec, until};
+use quorate_scenarios::{Kubernetes, ProcessFault, Writer, agent_image, spec, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn h17_an_operator_that_hangs_loses_the_lease_and_writes_nothing_when_it_resumes() -> Result<()> {
@@ -123,9 +123,5 @@ async fn upgrade(world: &Kubernetes, install: impl FnOnce() -> Result<()>) -> Re
 
 /// The images of the agents.
 fn agents(pods: &[Pod]) -> Result<Vec<String>> {
-    let image = |pod: &Pod| {
-        let install = pod.spec.as_ref().and_then(|spec| spec.init_containers.as_ref()?.first());
-        install.and_then(|install| install.image.clone()).context("a member without the agent")
-    };
-    pods.iter().map(image).collect()
+    pods.iter().map(|pod| agent_image(pod).context("a member without the agent")).collect()
 }

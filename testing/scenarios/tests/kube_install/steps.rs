@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use anyhow::{Result, ensure};
 use kube::api::{Api, ListParams};
 use quorate_api::EtcdCluster;
-use quorate_scenarios::{spec, until};
+use quorate_scenarios::{agent_image, spec, until};
 use serde_json::json;
 
 use crate::reader::{Reader, pods};
@@ -118,8 +118,7 @@ impl Reader<'_> {
         self.run(r#"kubectl patch etcd demo --type merge -p '{"spec":{"paused":false}}'"#).await?;
         until("every member has the new image", async || {
             let pods = self.world.pods_of("demo").await?;
-            let guards = pods.iter().filter_map(|pod| pod.spec.as_ref()?.init_containers.as_ref()?.first());
-            let images: Vec<_> = guards.filter_map(|guard| guard.image.as_deref()).collect();
+            let images: Vec<String> = pods.iter().filter_map(agent_image).collect();
             Ok(if images == ["quorate:0.1.0"; 3] { Ok(()) } else { Err(format!("{images:?}")) })
         })
         .await?;
