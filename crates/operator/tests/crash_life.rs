@@ -45,7 +45,7 @@ const STEPS_ELSEWHERE: [(Step, &str); 4] = [
     (Step::I4, "certificates.rs"),
 ];
 
-/// The one step of a story that no other story has, where the rest of it is told by others.
+/// The one step of a story that no other story has, where other stories have the rest of it.
 fn own_step(story: &[Scene]) -> Option<Step> {
     match story {
         [.., Scene::GrowWithASlowLearner] => Some(Step::G5),

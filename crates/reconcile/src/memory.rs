@@ -21,7 +21,7 @@ pub struct Memory {
     pub(crate) conflicts: BTreeSet<NameConflict>,
     /// Pods of the cluster from which somebody took its label: the watches do not show them, so they are read by name.
     pub(crate) unlabelled: BTreeSet<String>,
-    /// Why the API server refused a Pod with an image volume, if it did.
+    /// Why the API server refused a Pod with an image volume, if it did and an init container is the other way.
     pub(crate) image_volume_refused: Option<String>,
     pub(crate) failure: Option<Explanation>,
     pub(crate) progress: Progress,

@@ -3,7 +3,6 @@
 //! A page begins with id (8 bytes), flags (2), count (2), overflow (4); a meta page goes on with magic (4), version (4),
 //! page size (4), flags (4), root page (8), sequence (8), free list (8), number of pages (8), transaction (8), and the
 //! FNV-1a hash of all that (8). Numbers are in the byte order of the machine.
-
 //!
 //! - `tree`: the content
 
@@ -37,7 +36,7 @@ struct Meta {
 pub(super) fn check(path: &Path) -> io::Result<Result<(), String>> {
     let file = File::open(path)?;
     let size = file.metadata()?.len();
-    let Some(meta) = metas(&file)?.into_iter().max_by_key(|meta| meta.transaction) else {
+    let Some(meta) = newest(&file)? else {
         return Ok(Err("neither meta page is valid".to_owned()));
     };
     let claimed = meta.pages.saturating_mul(meta.page_size);
@@ -47,8 +46,8 @@ pub(super) fn check(path: &Path) -> io::Result<Result<(), String>> {
     Ok(root_is_sound(&file, &meta)?.then_some(()).ok_or_else(|| "its root page is overwritten".to_owned()))
 }
 
-/// The valid meta pages.
-fn metas(file: &File) -> io::Result<Vec<Meta>> {
+/// The valid meta page of the last transaction.
+fn newest(file: &File) -> io::Result<Option<Meta>> {
     let first = meta_at(file, 0)?;
     // The second page begins where the first one ends, wherever that is; bbolt searches the same places.
     let places = first.as_ref().map_or(1024..=(1024 << 14), |meta| meta.page_size..=meta.page_size);
@@ -58,7 +57,7 @@ fn metas(file: &File) -> io::Result<Vec<Meta>> {
         second = meta_at(file, at)?;
         at *= 2;
     }
-    Ok(first.into_iter().chain(second).collect())
+    Ok(first.into_iter().chain(second).max_by_key(|meta| meta.transaction))
 }
 
 fn meta_at(file: &File, at: u64) -> io::Result<Option<Meta>> {

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
-
 use tokio::sync::oneshot;
 
 use super::Volume;

@@ -31,9 +31,8 @@ impl Snapshot {
             return true;
         }
         let served = self.etcd.quorum_at.is_some_and(|at| at <= now && now - at <= SERVED_WITHIN);
-        let for_a_moment = self.etcd.no_list_since.is_some_and(|since| now - since <= FRESH);
         let still_answers = || has_quorum(self.voters_that_answer(now).count(), self.count_voters(now));
-        served && (self.list(now).is_some() || (for_a_moment && still_answers()))
+        served && (self.list(now).is_some() || (self.is_in_doubt(now) && still_answers()))
     }
 
     /// Whether nothing about the cluster asks for attention: every voter is healthy, its clients are served, and no proof of progress

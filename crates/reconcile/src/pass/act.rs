@@ -547,9 +547,8 @@ fn begin(planned: &Planned, cluster: &ReadCluster, place: usize) -> Option<(Runn
             match request(write, &context) {
                 Request::Write(write) => {
                     let run = WriteRun::new(&write);
-                    let is_first = planned.defaults.agent_delivery == AgentDelivery::ImageVolumeFirst
-                        && planned.snapshot.image_volume_refused.is_none();
-                    let tries = is_first && write.has_image_volume();
+                    let may_fall_back = planned.defaults.agent_delivery == AgentDelivery::ImageVolumeFirst;
+                    let tries = may_fall_back && write.has_image_volume();
                     (What::Write(if tries { run.tries_image_volume() } else { run }), Task::Write(write))
                 }
                 Request::Certificate(order) => {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use quorate_manifests::{AgentDelivery, Defaults, Invalid, NameConflict, Observation, snapshot};
+use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, snapshot};
 use quorate_model::snapshot::List;
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
@@ -297,9 +297,7 @@ impl Observing {
         };
         match made {
             Ok(Observation { mut snapshot, refused }) => {
-                if self.defaults.agent_delivery == AgentDelivery::ImageVolumeFirst {
-                    snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
-                }
+                snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 Ok(Observed { view, cluster, conflicts, snapshot, refused, unread: None })
             }
             Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),

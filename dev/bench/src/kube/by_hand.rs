@@ -50,9 +50,8 @@ pub async fn create(namespace: &Namespace<'_>, version: &str, tls: bool, manner:
     if let Some(certificates) = &certificates {
         create_one::<Secret>(namespace, certificates.clone()).await?;
     }
-    let image = format!("{DEFAULT_IMAGE_REGISTRY}:v{version}");
     let volumes = (0..3).map(|n| create_one::<PersistentVolumeClaim>(namespace, volume(n)));
-    let pods = (0..3).map(|n| create_one::<Pod>(namespace, pod(n, namespace.name(), &image, tls, manner)));
+    let pods = (0..3).map(|n| create_one::<Pod>(namespace, pod(n, namespace.name(), version, tls, manner)));
     let start = Instant::now();
     let client = namespace.client();
     let ready = async {
@@ -83,8 +82,7 @@ pub async fn create(namespace: &Namespace<'_>, version: &str, tls: bool, manner:
 
 /// Creates a Pod again that was deleted.
 pub async fn create_pod(namespace: &Namespace<'_>, n: usize, version: &str, tls: bool) -> Result<()> {
-    let image = format!("{DEFAULT_IMAGE_REGISTRY}:v{version}");
-    create_one::<Pod>(namespace, pod(n, namespace.name(), &image, tls, Manner::InTurn)).await
+    create_one::<Pod>(namespace, pod(n, namespace.name(), version, tls, Manner::InTurn)).await
 }
 
 /// Waits until the member answers as a voter that knows the leader.
@@ -164,7 +162,7 @@ fn volume(n: usize) -> Value {
     })
 }
 
-fn pod(n: usize, namespace: &str, image: &str, tls: bool, manner: Manner) -> Value {
+fn pod(n: usize, namespace: &str, version: &str, tls: bool, manner: Manner) -> Value {
     let mut volumes = vec![json!({"name": "data", "persistentVolumeClaim": {"claimName": member(n)}})];
     let mut mounts = vec![json!({"name": "data", "mountPath": "/var/lib/etcd"})];
     if tls {
@@ -191,7 +189,7 @@ fn pod(n: usize, namespace: &str, image: &str, tls: bool, manner: Manner) -> Val
             }]}},
             "containers": [{
                 "name": "etcd",
-                "image": image,
+                "image": format!("{DEFAULT_IMAGE_REGISTRY}:v{version}"),
                 "command": ["/usr/local/bin/etcd"],
                 "args": args(n, namespace, tls),
                 "securityContext": {

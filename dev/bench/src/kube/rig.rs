@@ -48,8 +48,7 @@ impl Rig {
         if deployments.get_opt(OPERATOR.1).await?.is_none() {
             rig.load_and_install()?;
         }
-        let deployment = format!("deployment/{}", OPERATOR.1);
-        rig.kubectl(&["-n", OPERATOR.0, "rollout", "status", &deployment, "--timeout=2m"])?;
+        rig.wait_for_rollout()?;
         Ok(rig)
     }
 
@@ -83,6 +82,10 @@ impl Rig {
     pub fn install(&self, manifests: &Path) -> Result<()> {
         let manifests = manifests.to_str().context("the file's name is text")?;
         self.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", manifests])?;
+        self.wait_for_rollout()
+    }
+
+    fn wait_for_rollout(&self) -> Result<()> {
         let deployment = format!("deployment/{}", OPERATOR.1);
         self.kubectl(&["-n", OPERATOR.0, "rollout", "status", &deployment, "--timeout=2m"])
     }

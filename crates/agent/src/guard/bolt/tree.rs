@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-use super::{BRANCH, LEAF, Meta, PAGE_HEADER, metas, read_at, u32_at, u64_at};
+use super::{BRANCH, LEAF, Meta, PAGE_HEADER, newest, read_at, u32_at, u64_at};
 
 const BUCKET: u32 = 1;
 const ELEMENT: u64 = 16;
@@ -45,10 +45,6 @@ pub(in crate::guard) fn stored(path: &Path) -> io::Result<Result<Stored, String>
         }
     }
     Ok(Err(why))
-}
-
-fn newest(file: &File) -> io::Result<Option<Meta>> {
-    Ok(metas(file)?.into_iter().max_by_key(|meta| meta.transaction))
 }
 
 /// A place in the file where a page begins.

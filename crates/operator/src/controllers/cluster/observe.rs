@@ -92,7 +92,7 @@ pub(super) async fn prove(
     let mut proved = None;
     for _ in 0..2 {
         let failed = |error: CallError| format!("{at}: {error}");
-        count(&shared.metrics, "alarm_list", asked.alarms().await).map_err(failed)?;
+        make_entry(shared, at, asked).await?;
         // What is committed, not what is applied: the reply is sent a moment before the applied index is raised.
         let status = count(&shared.metrics, "status", asked.status().await).map_err(failed)?;
         let index = status.raft_index;
@@ -112,7 +112,10 @@ pub(super) async fn entry(
     at: &MemberName,
     client: Result<MemberClient, ConnectError>,
 ) -> Result<(), String> {
-    let client = client.map_err(|error| error.to_string())?;
+    make_entry(shared, at, &client.map_err(|error| error.to_string())?).await
+}
+
+async fn make_entry(shared: &Shared, at: &MemberName, client: &MemberClient) -> Result<(), String> {
     let reply = count(&shared.metrics, "alarm_list", client.alarms().await);
     reply.map(drop).map_err(|error| format!("{at}: {error}"))
 }
