@@ -1,5 +1,5 @@
 {{/* What the operator may do where it works. Each verb is there for a call that it makes; it deletes nothing but Pods,
-volumes and its PodDisruptionBudgets, and touches no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
+volumes and its PodDisruptionBudgets, and changes no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
 refused; "list" and "watch" are how it sees. */}}
 {{- define "quorate.rules" -}}
 # The desired state. Patched for the finalizer: Pods are stopped before the object is deleted.

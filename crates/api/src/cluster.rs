@@ -18,7 +18,7 @@ mod tls;
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use options::{AutoCompactionMode, EtcdOptions};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
-pub use recovery::{DEFAULT_KEEP_VOLUMES, RecoverySpec};
+pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, RecoverySpec};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
 pub use tls::{AltNames, AutoTlsConfig, CertManagerConfig, TlsProvider, TlsProviderConfig, TlsSpec};
 

@@ -54,6 +54,18 @@ pub const TLS: &str = "operator.etcd.io/tls";
 /// Annotation on quarantined volumes: why.
 pub const QUARANTINE_REASON: &str = "operator.etcd.io/quarantine-reason";
 
+/// Label on quarantined volumes, so that `kubectl get pvc -l operator.etcd.io/quarantined` lists them; the value is [`QUARANTINED_VALUE`].
+pub const QUARANTINED: &str = "operator.etcd.io/quarantined";
+
+/// The value of [`QUARANTINED`].
+pub const QUARANTINED_VALUE: &str = "true";
+
+/// Annotation on a Pod that orders to replace its member: another one takes its place, on a new volume. The value is [`REPLACE_VALUE`].
+pub const REPLACE: &str = "operator.etcd.io/replace";
+
+/// The value of [`REPLACE`].
+pub const REPLACE_VALUE: &str = "true";
+
 /// Annotation on Pods: the revision of the Pod template.
 pub const REVISION: &str = "operator.etcd.io/revision";
 

@@ -166,6 +166,18 @@ reasons! {
     MembershipChangeRefused,
     /// A member that is to be removed or restarted leads, and no other member took leadership over.
     LeadershipStays,
+    /// The data of a member are lost; it is replaced when the grace period is over.
+    DataLost,
+    /// A member is being replaced.
+    Replacing,
+    /// No member is being replaced.
+    NoReplacement,
+    /// The data of a member are lost, and `spec.recovery.enabled` is false.
+    ReplacementOff,
+    /// Replacements failed as often as `spec.recovery.maxRetries` admits.
+    ReplacementFailed,
+    /// A member was replaced.
+    MemberReplaced,
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion,
 }

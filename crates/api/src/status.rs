@@ -14,13 +14,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 mod member;
 mod quarantine;
+mod recovery;
 mod target;
 
 /// The format that this operator writes. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
 pub use quarantine::QuarantinedVolume;
+pub use recovery::{LossCause, RecoveryResult, RecoveryStatus, ReplacementStatus, SuspectedLoss};
 pub use target::{PodTarget, StorageTarget, TargetStatus};
 
 /// What the operator observes and has decided.
@@ -117,6 +119,11 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub quarantined_volumes: Vec<QuarantinedVolume>,
+
+    /// The replacement of a member that is under way, and how the last one ended.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "RecoveryStatus")]
+    pub recovery: Option<RecoveryStatus>,
 
     /// Which conditions are true, why, and since when.
     #[serde(skip_serializing_if = "Vec::is_empty")]

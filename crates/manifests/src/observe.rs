@@ -12,9 +12,9 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use quorate_api::cluster::DEFAULT_KEEP_VOLUMES;
+use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, duration, keys};
-use quorate_model::snapshot::{Etcd, Presence, Volume};
+use quorate_model::snapshot::{Etcd, Presence, RecoveryPolicy, Volume};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
 };
@@ -118,6 +118,8 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
         certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls)),
         etcd: Etcd::default(),
+        recovery: recovery(cluster),
+        sites: BTreeMap::new(),
         cluster: at,
         uid,
     };
@@ -185,6 +187,21 @@ fn keep_volumes(cluster: &EtcdCluster) -> Span {
     let seconds = duration::seconds(&cluster.spec.recovery.keep_volumes);
     let seconds = seconds.or_else(|| duration::seconds(DEFAULT_KEEP_VOLUMES));
     Span(seconds.map_or(u64::MAX, |seconds| seconds.saturating_mul(1000)))
+}
+
+/// `spec.recovery`. What is no duration counts as the default, like what the CRD refuses.
+fn recovery(cluster: &EtcdCluster) -> RecoveryPolicy {
+    let spec = &cluster.spec.recovery;
+    let span = |given: &str, default: &str| {
+        let seconds = duration::seconds(given).or_else(|| duration::seconds(default));
+        Span(seconds.unwrap_or(0).saturating_mul(1000))
+    };
+    RecoveryPolicy {
+        enabled: spec.enabled,
+        grace: span(&spec.grace_period, DEFAULT_GRACE_PERIOD),
+        timeout: span(&spec.timeout, DEFAULT_TIMEOUT),
+        max_retries: spec.max_retries,
+    }
 }
 
 /// The volumes with the label of the cluster, and recorded ones from which somebody took it.

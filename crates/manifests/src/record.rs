@@ -1,5 +1,7 @@
 //! Writes the Record to status, and reads it back unchanged.
 
+mod recovery;
+
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
@@ -49,6 +51,9 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             AgentDelivery::InitContainer => delivery.reason.clone(),
         }),
         members: members.collect(),
+        suspected: recovery::suspected(status),
+        replacement: recovery::replacement(status),
+        last_replacement: recovery::last(status),
     }
 }
 
@@ -68,6 +73,9 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         failed_learners,
         no_image_volume,
         members,
+        suspected,
+        replacement,
+        last_replacement,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -104,9 +112,11 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         .iter()
         .map(|(name, member)| {
             let before = before.iter().find(|before| before.name == name.as_str());
-            write_member(name, member, before)
+            let suspected = suspected.get(name).map(recovery::write_suspected);
+            MemberStatus { suspected, ..write_member(name, member, before) }
         })
         .collect();
+    status.recovery = recovery::write(replacement.as_ref(), last_replacement.as_ref());
 }
 
 fn read_member(status: &MemberStatus) -> Option<Member> {
@@ -120,6 +130,7 @@ fn read_member(status: &MemberStatus) -> Option<Member> {
             Some(LeavingReason::Lost) => Leaving::Lost,
             Some(LeavingReason::Stray) => Leaving::Stray,
             Some(LeavingReason::Removed) => Leaving::Removed,
+            Some(LeavingReason::Replaced) => Leaving::Replaced,
             Some(LeavingReason::Unknown) => return None,
             Some(LeavingReason::Shrink) | None => Leaving::Shrink,
         }),
@@ -146,6 +157,7 @@ fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus
                 Leaving::Lost => LeavingReason::Lost,
                 Leaving::Stray => LeavingReason::Stray,
                 Leaving::Removed => LeavingReason::Removed,
+                Leaving::Replaced => LeavingReason::Replaced,
             };
             (MemberPhase::Leaving, Some(why))
         }
@@ -167,6 +179,7 @@ fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus
         pvc_name: before.and_then(|before| before.pvc_name.clone()),
         reason: before.and_then(|before| before.reason.clone()),
         since: before.and_then(|before| before.since.clone()),
+        suspected: None,
     }
 }
 

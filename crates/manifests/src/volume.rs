@@ -85,6 +85,7 @@ pub(crate) fn quarantine(precondition: &Value, since: Instant, why: Leaving) -> 
         keys::QUARANTINED_SINCE: since.to_string(),
         keys::QUARANTINE_REASON: why.as_str(),
     });
+    patch["metadata"]["labels"] = json!({ keys::QUARANTINED: keys::QUARANTINED_VALUE });
     patch
 }
 
@@ -117,6 +118,7 @@ pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
         }),
         bytes: requested.and_then(quantity::bytes).unwrap_or(0),
         trouble: trouble(volume),
+        bound: volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound"),
     }
 }
 

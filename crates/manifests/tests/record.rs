@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
 use quorate_manifests::record::{from_status, into_status};
-use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
+use quorate_model::record::{
+    Abandoned, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd, Stage, Suspicion,
+};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterUid, Fingerprint, Instant, MemberId, MemberName, Ordinal, Record, Target, Token, Uid,
-    Version,
+    ClusterId, ClusterUid, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, Ordinal, Record, Target,
+    Token, Uid, Version,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -21,7 +23,14 @@ fn retention() -> impl Strategy<Value = Retention> {
 }
 
 fn stage() -> impl Strategy<Value = Stage> {
-    let leaving = [Leaving::Shrink, Leaving::RolledBack, Leaving::Lost, Leaving::Stray, Leaving::Removed];
+    let leaving = [
+        Leaving::Shrink,
+        Leaving::RolledBack,
+        Leaving::Lost,
+        Leaving::Stray,
+        Leaving::Removed,
+        Leaving::Replaced,
+    ];
     let stages =
         [Stage::Bootstrap, Stage::Joining, Stage::Voter].into_iter().chain(leaving.map(Stage::Leaving));
     prop::sample::select(stages.collect::<Vec<_>>())
@@ -72,6 +81,44 @@ fn target() -> impl Strategy<Value = Target> {
         .prop_map(|(size, version, pod, storage, tls)| Target { size, version, pod, storage, tls })
 }
 
+fn loss() -> impl Strategy<Value = Loss> {
+    let lost = GuardVerdict::ALL.into_iter().filter(|verdict| verdict.is_loss()).map(Loss::Refused);
+    let others = [
+        Loss::VolumeGone,
+        Loss::NodeGone,
+        Loss::Inconsistent,
+        Loss::Ordered,
+        Loss::Memory,
+        Loss::NeverStarted,
+    ];
+    prop::sample::select(lost.chain(others).collect::<Vec<_>>())
+}
+
+/// Of the last replacement status has the second.
+fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, Option<Replaced>)> {
+    let (at, name) = (0..4_000_000_000_000_i64, || text().prop_map(MemberName::new));
+    let ends = [ReplacementEnd::Succeeded, ReplacementEnd::Failed, ReplacementEnd::Withdrawn];
+    let end = prop::sample::select(ends.to_vec());
+    (loss(), at, prop::option::of(text()), name(), end, any::<u32>(), any::<[bool; 3]>()).prop_map(
+        |(loss, at, rechecked, member, end, failures, [suspected, active, last])| {
+            let since = Instant(at);
+            let suspicion = Suspicion { loss, since, rechecked: rechecked.map(Uid::new) };
+            let replaced = Replaced {
+                member: member.clone(),
+                end,
+                message: format!("{member} was replaced"),
+                at: Instant(at / 1000 * 1000),
+                failures,
+            };
+            (
+                suspected.then_some(suspicion),
+                active.then(|| Replacement { member: member.clone(), loss, since }),
+                last.then_some(replaced),
+            )
+        },
+    )
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let abandoned = [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied];
     let abandoned = prop::option::of(prop::sample::select(abandoned.to_vec()));
@@ -86,29 +133,37 @@ fn record() -> impl Strategy<Value = Record> {
         any::<bool>(),
         any::<u32>(),
         prop::option::of(target()),
-        members,
+        (members, recovery()),
     )
-        .prop_map(|(attempt, (token, authority), id, abandoned, hibernating, next, target, members)| {
-            Record {
-                attempt,
-                token: token.0.map(Token::new),
-                had_leader: token.2,
-                adopted_by: token.1.map(ClusterUid::new),
-                cluster_id: id.map(ClusterId),
-                authority: authority.map(Fingerprint::new),
-                abandoned,
-                hibernating,
-                next_ordinal: Ordinal(next),
-                target,
-                failed_learners: (attempt > 4).then(|| FailedLearners {
-                    count: attempt,
-                    reason: "demo-3 did not get in sync".to_owned(),
-                    at: Instant(i64::from(next)),
-                }),
-                no_image_volume: hibernating.then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
-                members,
-            }
-        })
+        .prop_map(
+            |(attempt, (token, authority), id, abandoned, hibernating, next, target, (members, recovery))| {
+                let (suspicion, replacement, last_replacement) = recovery;
+                let first = members.keys().next().cloned();
+                Record {
+                    suspected: first.into_iter().zip(suspicion).collect(),
+                    replacement,
+                    last_replacement,
+                    attempt,
+                    token: token.0.map(Token::new),
+                    had_leader: token.2,
+                    adopted_by: token.1.map(ClusterUid::new),
+                    cluster_id: id.map(ClusterId),
+                    authority: authority.map(Fingerprint::new),
+                    abandoned,
+                    hibernating,
+                    next_ordinal: Ordinal(next),
+                    target,
+                    failed_learners: (attempt > 4).then(|| FailedLearners {
+                        count: attempt,
+                        reason: "demo-3 did not get in sync".to_owned(),
+                        at: Instant(i64::from(next)),
+                    }),
+                    no_image_volume: hibernating
+                        .then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
+                    members,
+                }
+            },
+        )
 }
 
 proptest! {

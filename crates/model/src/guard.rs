@@ -202,6 +202,14 @@ impl GuardVerdict {
         Self::DiskFull,
     ];
 
+    /// Whether the member's data are not on its volume, or cannot be read. A volume that cannot be written, or is full, has them.
+    pub fn is_loss(self) -> bool {
+        match self {
+            Self::DataMissing | Self::ForeignData | Self::ForeignIdentity | Self::CorruptData => true,
+            Self::Fit | Self::NotWritable | Self::DiskFull => false,
+        }
+    }
+
     /// Its name in the termination message and in conditions.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,7 @@
 //! The record: the facts and intents that status keeps and that outlive the operator. Everything else can be observed again.
 
+mod replacement;
+
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -9,6 +11,7 @@ use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
 use crate::version::Version;
+pub use replacement::{Loss, Replaced, Replacement, ReplacementEnd, Suspicion};
 
 /// The recorded part of a cluster's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +44,12 @@ pub struct Record {
     pub no_image_volume: Option<String>,
     /// Every member that has a name and is not completely removed yet.
     pub members: BTreeMap<MemberName, Member>,
+    /// The voters whose data may be lost.
+    pub suspected: BTreeMap<MemberName, Suspicion>,
+    /// The replacement that is under way (P1).
+    pub replacement: Option<Replacement>,
+    /// How the last replacement ended.
+    pub last_replacement: Option<Replaced>,
 }
 
 /// Learners that did not get in sync in time, one after another. Each used up a name and a volume.
@@ -101,6 +110,8 @@ pub enum Leaving {
     Stray,
     /// It was removed from etcd, but not by this operator.
     Removed,
+    /// A person ordered that another member takes its place.
+    Replaced,
 }
 
 /// Why a bootstrap attempt was given up.
@@ -167,7 +178,9 @@ impl Member {
     /// Whether it may count for the quorum, by the record.
     pub fn counts_for_quorum(&self) -> bool {
         match self.stage {
-            Stage::Bootstrap | Stage::Voter | Stage::Leaving(Leaving::Shrink | Leaving::Lost) => true,
+            Stage::Bootstrap
+            | Stage::Voter
+            | Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Replaced) => true,
             Stage::Joining | Stage::Leaving(Leaving::RolledBack | Leaving::Stray | Leaving::Removed) => false,
         }
     }
@@ -178,7 +191,7 @@ impl Leaving {
     /// of an acknowledged write.
     pub fn quarantines_volume(self) -> bool {
         match self {
-            Self::Lost | Self::Removed => true,
+            Self::Lost | Self::Removed | Self::Replaced => true,
             Self::Shrink | Self::RolledBack | Self::Stray => false,
         }
     }
@@ -191,6 +204,7 @@ impl Leaving {
             Self::Lost => "its data are gone",
             Self::Stray => "a delayed call left it behind",
             Self::Removed => "it was removed from etcd, and not by the operator",
+            Self::Replaced => "another member took its place, as a person ordered",
         }
     }
 }

@@ -4,9 +4,11 @@
 mod certificates;
 mod health;
 mod leadership;
+mod loss;
 mod progress;
 mod quarantine;
 mod service;
+mod site;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,6 +30,7 @@ pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use service::Presence;
+pub use site::{RecoveryPolicy, Site};
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
 const LATE_STOP: Span = Span::seconds(60);
@@ -87,6 +90,10 @@ pub struct Snapshot {
     pub certificates: Option<Certificates>,
     /// What etcd reported.
     pub etcd: Etcd,
+    /// When and how lost members are replaced.
+    pub recovery: RecoveryPolicy,
+    /// What Kubernetes says about where volumes can be used, of members for which it was asked.
+    pub sites: BTreeMap<MemberName, Site>,
 }
 
 /// A member's Pod.
@@ -136,6 +143,8 @@ pub struct Pod {
     pub guard: Option<(GuardVerdict, String)>,
     /// What keeps it from running, as Kubernetes reports it: `ErrImagePull: ...`.
     pub trouble: Option<String>,
+    /// It has the annotation that orders to replace its member.
+    pub replace: bool,
 }
 
 /// What keeps a Pod from starting that gets the agent by an image volume.
@@ -202,6 +211,8 @@ pub struct Volume {
     pub bytes: u64,
     /// Why it is not usable, as Kubernetes reports it, if it is not.
     pub trouble: Option<String>,
+    /// A PersistentVolume is bound to it.
+    pub bound: bool,
 }
 
 /// What etcd reported.

@@ -12,7 +12,6 @@ use quorate_model::snapshot::{List, Pod, StatusReply};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::facts;
 use crate::upkeep;
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
@@ -157,7 +156,7 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     // Its peers know it as started, or its Pod remembers that it had data.
     let known_to_peers = |pod: &Pod| pod.already_bootstrapped && pod.restarts > 0;
     let emptied =
-        |member| draft.pod(member).is_some_and(known_to_peers) || facts::guard_misses_data(draft, member);
+        |member| draft.pod(member).is_some_and(known_to_peers) || draft.seen.guard_misses_data(member);
     record.members.keys().any(emptied).then_some(Abandoned::VolumeEmptied)
 }
 

@@ -56,7 +56,7 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
     let mut voters = draft.record.voters();
     let any_pretends = voters.any(|voter| is_ready(voter) && !draft.seen.is_healthy(voter, draft.now));
     let any_leaves = draft.record.members.iter().any(|(name, member)| match member.stage {
-        Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Removed) => {
+        Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Removed | Leaving::Replaced) => {
             draft.is_listed_voter(name) || is_ready(name)
         }
         // Its promotion may have been carried out unobserved.

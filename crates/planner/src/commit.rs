@@ -6,7 +6,7 @@ use quorate_model::target::{PodRevision, PodTemplate};
 use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, upgrade};
+use crate::{facts, replace, upgrade};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
@@ -74,6 +74,9 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         record.target = Some(desired);
         // The edit may be the cure.
         record.failed_learners = None;
+        if let Some(last) = &mut record.last_replacement {
+            last.failures = 0;
+        }
     });
     // In the same record, because no later pass can tell why the target is another one.
     if let Some(member) = learner
@@ -93,7 +96,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
 /// - There is no quorum, so nothing is promoted. The edit may be the cure; the learner may be a voter already, and stays.
 fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {
     let voters = draft.record.voters().count();
-    let is_superfluous = desired.size > 0 && desired.size <= voters;
+    let is_superfluous = desired.size > 0 && desired.size + replace::surplus(draft) <= voters;
     let is_held_up =
         || moving_learner(draft).is_some_and(|member| facts::holds_up_promotion(draft, &member).is_some());
     is_superfluous || draft.via().is_none() || is_held_up()

@@ -8,7 +8,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, safety};
+use crate::{facts, replace, safety};
 
 /// How long a learner in sync waits for a voter that is not healthy. It is the only outstanding change (R5), so nothing else
 /// begins meanwhile, also not what would cure the voter. A node that restarts is back within this time.
@@ -20,6 +20,10 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     else {
         return ON;
     };
+    // Only its name and its volume exist: they are for whichever lost member is replaced first (R6).
+    if draft.listed(&name).is_none() && member.id.is_none() && facts::lost_voter(draft).is_some() {
+        return ON;
+    }
     if let Some(why) = reason_to_roll_back(draft, &name, member.since) {
         draft.wait(why.as_waiting(&name));
         if let RollBack::Failed(reason) = why {
@@ -85,7 +89,7 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     if facts::lost_its_volume(draft, name) {
         return Some(RollBack::VolumeLost);
     }
-    if draft.record.voters().count() >= target.size {
+    if draft.record.voters().count() >= target.size + replace::surplus(draft) {
         return Some(RollBack::MakesWay(format!("{name} is no longer desired")));
     }
     // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.

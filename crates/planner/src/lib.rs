@@ -56,6 +56,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::Bootstrap, bootstrap::run(draft))?;
     by(Protocol::Target, commit::target(draft))?;
     membership::settle(draft);
+    replace::suspect(draft);
     by(Protocol::Hibernate, hibernate::stop_or_wake(draft))?;
     upkeep::expand_volumes(draft);
     by(Protocol::NamesAndCertificates, upkeep::names_and_certificates(draft).into())?;

@@ -1,22 +1,247 @@
-//! Replace a member whose data are certainly lost (`facts::is_lost`): P1 records it as leaving, then the steps of shrink
-//! remove it and growth adds another. Remove first, then add (R6).
+//! Replaces a member whose data are certainly lost (`Snapshot::is_lost`), or that a person orders to replace. P0 note that data may
+//! be lost, and look again when the grace period is over; P1 record the intent; P2 the volume of the new member exists; P3 to P5
+//! remove the member as in shrink, its volume is quarantined; P6 growth adds the new member; P7 record how it ended.
+//!
+//! A lost member is removed before another is added (R6). A healthy one that a person orders to replace is removed last: the new member
+//! is a voter by then, so no redundancy is lost, and a cluster of one can move, too.
 
-use quorate_model::record::{Leaving, Stage};
-use quorate_model::{Step, Waiting};
+use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
+use quorate_model::{Instant, MemberName, Step, Waiting};
 
-use crate::draft::{Draft, Flow, ON};
+use crate::draft::{Draft, Flow, ON, Progress};
 use crate::{facts, safety, shrink};
 
-pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
-    let Some(lost) = facts::lost_voter(draft) else { return ON };
-    match safety::may_remove(draft.seen, &draft.record, draft.now, &lost) {
-        Ok(()) => {
-            draft.enter(Step::P1, &lost, Stage::Leaving(Leaving::Lost));
-            shrink::finish(draft)
-        }
-        Err(why) => {
-            draft.wait(Waiting::Unsafe(why));
-            ON
+/// P0: which voters may have lost their data, and since when. It is recorded, so that no crash of the operator shortens or prolongs the
+/// grace period.
+pub(crate) fn suspect(draft: &mut Draft<'_>) {
+    let may_vote = |stage| matches!(stage, Stage::Voter | Stage::Leaving(Leaving::Lost));
+    let members = draft.record.members.iter().filter(|(_, member)| may_vote(member.stage));
+    let voters: Vec<MemberName> = members.map(|(name, _)| name.clone()).collect();
+    let is_voter = |member: &MemberName| voters.contains(member);
+    let mut suspected = draft.record.suspected.clone();
+    suspected.retain(|member, _| is_voter(member));
+    for voter in &voters {
+        let before = suspected.get(voter);
+        match draft.seen.apparent_loss(&draft.record, voter, draft.now) {
+            // The clock was set back.
+            Some(loss)
+                if before.is_none_or(|before| !before.loss.is_like(loss) || before.since > draft.now) =>
+            {
+                suspected.insert(voter.clone(), Suspicion { loss, since: draft.now, rechecked: None });
+            }
+            Some(_) => {}
+            None if before.is_some_and(|before| is_refuted(draft, voter, before.loss)) => {
+                suspected.remove(voter);
+            }
+            None => {}
         }
     }
+    draft.write_record(Step::P0, |record| record.suspected = suspected);
+}
+
+/// Ends the replacement that is under way, if it is over, and begins the next one.
+pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
+    conclude(draft);
+    look_again(draft);
+    report(draft);
+    if let Some(lost) = facts::lost_voter(draft) {
+        let in_memory = draft.record.is_in_memory();
+        let other = if in_memory { Loss::Memory } else { Loss::NeverStarted };
+        let loss = draft.seen.certain_loss(&draft.record, &lost, draft.now).unwrap_or(other);
+        return begin(draft, &lost, loss);
+    }
+    if draft.record.replacement.is_some() {
+        // Growth and shrink go on with it.
+        return ON;
+    }
+    match ordered(draft) {
+        Some(member) => begin(draft, &member, Loss::Ordered),
+        None => ON,
+    }
+}
+
+/// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced.
+pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
+    let moving = draft.record.replacement.as_ref().filter(|replacement| replacement.loss == Loss::Ordered);
+    usize::from(moving.is_some_and(|replacement| is_voter(draft, &replacement.member)))
+}
+
+/// The healthy member that another one has taken the place of.
+pub(crate) fn moved_member(draft: &Draft<'_>) -> Option<MemberName> {
+    let moving = draft.record.replacement.as_ref().filter(|replacement| replacement.loss == Loss::Ordered)?;
+    is_voter(draft, &moving.member).then(|| moving.member.clone())
+}
+
+/// P2: whether the member may be given up: the volume of the one that takes its place exists. Takes the replacement back where the
+/// member is well again, or where the volume does not come in time.
+pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
+    let is_ordered =
+        draft.record.replacement.as_ref().is_some_and(|replacement| replacement.loss == Loss::Ordered);
+    if !is_ordered && !facts::is_lost(draft, member) {
+        let message = format!("{member} was not replaced: nothing shows any more that its data are lost");
+        give_up(draft, member, ReplacementEnd::Withdrawn, message);
+        return Progress::Pending;
+    }
+    if !safety::needs_claim(&draft.record, member) {
+        return Progress::Done;
+    }
+    let joining = draft.record.joining().map(|(name, _)| name.clone());
+    let joining = joining.unwrap_or_else(|| draft.record_name(Step::P2, Stage::Joining));
+    let created = draft.create_volume(Step::P2, &joining).is_done();
+    if created && safety::has_claim(draft.seen, &draft.record) {
+        return Progress::Done;
+    }
+    let why = draft.volume(&joining).and_then(|volume| volume.trouble.clone());
+    let since = draft.record.replacement.as_ref().map_or(draft.now, |replacement| replacement.since);
+    let timeout = draft.seen.recovery.timeout;
+    if draft.now - since > timeout {
+        let why = why.map_or_else(String::new, |why| format!(" ({why})"));
+        let message = format!(
+            "PersistentVolumeClaim {joining}, for the member that takes the place of {member}, was not usable within \
+             {timeout}{why}. {member} was not removed"
+        );
+        give_up(draft, member, ReplacementEnd::Failed, message);
+        return Progress::Pending;
+    }
+    draft.wait(Waiting::ClaimPending { claim: joining, replaced: member.clone(), why });
+    Progress::Pending
+}
+
+fn is_voter(draft: &Draft<'_>, member: &MemberName) -> bool {
+    draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter)
+}
+
+/// Whether what was observed shows that the data are there. A Pod that is being created shows nothing.
+fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
+    let answers = draft.status_of(voter).is_some();
+    answers
+        || match loss {
+            Loss::Refused(_) | Loss::Inconsistent | Loss::Ordered | Loss::Memory | Loss::NeverStarted => {
+                false
+            }
+            Loss::VolumeGone => true,
+            Loss::NodeGone => draft.seen.sites.get(voter).is_some_and(|site| site.gone.is_none()),
+        }
+}
+
+/// P0: when the grace period is over, the Pod of a member whose guard refuses is deleted once, so that the volume is mounted again and
+/// the guard looks again. The verdict of a kubelet that reports no more is never a second one.
+fn look_again(draft: &mut Draft<'_>) {
+    let due = draft.record.suspected.iter().find_map(|(member, suspected)| {
+        let pod = draft.pod(member).filter(|pod| pod.guard.is_some() && !pod.terminating)?;
+        let is_over = draft.now - suspected.since >= draft.seen.recovery.grace;
+        let is_first = suspected.rechecked.as_ref().is_none_or(|first| *first == pod.uid);
+        (is_over && is_first).then(|| (member.clone(), pod.uid.clone()))
+    });
+    let Some((member, pod)) = due else { return };
+    draft.write_record(Step::P0, |record| {
+        if let Some(suspected) = record.suspected.get_mut(&member) {
+            suspected.rechecked = Some(pod);
+        }
+    });
+    let _ = draft.delete_pod(Step::P0, &member);
+}
+
+/// What may be lost is reported before it is acted on.
+fn report(draft: &mut Draft<'_>) {
+    let suspected = draft.record.suspected.iter();
+    let not_yet: Vec<(MemberName, Loss)> = suspected
+        .filter(|(member, _)| !facts::is_lost(draft, member))
+        .map(|(member, suspected)| (member.clone(), suspected.loss))
+        .collect();
+    for (member, loss) in not_yet {
+        draft.wait(if draft.seen.recovery.enabled {
+            Waiting::MayBeLost(member, loss)
+        } else {
+            Waiting::ReplacementOff { member, loss }
+        });
+    }
+}
+
+/// A voter whose Pod has the annotation.
+fn ordered(draft: &Draft<'_>) -> Option<MemberName> {
+    draft.record.voters().find(|voter| draft.pod(voter).is_some_and(|pod| pod.replace)).cloned()
+}
+
+/// P1.
+fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
+    if loss != Loss::Ordered && !may_try(draft, member, loss) {
+        return ON;
+    }
+    let is_healthy = draft.seen.is_healthy(member, draft.now);
+    let allowed = if is_healthy && loss == Loss::Ordered {
+        // The new member comes first.
+        safety::may_grow(draft.seen, &draft.record, draft.now)
+    } else {
+        safety::may_replace(draft.seen, &draft.record, draft.now, member, loss)
+    };
+    if let Err(why) = allowed {
+        draft.wait(Waiting::Unsafe(why));
+        return ON;
+    }
+    let replacement = Replacement { member: member.clone(), loss, since: draft.now };
+    draft.write_record(Step::P1, |record| record.replacement = Some(replacement));
+    if is_healthy && loss == Loss::Ordered {
+        return ON;
+    }
+    let why = if loss == Loss::Ordered { Leaving::Replaced } else { Leaving::Lost };
+    draft.enter(Step::P1, member, Stage::Leaving(why));
+    shrink::finish(draft)
+}
+
+/// Whether the operator replaces this member without an order.
+fn may_try(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> bool {
+    let policy = draft.seen.recovery;
+    if !policy.enabled {
+        draft.wait(Waiting::ReplacementOff { member: member.clone(), loss });
+        return false;
+    }
+    let failures = draft.record.last_replacement.as_ref().map_or(0, |last| last.failures);
+    if failures > policy.max_retries {
+        draft.wait(Waiting::ReplacementFailed { member: member.clone(), failures });
+        return false;
+    }
+    true
+}
+
+/// P7: the member is gone from etcd's list, and the cluster has its size again.
+fn conclude(draft: &mut Draft<'_>) {
+    let Some(replacement) = draft.record.replacement.clone() else { return };
+    let member = &replacement.member;
+    let stage = draft.record.members.get(member).map(|member| member.stage);
+    let still_in = match stage {
+        Some(Stage::Voter | Stage::Joining | Stage::Bootstrap) => true,
+        Some(Stage::Leaving(_)) => draft.listed(member).is_some(),
+        None => false,
+    };
+    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
+    if still_in || draft.record.joining().is_some() || draft.record.voters().count() < size {
+        return;
+    }
+    let message = format!("{member} was replaced: {}", replacement.loss);
+    end(draft, member, ReplacementEnd::Succeeded, message);
+}
+
+/// Nothing was given up yet: the member stays a voter.
+fn give_up(draft: &mut Draft<'_>, member: &MemberName, how: ReplacementEnd, message: String) {
+    draft.enter(Step::P1, member, Stage::Voter);
+    // Its volume never had data. The next attempt has another one.
+    if let Some(unused) = draft.record.joining().map(|(name, _)| name.clone()) {
+        draft.enter(Step::P2, &unused, Stage::Leaving(Leaving::RolledBack));
+    }
+    end(draft, member, how, message);
+}
+
+fn end(draft: &mut Draft<'_>, member: &MemberName, how: ReplacementEnd, message: String) {
+    // Status has seconds.
+    let (member, at) = (member.clone(), Instant(draft.now.0.div_euclid(1000) * 1000));
+    draft.write_record(Step::P7, |record| {
+        let before = record.last_replacement.as_ref().map_or(0, |last| last.failures);
+        let failures = match how {
+            ReplacementEnd::Succeeded | ReplacementEnd::Withdrawn => 0,
+            ReplacementEnd::Failed => before.saturating_add(1),
+        };
+        record.replacement = None;
+        record.last_replacement = Some(Replaced { member, end: how, message, at, failures });
+    });
 }

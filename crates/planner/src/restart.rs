@@ -86,9 +86,11 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
         Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.is_listed_voter(member)),
         Some(Stage::Leaving(Leaving::RolledBack)) => is_known && draft.via().is_none(),
         // B4 creates the Pod of a bootstrap member.
-        Some(Stage::Leaving(Leaving::Lost | Leaving::Stray | Leaving::Removed) | Stage::Bootstrap) | None => {
-            false
-        }
+        Some(
+            Stage::Leaving(Leaving::Lost | Leaving::Replaced | Leaving::Stray | Leaving::Removed)
+            | Stage::Bootstrap,
+        )
+        | None => false,
     }
 }
 

@@ -7,6 +7,7 @@
 mod certificates;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+mod replace;
 mod volumes;
 
 use std::collections::BTreeSet;
@@ -19,6 +20,8 @@ use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
     Snapshot, Uid,
 };
+
+pub use replace::{has_claim, may_replace, needs_claim};
 
 /// What an effect is judged against.
 #[derive(Clone, Copy, Debug)]
@@ -390,7 +393,8 @@ fn may_remove_now(
     if voter && scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
         forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
-    may_remove(scene.seen, scene.record, scene.now, member)
+    may_remove(scene.seen, scene.record, scene.now, member)?;
+    replace::may_give_up(scene, member)
 }
 
 fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {

@@ -3,16 +3,19 @@
 use std::cmp::Ordering;
 
 use crate::draft::{Draft, Flow, ON};
-use crate::{grow, shrink};
+use crate::{grow, replace, shrink};
 
 pub(crate) fn to_size(draft: &mut Draft<'_>) -> Flow {
     let Some(size) = draft.record.target.as_ref().map(|target| target.size) else { return ON };
     #[cfg(feature = "mutants")]
     let size = if crate::safety::mutants::is_broken("R4") { draft.seen.pods.len() } else { size };
     let voters = draft.record.voters().count();
-    match voters.cmp(&size) {
+    let surplus = replace::surplus(draft);
+    match voters.cmp(&(size + surplus)) {
         Ordering::Less => grow::begin(draft),
         Ordering::Greater => shrink::begin(draft),
+        // The new member is a voter, so the one that it takes the place of goes.
+        Ordering::Equal if surplus > 0 => shrink::begin(draft),
         Ordering::Equal => ON,
     }
 }

@@ -11,7 +11,7 @@ use quorate_model::target::Retention;
 use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
-use crate::{leadership, safety};
+use crate::{leadership, replace, safety};
 
 /// Continues every outstanding removal. While the member is in etcd's list, no other change of membership begins.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -27,10 +27,18 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     for (name, why) in leaving {
         match draft.listed(&name) {
             Some(listed) => {
-                if why == Leaving::Shrink && keep_if_another_is_unhealthy(draft, &name) {
+                let was_healthy = why == Leaving::Shrink
+                    || (why == Leaving::Replaced && draft.seen.is_healthy(&name, draft.now));
+                if was_healthy && keep_if_another_is_unhealthy(draft, &name) {
                     continue;
                 }
-                remove(draft, &name, listed);
+                let is_prepared = match why {
+                    Leaving::Lost | Leaving::Replaced => replace::prepare(draft, &name).is_done(),
+                    Leaving::Shrink | Leaving::RolledBack | Leaving::Stray | Leaving::Removed => true,
+                };
+                if is_prepared {
+                    remove(draft, &name, listed, why);
+                }
                 return DONE;
             }
             None => settle_pod_and_volume(draft, &name, why),
@@ -39,14 +47,32 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
     ON
 }
 
+/// The steps of a removal have the numbers of the protocol that it is part of.
+struct Steps {
+    remove: Step,
+    pod: Step,
+    volume: Step,
+}
+
+fn steps(why: Leaving) -> Steps {
+    match why {
+        Leaving::Lost | Leaving::Replaced => Steps { remove: Step::P3, pod: Step::P4, volume: Step::P5 },
+        Leaving::Shrink | Leaving::RolledBack | Leaving::Stray | Leaving::Removed => {
+            Steps { remove: Step::S3, pod: Step::S4, volume: Step::S5 }
+        }
+    }
+}
+
 /// S1, then as far as it goes at once.
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
-    let Some(member) = member_to_remove(draft) else { return ON };
+    let moved = replace::moved_member(draft);
+    let why = if moved.is_some() { Leaving::Replaced } else { Leaving::Shrink };
+    let Some(member) = moved.or_else(|| member_to_remove(draft)) else { return ON };
     if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &member) {
         draft.wait(Waiting::Unsafe(why));
         return DONE;
     }
-    draft.enter(Step::S1, &member, Stage::Leaving(Leaving::Shrink));
+    draft.enter(Step::S1, &member, Stage::Leaving(why));
     finish(draft)
 }
 
@@ -78,14 +104,14 @@ fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
 }
 
 /// S2 and S3.
-fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
+fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed, why: Leaving) {
     if !leadership::move_away(draft, Step::S2, name).is_done() {
         return;
     }
     let Some(via) = draft.via().cloned() else { return };
     let remove =
         EtcdCall::RemoveMember { member: name.clone(), id: listed.id, peer_url: listed.peer_url.clone() };
-    if draft.propose(Effect::etcd(Step::S3, via, remove)) {
+    if draft.propose(Effect::etcd(steps(why).remove, via, remove)) {
         // A quorum removes it now, so its Pod would be deleted as soon as it runs. Without quorum it is restarted.
         draft.withdraw_restart(name);
     }
@@ -93,20 +119,23 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
 
 /// S4 and S5; then the record forgets the member, but never its name.
 fn settle_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving) {
-    let pod = draft.delete_pod(Step::S4, name);
+    let steps = steps(why);
+    let pod = draft.delete_pod(steps.pod, name);
     let is_retained =
         || draft.record.target.as_ref().is_some_and(|target| target.storage.when_scaled == Retention::Retain);
     let volume = match why {
         // R17. A Pod that cannot stop, because its node is gone, does not delay it.
-        Leaving::Lost | Leaving::Removed => draft.quarantine_volume(Step::S5, name, why),
+        Leaving::Lost | Leaving::Removed | Leaving::Replaced => {
+            draft.quarantine_volume(steps.volume, name, why)
+        }
         Leaving::Shrink if is_retained() => Progress::Done,
         Leaving::Shrink | Leaving::RolledBack | Leaving::Stray if pod.is_done() => {
-            draft.delete_volume(Step::S5, name)
+            draft.delete_volume(steps.volume, name)
         }
         Leaving::Shrink | Leaving::RolledBack | Leaving::Stray => Progress::Pending,
     };
     if pod.is_done() && volume.is_done() {
-        draft.write_record(Step::S5, |record| {
+        draft.write_record(steps.volume, |record| {
             record.members.remove(name);
         });
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use quorate_manifests::certificate::{Generate, KeyPair};
-use quorate_manifests::{Kind, Write};
+use quorate_manifests::{Kind, SiteQuestion, Write};
 use quorate_model::effect::EtcdCall;
-use quorate_model::snapshot::{Answer, List, Proof};
+use quorate_model::snapshot::{Answer, List, Proof, Site};
 use quorate_model::{Instant, MemberName};
 
 use crate::objects::{Caches, Object};
@@ -78,6 +78,13 @@ pub enum Task {
         /// The member that is asked.
         at: MemberName,
     },
+    /// Read where the volume of a member can be used. Answered by [`Reply::Site`].
+    Site {
+        /// The member.
+        member: MemberName,
+        /// What is to be read.
+        question: SiteQuestion,
+    },
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
     /// Call etcd, once. Answered by [`Reply::Called`].
@@ -106,6 +113,8 @@ pub enum Reply {
     Proved(Result<Proved, String>),
     /// Whether the entry was committed; if not, or if that is not known, why.
     Entry(Result<(), String>),
+    /// Where the volume can be used, or why that is not known.
+    Site(Result<Site, String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
     /// Whether etcd carried it out.
@@ -134,6 +143,7 @@ impl Task {
             | Self::MemberList { .. }
             | Self::ProveProgress { .. }
             | Self::Entry { .. }
+            | Self::Site { .. }
             | Self::Generate(_) => false,
         }
     }

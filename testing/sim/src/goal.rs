@@ -13,7 +13,7 @@ use quorate_model::{MemberId, MemberName, Record, Span};
 use serde_json::Value;
 
 use crate::ending;
-use crate::oracle::Property;
+use crate::oracle::{Property, Truth};
 use crate::world::{KINDS, World};
 
 impl World {
@@ -121,7 +121,7 @@ impl World {
             return true;
         }
         // What the runbook says can be done about it is done before this is asked.
-        if self.can_replace_the_sick() {
+        if self.can_replace_the_sick() || self.operator_replaces_the_lost(record) {
             return false;
         }
         let mut destroyed = self.faults.data_destroyed.iter();
@@ -136,6 +136,24 @@ impl World {
                 self.faults.status_lost || !leads || record.voters().count() <= 2
             }
         }
+    }
+
+    /// Whether the operator replaces the members whose data a fault destroyed: the others are a quorum, and none of them is sick.
+    fn operator_replaces_the_lost(&self, record: &Record) -> bool {
+        let on_disk = record.target.as_ref().is_some_and(|target| target.storage.medium == Medium::Disk);
+        let voters: Vec<&MemberName> = record.voters().collect();
+        let is_lost = |voter: &&&MemberName| self.faults.data_destroyed.contains(voter.as_str());
+        let lost = voters.iter().filter(is_lost).count();
+        let truth = Truth::of(self);
+        let is_well = |voter: &&MemberName| record.members[*voter].id.is_some_and(|id| truth.is_healthy(id));
+        let others_well = voters.iter().filter(|voter| !is_lost(voter)).all(is_well);
+        on_disk
+            && lost > 0
+            && others_well
+            && has_quorum(voters.len() - lost, voters.len())
+            && !self.faults.status_lost
+            && self.faults.refused.is_empty()
+            && self.disks_have_quorum(record)
     }
 
     /// Whether the volumes of a quorum of voters have their data. If not, nobody can bring the cluster back.

@@ -8,10 +8,49 @@ use crate::rules::rule;
 /// How long the volume of a member that was replaced or removed is kept, when the spec does not say: a week.
 pub const DEFAULT_KEEP_VOLUMES: &str = "168h";
 
+/// How long data must be lost before their member is replaced, when the spec does not say. A node that restarts is back within this
+/// time.
+pub const DEFAULT_GRACE_PERIOD: &str = "10m";
+
+/// How long the volume of a new member may take, when the spec does not say.
+pub const DEFAULT_TIMEOUT: &str = "30m";
+
+/// How often a failed replacement is tried again, when the spec does not say.
+pub const DEFAULT_MAX_RETRIES: u32 = 3;
+
 /// What becomes of members that are lost, and of their volumes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RecoverySpec {
+    /// Whether a member whose data are lost is replaced: it is removed from etcd, and a new member takes its place. Its data are lost
+    /// when its volume is gone, is empty, cannot be read or has the data of another member, or can only be used on a node that was
+    /// deleted or has the taint node.kubernetes.io/out-of-service. A member that is silent, slow, on a node that is NotReady, or ends
+    /// again and again is never replaced. The annotation operator.etcd.io/replace=true on a Pod orders a replacement, also where this
+    /// is false.
+    pub enabled: bool,
+
+    /// How long the data of a member must be lost before it is replaced, such as 10m (the default). A volume that was missing for a
+    /// moment replaces nobody.
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule("self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && self != ''",
+            "recovery.gracePeriod must be a duration such as 10m, 1h or 45s"),
+    ]))]
+    pub grace_period: String,
+
+    /// How long the volume of the new member may take to be usable, such as 30m (the default). After that the replacement has failed,
+    /// and it is tried again. The member that is lost is not removed before.
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule("self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && self != ''",
+            "recovery.timeout must be a duration such as 30m, 1h or 45s"),
+    ]))]
+    pub timeout: String,
+
+    /// How often a failed replacement is tried again. After that only an edit of the spec, or an order, begins another.
+    #[schemars(with = "i32", extend("x-kubernetes-validations" = [
+        rule("self >= 0 && self <= 100", "recovery.maxRetries must be between 0 and 100"),
+    ]))]
+    pub max_retries: u32,
+
     /// How long the volume of a member is kept that was replaced, or that somebody removed from etcd: such as 168h (the
     /// default), 1h30m or 45s. It is quarantined: never used again, listed in status.quarantinedVolumes, and deleted
     /// after this time, if every member is healthy. With storageSpec.retention.whenScaled Retain only a person deletes it.
@@ -24,6 +63,12 @@ pub struct RecoverySpec {
 
 impl Default for RecoverySpec {
     fn default() -> Self {
-        Self { keep_volumes: DEFAULT_KEEP_VOLUMES.to_owned() }
+        Self {
+            enabled: true,
+            grace_period: DEFAULT_GRACE_PERIOD.to_owned(),
+            timeout: DEFAULT_TIMEOUT.to_owned(),
+            max_retries: DEFAULT_MAX_RETRIES,
+            keep_volumes: DEFAULT_KEEP_VOLUMES.to_owned(),
+        }
     }
 }

@@ -70,6 +70,11 @@ pub struct MemberStatus {
     /// Since when it is healthy, or not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Time>,
+
+    /// Its data may be lost. Recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none", deserialize_with = "super::if_known")]
+    #[schemars(with = "super::SuspectedLoss")]
+    pub suspected: Option<super::SuspectedLoss>,
 }
 
 /// Where a member is in its life cycle.
@@ -103,6 +108,8 @@ pub enum LeavingReason {
     Stray,
     /// It was removed from etcd, and not by the operator.
     Removed,
+    /// A person ordered that another member takes its place.
+    Replaced,
     /// A value of a newer operator.
     #[serde(other)]
     #[schemars(skip)]

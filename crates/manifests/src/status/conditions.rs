@@ -9,7 +9,7 @@ use quorate_model::record::Stage;
 use quorate_model::{Instant, MemberName, Waiting};
 
 use super::picture::Picture;
-use super::{certificates, time};
+use super::{certificates, explain, time};
 
 mod available;
 mod progressing;
@@ -83,6 +83,7 @@ pub(super) fn find(type_: ConditionType, picture: &Picture<'_>) -> Finding {
         ConditionType::TlsReady => certificates::ready(picture),
         ConditionType::SplitBrain => split_brain(picture),
         ConditionType::ExistingData => existing_data(picture),
+        ConditionType::SingleMemberRecoveryActive => recovery_active(picture),
     }
 }
 
@@ -204,6 +205,24 @@ fn existing_data(picture: &Picture<'_>) -> Finding {
         Some(text) => Finding::yes(Reason::ExistingData, text),
         None => Finding::no(Reason::NoExistingData, "there are no volumes of an earlier cluster"),
     }
+}
+
+fn recovery_active(picture: &Picture<'_>) -> Finding {
+    if let Some(replacement) = &picture.record.replacement {
+        let (member, loss) = (&replacement.member, replacement.loss);
+        let step = picture.next_step();
+        let step = if step.is_empty() { String::new() } else { format!(". {step}") };
+        return Finding::yes(Reason::Replacing, format!("{member} is being replaced: {loss}{step}"));
+    }
+    let kept_off = picture.waits(|waiting| {
+        let keeps_off = matches!(
+            waiting,
+            Waiting::MayBeLost(..) | Waiting::ReplacementOff { .. } | Waiting::ReplacementFailed { .. }
+        );
+        keeps_off.then(|| explain(waiting))
+    });
+    kept_off
+        .map_or_else(|| Finding::no(Reason::NoReplacement, "no member is being replaced"), Finding::because)
 }
 
 /// The cluster does not run yet, or is stopped on purpose.

@@ -3,6 +3,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::status::{
     AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase, QuarantinedVolume,
+    RecoveryResult,
 };
 use quorate_api::{ConditionType, Explanation, Reason};
 
@@ -47,12 +48,31 @@ pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<Even
     let kept = after.quarantined_volumes.iter().filter(|volume| !known(&volume.name)).map(quarantined);
     let delivery = after.agent_delivery.as_ref().filter(|_| before.agent_delivery.is_none()).map(falls_back);
     let mut news = Vec::new();
-    for event in conditions.chain(members).chain(gone).chain(kept).chain(delivery) {
+    let recovered = recovered(before, after);
+    for event in conditions.chain(members).chain(gone).chain(kept).chain(delivery).chain(recovered) {
         if !news.contains(&event) {
             news.push(event);
         }
     }
     news
+}
+
+/// How a replacement ended.
+fn recovered(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Option<EventText> {
+    let last = |status: &EtcdClusterStatus| {
+        status.recovery.as_ref().map(|recovery| (recovery.last_result, recovery.message.clone()))
+    };
+    let recovery = after.recovery.as_ref().filter(|_| last(before) != last(after))?;
+    let message = recovery.message.clone();
+    match recovery.last_result? {
+        RecoveryResult::Succeeded | RecoveryResult::Withdrawn => {
+            Some(EventText::normal(Reason::MemberReplaced, message))
+        }
+        RecoveryResult::Failed => {
+            Some(EventText::warning(Explanation::new(Reason::ReplacementFailed, message)))
+        }
+        RecoveryResult::Unknown => None,
+    }
 }
 
 fn falls_back(delivery: &AgentDeliveryStatus) -> EventText {
@@ -95,6 +115,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
             true
         }
         ConditionType::SplitBrain | ConditionType::ExistingData if turned && holds => true,
+        ConditionType::SingleMemberRecoveryActive if turned && holds => true,
+        ConditionType::SingleMemberRecoveryActive if news && !is(after, Reason::NoReplacement) => true,
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
         ConditionType::Available
         | ConditionType::Progressing
@@ -104,7 +126,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         | ConditionType::UpToDate
         | ConditionType::TlsReady
         | ConditionType::SplitBrain
-        | ConditionType::ExistingData => return None,
+        | ConditionType::ExistingData
+        | ConditionType::SingleMemberRecoveryActive => return None,
     };
     // A reason of a newer operator is reported by the operator that knows it.
     let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == after.reason)?;
@@ -136,6 +159,9 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
         Reason::VersionRefused,
         Reason::AuthorityLost,
         Reason::CertificateExpired,
+        Reason::DataLost,
+        Reason::ReplacementOff,
+        Reason::ReplacementFailed,
     ];
     elsewhere.into_iter().any(|reason| is(progressing, reason))
 }

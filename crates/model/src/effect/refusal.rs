@@ -55,6 +55,10 @@ pub enum Unsafe {
     AnotherAuthority,
     /// R10, R19: the authority is kept with the data of the cluster.
     AuthorityKept,
+    /// R6, P2: the volume of the member that takes its place does not exist yet, or is not bound.
+    NoClaim(MemberName),
+    /// P1: nothing shows that its data are lost, and no person ordered to replace it.
+    NotLost(MemberName),
 }
 
 impl Unsafe {
@@ -81,6 +85,8 @@ impl Unsafe {
             Self::SplitBrain => "SplitBrain",
             Self::AnotherAuthority => "AnotherAuthority",
             Self::AuthorityKept => "AuthorityKept",
+            Self::NoClaim(_) => "NoClaim",
+            Self::NotLost(_) => "NotLost",
         }
     }
 }
@@ -143,6 +149,13 @@ impl fmt::Display for Unsafe {
             ),
             Self::AuthorityKept => {
                 f.write_str("the certificate authority is kept with the data of the cluster")
+            }
+            Self::NoClaim(member) => write!(
+                f,
+                "{member} is removed only when the PersistentVolumeClaim of the member that takes its place is there"
+            ),
+            Self::NotLost(member) => {
+                write!(f, "{member} is not replaced: nothing shows that its data are lost")
             }
         }
     }

@@ -45,7 +45,18 @@ pub enum Step {
     W2,
     /// Record that image volumes fail here, and delete a Pod that waits for one.
     W3,
+    /// Note that the data of a voter may be lost; when the grace period is over, look again.
+    P0,
+    /// Record that a voter is replaced, and by which name.
     P1,
+    /// Create the volume of the member that takes its place.
+    P2,
+    /// Remove the member that is replaced.
+    P3,
+    P4,
+    P5,
+    /// Record how the replacement ended.
+    P7,
     U4,
     U5,
     /// Deletion of the cluster: Pods, volumes, finalizer.
@@ -73,7 +84,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 43] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -100,7 +111,13 @@ impl Step {
         Self::W1,
         Self::W2,
         Self::W3,
+        Self::P0,
         Self::P1,
+        Self::P2,
+        Self::P3,
+        Self::P4,
+        Self::P5,
+        Self::P7,
         Self::U4,
         Self::U5,
         Self::D1,

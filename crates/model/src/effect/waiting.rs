@@ -6,6 +6,7 @@ use super::Unsafe;
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum::quorum;
+use crate::record::Loss;
 use crate::snapshot::AuthorityLoss;
 
 /// What a plan waits on. Its text goes to status and events unchanged.
@@ -108,6 +109,31 @@ pub enum Waiting {
     StatusFromNewerVersion(String),
     /// A safety rule forbids the next step for now.
     Unsafe(Unsafe),
+    /// The data of a member are lost, and the grace period is not over.
+    MayBeLost(MemberName, Loss),
+    /// The volume of the member that takes the place of another is not usable yet; why, if that is known.
+    ClaimPending {
+        /// The volume.
+        claim: MemberName,
+        /// The member that is replaced.
+        replaced: MemberName,
+        /// What Kubernetes reports.
+        why: Option<String>,
+    },
+    /// The data of a member are lost, and `spec.recovery.enabled` is false.
+    ReplacementOff {
+        /// The member.
+        member: MemberName,
+        /// What is lost.
+        loss: Loss,
+    },
+    /// Replacements have failed too often.
+    ReplacementFailed {
+        /// The member that is still lost.
+        member: MemberName,
+        /// How often in a row.
+        failures: u32,
+    },
 }
 
 impl fmt::Display for Waiting {
@@ -166,9 +192,8 @@ impl fmt::Display for Waiting {
             Self::VolumeGoing(member) => write!(f, "PersistentVolumeClaim {member} is being deleted"),
             Self::VolumeLost(member) => write!(
                 f,
-                "the volume of {member} is gone, and its data with it. The member is not restarted on an empty volume. \
-                 Restore the PersistentVolumeClaim; or, while the other members have quorum, lower spec.size by one and \
-                 raise it again, which replaces this member"
+                "the volume of {member} is gone, and its data with it. The member is not restarted on an empty volume. It is \
+                 replaced when spec.recovery.gracePeriod is over, if the other members are healthy"
             ),
             Self::Quorum { healthy, voters, why } => {
                 let needed = quorum(*voters);
@@ -210,6 +235,28 @@ impl fmt::Display for Waiting {
                  and nothing else is done. Upgrade the operator"
             ),
             Self::Unsafe(why) => write!(f, "{why}"),
+            Self::MayBeLost(member, loss) => write!(
+                f,
+                "the data of {member} are lost: {loss}. If they still are when spec.recovery.gracePeriod is over, the member is \
+                 replaced"
+            ),
+            Self::ClaimPending { claim, replaced, why } => {
+                write!(
+                    f,
+                    "PersistentVolumeClaim {claim} must be usable before {replaced} is given up for it"
+                )?;
+                why.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
+            }
+            Self::ReplacementOff { member, loss } => write!(
+                f,
+                "the data of {member} are lost: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
+                 true, or annotate its Pod with operator.etcd.io/replace=true"
+            ),
+            Self::ReplacementFailed { member, failures } => write!(
+                f,
+                "replacing {member} has failed {failures} times in a row, so it is not tried again. status.recovery.message has \
+                 the cause. Remove it, then edit the spec"
+            ),
         }
     }
 }

@@ -6,6 +6,7 @@ mod metrics;
 mod observe;
 mod pass;
 mod report;
+mod site;
 mod tls;
 
 use std::sync::Arc;

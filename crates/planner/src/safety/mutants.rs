@@ -5,7 +5,7 @@ pub use quorate_model::mutants::is_broken;
 use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 20] = [
+pub const CHECKS: [&str; 22] = [
     "NotABootstrapMember",
     "NotRecorded",
     "NotItsVolume",
@@ -26,10 +26,12 @@ pub const CHECKS: [&str; 20] = [
     "SplitBrain",
     "AnotherAuthority",
     "AuthorityKept",
+    "NoClaim",
+    "NotLost",
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.
-pub const RULES: [&str; 15] = [
+pub const RULES: [&str; 17] = [
     "R4",
     "R8",
     "R13",
@@ -45,6 +47,8 @@ pub const RULES: [&str; 15] = [
     "R15 canary",
     "R18",
     "L3",
+    "P grace",
+    "P second look",
 ];
 
 /// Runs a function without one of the checks or rules.

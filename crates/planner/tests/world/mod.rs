@@ -11,8 +11,8 @@ use quorate_model::effect::Boot;
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
-    Answer, Budget, BudgetPolicy, Etcd, List, Listed, Pod, Presence, Proof, Quarantine, StatusReply,
-    TransferAttempt, Unready, Volume,
+    Answer, Budget, BudgetPolicy, Etcd, List, Listed, Pod, Presence, Proof, Quarantine, RecoveryPolicy,
+    StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -87,6 +87,8 @@ impl World {
                 desired: target(size),
                 paused: false,
                 keep_volumes: Span::seconds(168 * 3600),
+                recovery: RecoveryPolicy::default(),
+                sites: BTreeMap::new(),
                 deleting: false,
                 finalizer: false,
                 adopt: None,
@@ -235,6 +237,11 @@ impl World {
 
     pub fn silence(&mut self, member: &str) {
         self.silent.insert(name(member));
+    }
+
+    /// It answers again.
+    pub fn unsilence(&mut self, member: &str) {
+        self.silent.remove(&name(member));
     }
 
     pub fn voters(&self) -> Vec<&str> {
@@ -395,6 +402,7 @@ impl World {
                     quarantine: None,
                     bytes: self.seen.desired.storage.bytes,
                     trouble: None,
+                    bound: true,
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }
@@ -520,6 +528,7 @@ impl World {
             already_bootstrapped: false,
             guard: None,
             trouble: None,
+            replace: false,
         };
         assert!(self.seen.pods.insert(member.clone(), pod).is_none(), "two Pods of one name");
     }

@@ -512,6 +512,7 @@ impl Running {
                     | Reply::List(_)
                     | Reply::Proved(_)
                     | Reply::Entry(_)
+                    | Reply::Site(_)
                     | Reply::Written(_)
                     | Reply::Keys(_) => {
                         Err(CallError::Unknown("the reply is not one to this request".to_owned()))

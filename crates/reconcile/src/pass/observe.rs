@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, snapshot};
+use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, SiteQuestion, snapshot};
 use quorate_model::snapshot::List;
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
@@ -132,6 +132,12 @@ impl Observing {
             (Phase::Members(observed), Task::Status { member }, Reply::Status(answer)) => {
                 observed.snapshot.etcd.answers.insert(member.clone(), answer);
             }
+            (Phase::Members(observed), Task::Site { member, .. }, Reply::Site(site)) => {
+                // Where that is not known, nothing follows from it.
+                if let Ok(site) = site {
+                    observed.snapshot.sites.insert(member.clone(), site);
+                }
+            }
             (Phase::Entry { observed, is_made, .. }, Task::Entry { .. }, Reply::Entry(entry)) => {
                 if entry.is_ok() {
                     observed.made_entry(memory, now);
@@ -187,8 +193,9 @@ impl Observing {
                 Phase::Conflicts(view, cluster) => match self.observe(view, cluster, memory, now) {
                     Ok(observed) => {
                         let members = observed.snapshot.can_answer();
-                        let tasks =
+                        let mut tasks: Vec<Task> =
                             members.map(|(member, _)| Task::Status { member: member.clone() }).collect();
+                        tasks.extend(observed.sites_to_ask());
                         self.begin(Phase::Members(observed), tasks);
                     }
                     Err(stage) => return Some(*stage),
@@ -324,6 +331,17 @@ impl Observing {
 }
 
 impl Observed {
+    /// About whose volumes Kubernetes is asked.
+    fn sites_to_ask(&self) -> Vec<Task> {
+        let members = self.snapshot.sites_to_ask();
+        let claims = members.filter_map(|member| Some((member, self.view.volumes.get(member.as_str())?)));
+        let ask = |(member, claim): (&MemberName, &Arc<_>)| Task::Site {
+            member: member.clone(),
+            question: SiteQuestion::of(claim),
+        };
+        claims.map(ask).collect()
+    }
+
     fn list(&mut self, list: Result<List, String>) {
         let etcd = &mut self.snapshot.etcd;
         (etcd.list, etcd.list_failure) = match list {

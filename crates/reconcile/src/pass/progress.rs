@@ -82,9 +82,11 @@ impl Observing {
     ) -> Result<Observed, Box<Stage>> {
         let unread = observed.unread.take();
         let etcd = std::mem::take(&mut observed.snapshot.etcd);
+        let sites = std::mem::take(&mut observed.snapshot.sites);
         let Observed { view, cluster, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
         again.snapshot.etcd = etcd;
+        again.snapshot.sites = sites;
         if let Some(why) = unread {
             again.snapshot.etcd.proof = None;
             again.snapshot.etcd.proof_failure = Some(why);

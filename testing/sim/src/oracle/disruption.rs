@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::{Effect, EtcdCall, KubeEffect};
 use quorate_model::quorum::has_quorum;
+use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::FRESH;
 use quorate_model::{MemberId, MemberName, Plan, Snapshot};
 
@@ -56,6 +57,7 @@ impl Oracle {
             }
             Effect::Etcd { call: EtcdCall::RemoveMember { member, id, .. }, .. } => {
                 self.judge_removal(member, *id, landing);
+                self.judge_replacement(member, *id, plan, landing);
             }
             Effect::Etcd { call: EtcdCall::AddLearner { member, .. }, .. } => {
                 // A learner changes no quorum, so a late request does no harm: what was observed counts, however long ago.
@@ -108,6 +110,16 @@ impl Oracle {
         if let Some(unhealthy) = self.unhealthy(left.into_iter(), landing).filter(|_| was_healthy) {
             let how = format!("healthy voter {member} is removed while {unhealthy} is not healthy");
             self.add_violation(Property::QuorumStays, how);
+        }
+    }
+
+    /// Whether the data of a member that is removed as lost are there after all.
+    fn judge_replacement(&mut self, member: &MemberName, id: MemberId, plan: &Plan, landing: Landing<'_>) {
+        let stage = plan.record.members.get(member).map(|member| member.stage);
+        let counts_as_lost = stage == Some(Stage::Leaving(Leaving::Lost)) && !plan.record.is_in_memory();
+        if counts_as_lost && landing.observed.intact.contains(&id) {
+            let how = format!("{member} is removed as lost, and its data are on its volume");
+            self.add_violation(Property::OnlyTheLostAreReplaced, how);
         }
     }
 

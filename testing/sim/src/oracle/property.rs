@@ -48,6 +48,8 @@ pub enum Property {
     SplitBrainStopsAll,
     /// R19: every leaf comes from the authority that the running members trust.
     MembersTrustEachOther,
+    /// P1: only a member whose data are lost is replaced, unless a person orders it.
+    OnlyTheLostAreReplaced,
     /// E1: once faults end, the goal is reached.
     GoalIsReached,
     /// E2: at the goal nothing is written.
@@ -77,6 +79,7 @@ impl fmt::Display for Property {
             Self::ListsAreFresh => "R9: membership changes on fresh lists only",
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
             Self::MembersTrustEachOther => "R19: members trust each other",
+            Self::OnlyTheLostAreReplaced => "P1: only the lost are replaced",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",

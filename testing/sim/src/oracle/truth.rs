@@ -2,11 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, deleting, label, name, uid};
 use quorate_manifests::Kind;
 use quorate_model::{ClusterId, Instant, MemberId, MemberName};
+
+use serde_json::Value;
 
 use crate::etcd::{Conf, Group, State};
 use crate::world::World;
@@ -26,6 +29,8 @@ pub struct Truth {
     pub(super) answering: BTreeSet<ClusterId>,
     /// The member that runs in each Pod.
     pub(super) members: BTreeMap<String, MemberId>,
+    /// The members whose data are on a volume that exists and can be used.
+    pub(super) intact: BTreeSet<MemberId>,
     /// The time.
     pub(super) now: Instant,
 }
@@ -68,7 +73,19 @@ impl Truth {
         let lagging = world.etcd.processes().filter(|(_, process)| process.lags);
         let lagging = lagging.filter_map(|(_, process)| Some(world.etcd.dir_of(process)?.member));
         let at_fault = alarms.map(|alarm| alarm.member).chain(lagging).collect();
-        Self { conf: group.map(Group::conf).cloned(), healthy, at_fault, answering, members, now: world.now }
+        let usable = |volume: &&Arc<Value>| !world.faults.gone.contains(name(volume));
+        let volumes = world.objects(Kind::Volume);
+        let dirs = volumes.iter().filter(usable).filter_map(|volume| world.etcd.dir(uid(volume)));
+        let intact = dirs.filter(|dir| !dir.corrupt && !dir.differs).map(|dir| dir.member).collect();
+        Self {
+            intact,
+            conf: group.map(Group::conf).cloned(),
+            healthy,
+            at_fault,
+            answering,
+            members,
+            now: world.now,
+        }
     }
 
     /// Whether this member is healthy.
@@ -101,6 +118,7 @@ impl Truth {
 impl Hash for Truth {
     /// The time does not count.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members).hash(hasher);
+        (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members, &self.intact)
+            .hash(hasher);
     }
 }

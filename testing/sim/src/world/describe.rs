@@ -50,6 +50,9 @@ impl World {
             failed_learners,
             no_image_volume,
             members,
+            suspected,
+            replacement,
+            last_replacement,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -70,6 +73,17 @@ impl World {
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)
         }));
+        lines.extend(suspected.iter().map(|(name, suspected)| {
+            let rechecked = or_none(suspected.rechecked.as_ref());
+            format!(
+                "{name} may be lost since {}: {}; looked again after {rechecked}",
+                suspected.since.0, suspected.loss
+            )
+        }));
+        lines.extend(
+            replacement.iter().map(|active| format!("{} is being replaced: {}", active.member, active.loss)),
+        );
+        lines.extend(last_replacement.iter().map(|last| last.message.clone()));
         lines.extend(members.iter().map(|(name, member)| {
             let (id, volume) = (or_none(member.id.as_ref()), or_none(member.volume.as_ref()));
             let version = or_none(member.version.as_ref());

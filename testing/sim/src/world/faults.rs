@@ -79,6 +79,8 @@ pub enum Fault {
     Slow(String),
     /// F16: a node is out of reach: its Pod runs on, and can neither be reached nor stopped.
     LoseNode(String),
+    /// F16: the node of a Pod is deleted for good, and the volume of its member was on that node's own disk.
+    NodeGone(String),
     /// F17: a volume and its data are lost, with the Pod that used it.
     LoseVolume(String),
     /// F17: a volume is emptied, and all containers of its Pod, if it exists, start again.

@@ -14,6 +14,7 @@ use quorate_apistore::{ObjectKey, Store};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
 use quorate_model::guard::{self, EtcdData, Expected, VolumeContents};
+use quorate_model::snapshot::Site;
 use quorate_model::{ClusterUid, GuardVerdict, MemberName, PeerUrl, Token};
 use serde_json::{Value, json};
 
@@ -164,7 +165,9 @@ impl World {
     fn start_pods(&mut self) -> bool {
         let mut any = false;
         for pod in self.store.objects(&resource(Kind::Pod)) {
-            let slow = self.faults.slow.contains(name(&pod)) || self.faults.on_lost_node.contains(name(&pod));
+            let slow = self.faults.slow.contains(name(&pod))
+                || self.faults.on_lost_node.contains(name(&pod))
+                || self.faults.gone.contains(name(&pod));
             if self.pods.contains_key(uid(&pod)) || deleting(&pod) || slow {
                 continue;
             }
@@ -285,6 +288,12 @@ impl World {
             ],
             "containerStatuses": [etcd],
         })
+    }
+
+    /// What Kubernetes says about where the volume of a member can be used.
+    pub(super) fn site_of(&self, member: &MemberName) -> Site {
+        let gone = self.faults.gone.contains(member.as_str());
+        Site { waits_for_consumer: true, gone: gone.then(|| "its node does not exist any more".to_owned()) }
     }
 
     /// Whether all Secrets that a Pod mounts exist. Without one of them its containers do not start.

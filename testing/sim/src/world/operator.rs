@@ -237,7 +237,8 @@ impl World {
             | Task::Status { .. }
             | Task::MemberList { .. }
             | Task::ProveProgress { .. }
-            | Task::Entry { .. } => {
+            | Task::Entry { .. }
+            | Task::Site { .. } => {
                 let sources = Sources { stale: None, old_list: false };
                 self.observe(pass, task, &sources).unwrap_or(Reply::Object(Ok(None)))
             }
@@ -270,6 +271,7 @@ impl World {
             }
             Task::ProveProgress { at, members } => Some(Reply::Proved(self.prove(pass, &at, members))),
             Task::Entry { at } => Some(Reply::Entry(self.make_entry(pass, &at))),
+            Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
             Task::Write(_) | Task::Call { .. } | Task::Generate(_) => Some(self.carry_out(pass, task)),
         }

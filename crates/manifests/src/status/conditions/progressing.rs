@@ -57,7 +57,11 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::UnmanagedMember(..)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
-        | Waiting::Unsafe(_) => false,
+        | Waiting::Unsafe(_)
+        | Waiting::MayBeLost(..)
+        | Waiting::ClaimPending { .. }
+        | Waiting::ReplacementOff { .. }
+        | Waiting::ReplacementFailed { .. } => false,
     };
     halts.then(|| Finding::because(explain(waiting)))
 }
@@ -82,6 +86,8 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
         if picture.is_waking() { Reason::Waking } else { Reason::Bootstrapping }
     } else if !picture.has_quorum() {
         return restarting.then(|| Finding::yes(Reason::Restarting, picture.next_step()));
+    } else if picture.record.replacement.is_some() {
+        Reason::Replacing
     } else if picture.is_scaling() {
         Reason::Scaling
     } else if !picture.stale().is_empty() {
@@ -120,6 +126,9 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Unsafe(_)
         | Waiting::AuthorityLost { .. }
         | Waiting::AuthorityEnded(_)
+        | Waiting::MayBeLost(..)
+        | Waiting::ReplacementOff { .. }
+        | Waiting::ReplacementFailed { .. }
         | Waiting::Objects => true,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
@@ -133,6 +142,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
         | Waiting::FirstLeader
+        | Waiting::ClaimPending { .. }
         | Waiting::InSync(_) => false,
     };
     lasts.then_some(waiting)

@@ -19,7 +19,7 @@ use crate::controllers::cluster::observe::{
     ConnectError, MemberClients, client_tls, connect, entry, member_list, prove, status,
 };
 use crate::controllers::cluster::report;
-use crate::controllers::cluster::{execute, tls};
+use crate::controllers::cluster::{execute, site, tls};
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::Side;
 use crate::runtime::events::Reported;
@@ -115,6 +115,9 @@ impl Worker {
             Task::Entry { at } => {
                 let client = self.connect(pass, &at);
                 async move { Reply::Entry(entry(shared, &at, client).await) }.boxed()
+            }
+            Task::Site { question, .. } => {
+                async move { Reply::Site(site::read(shared, &question).await) }.boxed()
             }
             Task::Write(write) => {
                 async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()
@@ -298,6 +301,7 @@ async fn after_crash_points(
 fn waits(waiting: &Waiting) -> Outcome {
     match waiting {
         Waiting::FirstLeader
+        | Waiting::ClaimPending { .. }
         | Waiting::InSync(_)
         | Waiting::Objects
         | Waiting::Clearing(_)
@@ -310,6 +314,8 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::PodStuck(..)
         | Waiting::LeadershipStays { .. }
         | Waiting::LearnersFailed { .. }
+        | Waiting::VolumeLost(_)
+        | Waiting::MayBeLost(..)
         | Waiting::Unsafe(_) => Outcome::Unwell,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
@@ -319,7 +325,8 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }
-        | Waiting::VolumeLost(_)
+        | Waiting::ReplacementOff { .. }
+        | Waiting::ReplacementFailed { .. }
         | Waiting::UnmanagedMember(..)
         | Waiting::AuthorityLost { .. }
         | Waiting::AuthorityEnded(_)

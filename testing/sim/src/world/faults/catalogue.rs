@@ -77,6 +77,7 @@ impl Fault {
             Self::KillProcess(_) => row("F16", "kill etcd", Cluster, Nothing),
             Self::Slow(_) => row("F16 F18", "slow Pod", Cluster, Nothing),
             Self::LoseNode(_) => row("F16", "lose node", Cluster, Nothing),
+            Self::NodeGone(_) => wide("F16", "node gone", Cluster, Data),
             Self::LoseVolume(_) => row("F17", "lose volume", Cluster, Data),
             Self::Wipe(_) => row("F17", "wipe volume", Cluster, Data),
             Self::Swap(_) => row("F17", "swap data", Cluster, Data),
@@ -173,6 +174,9 @@ impl fmt::Display for Fault {
             Self::KillProcess(member) => write!(f, "etcd dies in {member}"),
             Self::Slow(member) => write!(f, "Pod {member} does not start for a long time"),
             Self::LoseNode(member) => write!(f, "the node of {member} is out of reach"),
+            Self::NodeGone(member) => {
+                write!(f, "the node of {member} is deleted, and its volume was on the disk of that node")
+            }
             Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
             Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts again"),
             Self::Swap(member) => write!(f, "the data of {member} are replaced by those of another cluster"),

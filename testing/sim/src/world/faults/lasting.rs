@@ -16,6 +16,8 @@ pub struct LastingFaults {
     pub slow: BTreeSet<String>,
     /// Members on nodes that are out of reach.
     pub on_lost_node: BTreeSet<String>,
+    /// Members whose volumes were on the disk of a node that does not exist any more.
+    pub gone: BTreeSet<String>,
     /// Pods, by uid, that take time to stop once they are deleted.
     pub stopping: BTreeMap<String, Stopping>,
     /// Pods, by uid, whose nodes are being drained.
@@ -83,6 +85,7 @@ impl LastingFaults {
         let Self {
             slow,
             on_lost_node,
+            gone,
             stopping,
             drained,
             budgets_behind,
@@ -99,6 +102,7 @@ impl LastingFaults {
         let mut words = Vec::new();
         words.extend(slow.iter().map(|member| format!("Pod {member} does not start")));
         words.extend(on_lost_node.iter().map(|member| format!("the node of {member} is out of reach")));
+        words.extend(gone.iter().map(|member| format!("the node of {member} does not exist any more")));
         words.extend(stopping.iter().map(|(pod, how)| match how {
             Stopping::Serves => format!("Pod with uid {pod} takes time to stop"),
             Stopping::Stopped => format!("Pod with uid {pod} has stopped, and its kubelet has not confirmed"),

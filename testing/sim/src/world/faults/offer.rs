@@ -77,6 +77,7 @@ impl World {
                 Fault::OthersTakeAddress(member.clone()),
                 Fault::KillProcess(member.clone()),
                 Fault::LoseNode(member.clone()),
+                Fault::NodeGone(member.clone()),
                 Fault::Cut(member.clone()),
                 Fault::Wipe(member.clone()),
                 Fault::Lag(member.clone()),

@@ -109,6 +109,7 @@ impl World {
             Fault::HangDisk(member) => self.break_disk(member, Disk::Hung),
             Fault::FillDisk(member) => self.break_disk(member, Disk::Full),
             Fault::SlowDisk(member) => self.break_disk(member, Disk::Slow),
+            Fault::NodeGone(member) => self.lose_node_for_good(member),
             Fault::LoseVolume(member) => self.lose_volume(member),
             Fault::Wipe(member) => self.wipe(member),
             Fault::Alarm(member) => {
@@ -268,6 +269,17 @@ impl World {
         self.etcd.wipe(uid(&volume));
         self.identities.remove(uid(&volume));
         self.store.delete(&key(Kind::Volume, &self.at, member), &options).is_ok()
+    }
+
+    /// Kubernetes deletes the Pods of a node that does not exist. The claim stays, and nothing can mount it any more.
+    fn lose_node_for_good(&mut self, member: &str) -> bool {
+        let on_disk = |pod: &Running| pod.member == member && !pod.dir.starts_with("memory of");
+        if self.faults.on_lost_node.contains(member) || !self.pods.values().any(on_disk) {
+            return false;
+        }
+        self.kill_pod(member);
+        self.faults.data_destroyed.insert(member.to_owned());
+        self.faults.gone.insert(member.to_owned())
     }
 
     fn wipe(&mut self, member: &str) -> bool {

@@ -1,0 +1,108 @@
+//! Whether the data of a voter are lost. Silence never says so: unreachable, slow, on a node that is NotReady, or ending again and
+//! again is no loss.
+
+use super::{Pod, Snapshot};
+use crate::guard::GuardVerdict;
+use crate::mutants;
+use crate::names::MemberName;
+use crate::record::{Loss, Record, Stage};
+use crate::time::Instant;
+
+impl Snapshot {
+    /// Whether a voter's data are certainly lost.
+    ///
+    /// - In memory: its Pod is gone, the guard or etcd refuses to start, or the Pod never joined and keeps ending.
+    /// - On a volume: etcd's list says that the member never started, and its volume is empty or gone. That is a bootstrap member
+    ///   that started after a quorum had formed without it. Nothing starts as new any more (R1), and there are no data that it could
+    ///   resume. A member that had started: [`Snapshot::certain_loss`].
+    pub fn is_lost(&self, record: &Record, voter: &MemberName, now: Instant) -> bool {
+        if record.is_in_memory() {
+            return self.lost_its_memory(voter, now);
+        }
+        let never_started = self.listed(record, voter, now).is_some_and(|listed| !listed.started);
+        (never_started && (self.guard_misses_data(voter) || self.lost_its_volume(record, voter)))
+            || self.certain_loss(record, voter, now).is_some()
+    }
+
+    /// What a voter on a volume has lost for the whole grace period. What the guard refused must be refused in a second Pod, too: a
+    /// mount that failed for a moment, and a verdict of a kubelet that reports no more, replace nobody.
+    pub fn certain_loss(&self, record: &Record, voter: &MemberName, now: Instant) -> Option<Loss> {
+        let suspected = record.suspected.get(voter)?;
+        let loss = self.apparent_loss(record, voter, now).filter(|loss| loss.is_like(suspected.loss))?;
+        let is_over = now - suspected.since >= self.recovery.grace || mutants::is_broken("P grace");
+        let is_second = match loss {
+            Loss::Refused(_) => {
+                let pod = self.pods.get(voter).map(|pod| &pod.uid);
+                let first = suspected.rechecked.as_ref();
+                (first.is_some() && pod != first) || mutants::is_broken("P second look")
+            }
+            Loss::VolumeGone
+            | Loss::NodeGone
+            | Loss::Inconsistent
+            | Loss::Ordered
+            | Loss::Memory
+            | Loss::NeverStarted => true,
+        };
+        (is_over && is_second).then_some(loss)
+    }
+
+    /// What a voter on a volume seems to have lost at this moment.
+    pub fn apparent_loss(&self, record: &Record, voter: &MemberName, now: Instant) -> Option<Loss> {
+        let answers = self.status_of(voter, now).is_some();
+        if record.is_in_memory() || answers {
+            return None;
+        }
+        let pod = self.pods.get(voter);
+        if let Some((verdict, _)) = pod.and_then(|pod| pod.guard.as_ref())
+            && verdict.is_loss()
+        {
+            return Some(Loss::Refused(*verdict));
+        }
+        if self.lost_its_volume(record, voter) {
+            return Some(Loss::VolumeGone);
+        }
+        self.sites.get(voter).and_then(|site| site.gone.as_ref()).map(|_| Loss::NodeGone)
+    }
+
+    /// Whether the volume that is recorded for a member is gone, or is another one with its name.
+    pub fn lost_its_volume(&self, record: &Record, member: &MemberName) -> bool {
+        let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
+        recorded.is_some() && self.volumes.get(member).map(|volume| &volume.uid) != recorded
+    }
+
+    /// Whether the guard refuses the member's volume because it was emptied.
+    pub fn guard_misses_data(&self, voter: &MemberName) -> bool {
+        let refused = self.pods.get(voter).and_then(|pod| pod.guard.as_ref());
+        refused.is_some_and(|(verdict, _)| *verdict == GuardVerdict::DataMissing)
+    }
+
+    /// The voters about whose volumes Kubernetes is to be asked: those without a Pod that runs. A node that is gone takes the Pod with
+    /// it, or keeps it from stopping.
+    pub fn sites_to_ask(&self) -> impl Iterator<Item = &MemberName> {
+        let runs = |pod: &Pod| pod.ip.is_some() && !pod.terminating && !pod.finished;
+        let joins = |stage: Stage| self.record.replacement.is_some() && stage == Stage::Joining;
+        let in_question = self.record.members.iter().filter(move |(name, member)| {
+            let stopped_voter = member.stage == Stage::Voter && !self.pods.get(*name).is_some_and(runs);
+            let has_volume = self.volumes.contains_key(*name) && !self.record.is_in_memory();
+            let is_at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
+            is_at_work && has_volume && (stopped_voter || joins(member.stage))
+        });
+        in_question.map(|(name, _)| name)
+    }
+
+    fn lost_its_memory(&self, voter: &MemberName, now: Instant) -> bool {
+        let Some(pod) = self.pods.get(voter) else { return true };
+        // When its node restarts, a Pod stays and its memory goes. Before the Pod is labelled joined, the guard takes that for
+        // a first start, and etcd refuses it.
+        let refused_by_peers = pod.already_bootstrapped && !pod.ready;
+        // A Pod that was never labelled, does not answer and ended again after a restart is not the Pod in which the member
+        // voted, or contradicts the others. A Pod that answers has trouble with its probe only.
+        let never_joined = self.status_of(voter, now).is_none()
+            && pod.has_run
+            && !pod.joined
+            && !pod.ready
+            && pod.trouble.is_some()
+            && pod.restarts > 1;
+        self.guard_misses_data(voter) || refused_by_peers || never_joined
+    }
+}

@@ -1,0 +1,95 @@
+//! When a member is replaced (P1), and when it is given up for the one that takes its place (P3).
+
+use quorate_model::effect::Unsafe;
+use quorate_model::quorum::has_quorum;
+use quorate_model::record::{Leaving, Loss, Stage};
+use quorate_model::{Instant, MemberName, Record, Snapshot};
+
+use super::{Judged, Scene, forbid, fresh_list, healthy_voters, progress_is_proven};
+
+/// P1: the data of this member are certainly lost or a person ordered it; the others are a quorum of the present membership, and each
+/// of them is healthy or lost as well; no other change is outstanding.
+pub fn may_replace(
+    seen: &Snapshot,
+    record: &Record,
+    now: Instant,
+    member: &MemberName,
+    loss: Loss,
+) -> Judged {
+    let list = fresh_list(seen, now)?;
+    let is_ordered = loss == Loss::Ordered && seen.pods.get(member).is_some_and(|pod| pod.replace);
+    if !is_ordered && !seen.is_lost(record, member, now) {
+        forbid(Unsafe::NotLost(member.clone()))?;
+    }
+    if let Some(learner) = list.members.iter().find(|listed| listed.is_learner) {
+        let name = seen.member_of(record, learner).unwrap_or_else(|| MemberName::new(&*learner.name));
+        forbid(Unsafe::ChangeOutstanding(name))?;
+    }
+    let listed_leaving =
+        record.leaving().map(|(name, _)| name).find(|name| seen.listed(record, name, now).is_some());
+    if let Some(leaving) = listed_leaving {
+        forbid(Unsafe::ChangeOutstanding(leaving.clone()))?;
+    }
+    others_healthy_or_lost(seen, record, now, member)?;
+    let of = list.members.iter().filter(|listed| !listed.is_learner).count();
+    let left = healthy_voters(seen, record, now).filter(|healthy| healthy != member).count();
+    if !has_quorum(left, of) {
+        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
+    }
+    progress_is_proven(seen, now)
+}
+
+/// P3: the gates of P1 but those of the member itself, which may not be lost any more, and the new volume (P2).
+pub(super) fn may_give_up(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    let (seen, record, now) = (scene.seen, scene.record, scene.now);
+    match record.members.get(member).map(|member| member.stage) {
+        Some(Stage::Leaving(Leaving::Lost)) => {
+            if !seen.is_lost(record, member, now) {
+                forbid(Unsafe::NotLost(member.clone()))?;
+            }
+        }
+        Some(Stage::Leaving(Leaving::Replaced)) => {}
+        Some(
+            Stage::Leaving(Leaving::Shrink | Leaving::RolledBack | Leaving::Stray | Leaving::Removed)
+            | Stage::Bootstrap
+            | Stage::Joining
+            | Stage::Voter,
+        )
+        | None => return Ok(()),
+    }
+    others_healthy_or_lost(seen, record, now, member)?;
+    if needs_claim(record, member) && !has_claim(seen, record) {
+        forbid(Unsafe::NoClaim(member.clone()))?;
+    }
+    Ok(())
+}
+
+/// Whether a new member takes its place, on a volume of its own.
+pub fn needs_claim(record: &Record, member: &MemberName) -> bool {
+    let size = record.target.as_ref().map_or(0, |target| target.size);
+    let left = record.voters().filter(|voter| *voter != member).count();
+    !record.is_in_memory() && left < size
+}
+
+/// Whether the volume of the joining member is there: bound, or to be bound when its Pod is scheduled.
+pub fn has_claim(seen: &Snapshot, record: &Record) -> bool {
+    let Some((name, joining)) = record.joining() else { return false };
+    let waits = seen.sites.get(name).is_some_and(|site| site.waits_for_consumer);
+    seen.volumes.get(name).is_some_and(|volume| {
+        joining.volume.as_ref() == Some(&volume.uid)
+            && !volume.terminating
+            && volume.quarantine.is_none()
+            && (volume.bound || waits)
+    })
+}
+
+fn others_healthy_or_lost(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {
+    let list = fresh_list(seen, now)?;
+    for listed in list.members.iter().filter(|listed| !listed.is_learner) {
+        let name = seen.member_of(record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
+        if name != *member && !seen.is_healthy(&name, now) && !seen.is_lost(record, &name, now) {
+            forbid(Unsafe::VoterUnhealthy(name))?;
+        }
+    }
+    Ok(())
+}

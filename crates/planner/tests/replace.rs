@@ -1,0 +1,337 @@
+//! Replacement: who is replaced, when, in which order, and who never is.
+
+mod world;
+
+use quorate_model::effect::Unsafe;
+use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
+use quorate_model::snapshot::Site;
+use quorate_model::{Effect, EtcdCall, GuardVerdict, KubeEffect, Plan, Span, Waiting};
+use world::{World, name};
+
+const GRACE: Span = Span::seconds(600);
+
+fn lose_volume(world: &mut World, member: &str) {
+    world.lose_pod(member);
+    world.seen.volumes.remove(&name(member));
+}
+
+/// The guard refuses the volume of a member from now on.
+fn refuse(world: &mut World, member: &str) {
+    world.silence(member);
+    let pod = world.seen.pods.get_mut(&name(member)).expect("it has a Pod");
+    (pod.ready, pod.guard) = (false, Some((GuardVerdict::DataMissing, "it is empty".to_owned())));
+}
+
+fn removes(plan: &Plan) -> Option<&str> {
+    plan.effects.iter().find_map(|effect| match effect.as_etcd() {
+        Some(EtcdCall::RemoveMember { member, .. }) => Some(member.as_str()),
+        Some(_) | None => None,
+    })
+}
+
+fn adds(plan: &Plan) -> bool {
+    plan.effects.iter().any(|effect| matches!(effect.as_etcd(), Some(EtcdCall::AddLearner { .. })))
+}
+
+fn deletes_pod(plan: &Plan, member: &str) -> bool {
+    let deletes = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member: of, .. }) if *of == name(member));
+    plan.effects.iter().any(deletes)
+}
+
+/// Passes go on for this long, and none of them removes or adds a member.
+fn nothing_is_given_up(world: &mut World, long: Span) {
+    let end = world.now + long;
+    while world.now < end {
+        let plan = world.plan();
+        assert_eq!(removes(&plan), None, "{:?}", plan.effects);
+        assert!(!adds(&plan), "{:?}", plan.effects);
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(29);
+    }
+}
+
+#[test]
+fn a_member_whose_volume_is_gone_is_replaced_when_the_grace_period_is_over() {
+    let mut world = World::running(3);
+    world.settle();
+    lose_volume(&mut world, "demo-1");
+    let plan = world.plan();
+    let reported = Waiting::MayBeLost(name("demo-1"), Loss::VolumeGone);
+    assert!(plan.waiting.contains(&reported), "{:?}", plan.waiting);
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    world.now = world.now + Span::seconds(120);
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    let last = world.seen.record.last_replacement.clone().unwrap();
+    assert_eq!((last.member, last.end), (name("demo-1"), ReplacementEnd::Succeeded), "{story}");
+    assert!(world.seen.record.replacement.is_none() && world.seen.record.suspected.is_empty(), "{story}");
+}
+
+#[test]
+fn the_new_volume_exists_before_the_lost_member_is_removed_and_it_is_removed_before_the_new_one_is_added() {
+    let mut world = World::running(3);
+    lose_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span::seconds(300));
+    world.now = world.now + GRACE;
+    let removal = world.plan_that(|plan| removes(plan).is_some());
+    assert_eq!(removes(&removal), Some("demo-1"));
+    let claim = &world.seen.volumes[&name("demo-3")];
+    assert_eq!(world.seen.record.members[&name("demo-3")].volume.as_ref(), Some(&claim.uid));
+    assert_eq!(world.voters().len(), 3, "no learner was added before");
+    world.carry_out(removal);
+    let addition = world.plan_that(adds);
+    assert_eq!(world.voters(), ["demo-0", "demo-2"]);
+    world.carry_out(addition);
+}
+
+#[test]
+fn a_volume_that_is_not_bound_gives_nothing_up_and_after_the_time_limit_the_member_stays() {
+    let mut world = World::running(3);
+    lose_volume(&mut world, "demo-1");
+    world.seen.recovery.max_retries = 1;
+    nothing_is_given_up(&mut world, Span::seconds(60));
+    world.now = world.now + GRACE;
+    for failures in 1..=2 {
+        world.plan_that(|plan| {
+            plan.effects
+                .iter()
+                .any(|effect| matches!(effect.as_kube(), Some(KubeEffect::CreateVolume { .. })))
+        });
+        let plan = world.plan();
+        world.carry_out(plan);
+        for volume in world.seen.volumes.values_mut() {
+            volume.bound = false;
+        }
+        let plan = world.plan();
+        assert!(
+            plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::ClaimPending { .. })),
+            "{:?}",
+            plan.waiting
+        );
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(1801);
+        let plan = world.plan();
+        assert_eq!(removes(&plan), None);
+        assert_eq!(plan.record.members[&name("demo-1")].stage, Stage::Voter, "{:?}", plan.waiting);
+        let last = plan.record.last_replacement.clone().unwrap();
+        assert_eq!((last.end, last.failures), (ReplacementEnd::Failed, failures));
+        world.carry_out(plan);
+    }
+    for _ in 0..5 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    let plan = world.plan();
+    let given_up = |waiting: &Waiting| matches!(waiting, Waiting::ReplacementFailed { failures: 2, .. });
+    assert!(plan.waiting.iter().any(given_up), "{:?}", plan.waiting);
+    assert_eq!(world.voters().len(), 3);
+    // An edit of the spec is another chance.
+    world.seen.desired.pod.revision = quorate_model::target::PodRevision("r2".into());
+    let plan = world.plan_that(|plan| plan.record.replacement.is_some());
+    assert_eq!(plan.record.replacement.unwrap().member, name("demo-1"));
+}
+
+#[test]
+fn a_class_that_binds_when_the_pod_is_scheduled_holds_nothing_up() {
+    let mut world = World::running(3);
+    lose_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span::seconds(60));
+    world.now = world.now + GRACE;
+    for volume in world.seen.volumes.values_mut() {
+        volume.bound = false;
+    }
+    let site = Site { waits_for_consumer: true, gone: None };
+    world.seen.sites.insert(name("demo-3"), site);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}
+
+#[test]
+fn an_emptied_volume_is_looked_at_once_more_in_another_pod_before_its_member_is_replaced() {
+    let mut world = World::running(3);
+    world.settle();
+    refuse(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    world.now = world.now + Span::seconds(120);
+    let plan = world.plan();
+    assert!(deletes_pod(&plan, "demo-1"), "{:?}", plan.effects);
+    assert_eq!(removes(&plan), None);
+    world.carry_out(plan);
+    // Its Pod is created again; the guard has not looked yet.
+    nothing_is_given_up(&mut world, Span::seconds(120));
+    refuse(&mut world, "demo-1");
+    let plan = world.plan_that(|plan| removes(plan).is_some());
+    assert_eq!(removes(&plan), Some("demo-1"));
+}
+
+#[test]
+fn a_mount_that_is_back_at_the_second_look_replaces_nobody() {
+    let mut world = World::running(3);
+    world.settle();
+    refuse(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, GRACE);
+    world.now = world.now + Span::seconds(120);
+    let plan = world.plan_that(|plan| deletes_pod(plan, "demo-1"));
+    world.carry_out(plan);
+    world.unsilence("demo-1");
+    nothing_is_given_up(&mut world, Span::seconds(120));
+    assert!(world.seen.record.suspected.is_empty());
+    // Were it emptied again, all of the grace period begins anew.
+    refuse(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+}
+
+#[test]
+fn the_verdict_of_a_kubelet_that_reports_no_more_is_never_a_second_one() {
+    let mut world = World::running(3);
+    refuse(&mut world, "demo-1");
+    let stuck = world.seen.pods[&name("demo-1")].clone();
+    for _ in 0..200 {
+        let plan = world.plan();
+        assert_eq!(removes(&plan), None, "{:?}", plan.effects);
+        world.carry_out(plan);
+        let mut pod = stuck.clone();
+        pod.terminating = true;
+        world.seen.pods.insert(name("demo-1"), pod);
+        world.now = world.now + Span::seconds(60);
+    }
+}
+
+#[test]
+fn silence_a_crash_loop_and_a_full_disk_replace_nobody() {
+    let mut world = World::running(3);
+    world.silence("demo-1");
+    nothing_is_given_up(&mut world, Span::seconds(7200));
+    for (restarts, verdict) in
+        [(40, None), (40, Some(GuardVerdict::DiskFull)), (40, Some(GuardVerdict::NotWritable))]
+    {
+        let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
+        (pod.ready, pod.restarts) = (false, restarts);
+        pod.trouble = Some("CrashLoopBackOff: etcd ended with exit code 1".to_owned());
+        pod.guard = verdict.map(|verdict| (verdict, "no space left".to_owned()));
+        nothing_is_given_up(&mut world, Span::seconds(7200));
+    }
+}
+
+#[test]
+fn a_member_whose_volume_is_on_a_node_that_is_gone_for_good_is_replaced_and_its_claim_kept() {
+    let mut world = World::running(3);
+    world.settle();
+    world.lose_pod("demo-2");
+    world.silence("demo-2");
+    let gone = Site { waits_for_consumer: true, gone: Some("Node n1 does not exist any more".to_owned()) };
+    world.seen.sites.insert(name("demo-2"), gone);
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    world.now = world.now + Span::seconds(120);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-3"]);
+    assert!(world.seen.volumes[&name("demo-2")].quarantine.is_some(), "R17");
+}
+
+#[test]
+fn where_recovery_is_off_a_loss_is_reported_and_only_an_order_replaces_the_member() {
+    let mut world = World::running(3);
+    world.seen.recovery.enabled = false;
+    refuse(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span::seconds(3000));
+    let plan = world.plan();
+    let off = |waiting: &Waiting| matches!(waiting, Waiting::ReplacementOff { .. });
+    assert!(plan.waiting.iter().any(off), "{:?}", plan.waiting);
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}
+
+#[test]
+fn a_healthy_member_is_replaced_on_order_after_the_new_one_votes_also_in_a_cluster_of_one() {
+    for size in [1, 2, 3, 5] {
+        let mut world = World::running(size);
+        world.seen.pods.get_mut(&name("demo-0")).unwrap().replace = true;
+        let mut plan = world.plan();
+        for _ in 0..40 {
+            if removes(&plan).is_some() {
+                break;
+            }
+            world.carry_out(plan);
+            plan = world.plan();
+        }
+        assert_eq!(removes(&plan), Some("demo-0"), "size {size}");
+        assert_eq!(world.voters().len(), size + 1, "the new member votes before");
+        world.carry_out(plan);
+        world.settle();
+        assert_eq!(world.voters().len(), size);
+        assert!(!world.voters().contains(&"demo-0"));
+        assert!(world.seen.volumes[&name("demo-0")].quarantine.is_some(), "R17");
+        assert_eq!(world.seen.record.last_replacement.as_ref().unwrap().end, ReplacementEnd::Succeeded);
+    }
+}
+
+#[test]
+fn two_of_five_members_that_lost_their_volumes_are_both_removed_before_any_is_added() {
+    let mut world = World::running(5);
+    world.settle();
+    lose_volume(&mut world, "demo-1");
+    lose_volume(&mut world, "demo-3");
+    nothing_is_given_up(&mut world, GRACE);
+    world.now = world.now + Span::seconds(120);
+    let addition = world.plan_that(adds);
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-4"]);
+    world.carry_out(addition);
+    world.settle();
+    assert_eq!(world.voters().len(), 5);
+    assert_eq!(world.seen.volumes.len(), 5);
+}
+
+#[test]
+fn a_lost_member_waits_while_another_one_is_unhealthy_and_while_a_quorum_would_be_lost() {
+    let mut world = World::running(5);
+    lose_volume(&mut world, "demo-1");
+    world.silence("demo-4");
+    nothing_is_given_up(&mut world, Span::seconds(3000));
+    let plan = world.plan();
+    let waits = Waiting::Unsafe(Unsafe::VoterUnhealthy(name("demo-4")));
+    assert!(plan.waiting.contains(&waits), "{:?}", plan.waiting);
+    let mut world = World::running(2);
+    lose_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span::seconds(3000));
+}
+
+#[test]
+fn data_that_are_back_before_the_removal_keep_their_member() {
+    let mut world = World::running(3);
+    world.settle();
+    world.lose_pod("demo-2");
+    world.silence("demo-2");
+    let gone = Site { waits_for_consumer: true, gone: Some("Node n1 does not exist any more".to_owned()) };
+    world.seen.sites.insert(name("demo-2"), gone);
+    nothing_is_given_up(&mut world, GRACE);
+    world.now = world.now + Span::seconds(120);
+    let plan = world.plan_that(|plan| plan.record.replacement.is_some());
+    world.seen.record = plan.record;
+    // The node is created again.
+    world.seen.sites.insert(name("demo-2"), Site::default());
+    world.unsilence("demo-2");
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+    assert_eq!(world.seen.record.members[&name("demo-2")].stage, Stage::Voter);
+    assert_eq!(world.seen.record.last_replacement.as_ref().unwrap().end, ReplacementEnd::Withdrawn);
+    assert_eq!(world.seen.volumes.len(), 3, "the volume for the other member is deleted, it never had data");
+}
+
+#[test]
+fn an_edit_to_a_smaller_size_in_the_middle_of_a_replacement_needs_no_new_member() {
+    let mut world = World::running(3);
+    lose_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span::seconds(60));
+    world.now = world.now + GRACE;
+    let plan = world.plan_that(|plan| {
+        matches!(
+            plan.record.members.get(&name("demo-1")).map(|own| own.stage),
+            Some(Stage::Leaving(Leaving::Lost))
+        )
+    });
+    world.seen.record = plan.record;
+    world.resize(2);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2"]);
+}
