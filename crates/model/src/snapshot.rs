@@ -2,6 +2,7 @@
 //! observed, and may still exist.
 
 mod certificates;
+mod database;
 mod health;
 mod leadership;
 mod progress;
@@ -22,6 +23,7 @@ use crate::version::Version;
 pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
 };
+pub use database::{Database, SPACE_REGAINED_PERCENT};
 pub use quarantine::Quarantine;
 
 pub use health::{READY_WITHIN, Unhealthy, Unready};
@@ -136,6 +138,8 @@ pub struct Pod {
     pub guard: Option<(GuardVerdict, String)>,
     /// What keeps it from running, as Kubernetes reports it: `ErrImagePull: ...`.
     pub trouble: Option<String>,
+    /// The quota of the database by the flags of its etcd, if they set one.
+    pub quota: Option<u64>,
 }
 
 /// What keeps a Pod from starting that gets the agent by an image volume.
@@ -300,6 +304,8 @@ pub struct StatusReply {
     pub alarms: Vec<Alarm>,
     /// Its other errors. An alarm without a member is here, so it counts for every member.
     pub errors: Vec<String>,
+    /// Its database.
+    pub database: Database,
 }
 
 /// An alarm, active until it is disarmed.

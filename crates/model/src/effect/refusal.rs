@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::names::MemberName;
 use crate::quorum::quorum;
+use crate::snapshot::Alarm;
 
 /// Why a step must not be taken now. The same value goes to status, event, metric and test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,8 @@ pub enum Unsafe {
     AnotherAuthority,
     /// R10, R19: the authority is kept with the data of the cluster.
     AuthorityKept,
+    /// N3: what an alarm was raised for is still so, or it is not known that it is not.
+    AlarmHolds(Alarm),
 }
 
 impl Unsafe {
@@ -81,6 +84,7 @@ impl Unsafe {
             Self::SplitBrain => "SplitBrain",
             Self::AnotherAuthority => "AnotherAuthority",
             Self::AuthorityKept => "AuthorityKept",
+            Self::AlarmHolds(_) => "AlarmHolds",
         }
     }
 }
@@ -143,6 +147,9 @@ impl fmt::Display for Unsafe {
             ),
             Self::AuthorityKept => {
                 f.write_str("the certificate authority is kept with the data of the cluster")
+            }
+            Self::AlarmHolds(alarm) => {
+                write!(f, "{alarm} stays: it is not known that what it was raised for is over")
             }
         }
     }
