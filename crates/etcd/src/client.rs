@@ -13,9 +13,10 @@ use crate::reply::{alarm_from_wire, header};
 use crate::wire::cluster_client::ClusterClient;
 use crate::wire::kv_client::KvClient;
 use crate::wire::maintenance_client::MaintenanceClient;
-use crate::wire::{self, AlarmAction};
+use crate::wire::{self, AlarmAction, AlarmType};
 use crate::{
-    Alarm, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, StoredValue, Transport,
+    Alarm, AlarmKind, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, StoredValue,
+    Transport,
 };
 
 /// A client for exactly one member. Every call has a deadline and is sent at most once: the caller repeats it, after it has
@@ -110,6 +111,21 @@ impl MemberClient {
         Ok(reply.alarms.into_iter().filter_map(alarm_from_wire).collect())
     }
 
+    /// Disarms one alarm of one member, which may be gone. A raft entry: needs a quorum. One that is not active is no error.
+    pub async fn disarm(&self, alarm: Alarm) -> Result<(), CallError> {
+        let Alarm { member, kind } = alarm;
+        let kind = match kind {
+            AlarmKind::NoSpace => AlarmType::NoSpace,
+            AlarmKind::Corrupt => AlarmType::Corrupt,
+        };
+        let request = wire::AlarmRequest {
+            action: AlarmAction::Deactivate.into(),
+            member_id: member.0,
+            alarm: kind.into(),
+        };
+        self.call(async |channel| MaintenanceClient::new(channel).alarm(request).await).await.map(drop)
+    }
+
     /// The value of a key.
     pub async fn get(&self, key: &str, read: Read) -> Result<Option<StoredValue>, CallError> {
         let request = wire::RangeRequest {
@@ -177,6 +193,7 @@ mod tests {
         spawnable(&client.member_remove(MemberId(1)));
         spawnable(&client.move_leader(MemberId(1)));
         spawnable(&client.alarms());
+        spawnable(&client.disarm(Alarm { member: MemberId(1), kind: AlarmKind::NoSpace }));
         spawnable(&client.get("key", Read::Linearizable));
         spawnable(&client.put("key", "value"));
     }

@@ -31,6 +31,8 @@ pub struct MemberStatus {
     pub db_size: u64,
     /// The used part of the database file, in bytes.
     pub db_size_in_use: u64,
+    /// The quota in bytes; `None` before 3.6, which does not report it, and where there is none.
+    pub db_size_quota: Option<u64>,
     /// The revision of its store.
     pub revision: Revision,
     /// The alarms it knows of, of any member.
@@ -122,6 +124,7 @@ impl TryFrom<wire::StatusResponse> for MemberStatus {
             raft_applied_index: reply.raft_applied_index,
             db_size: reply.db_size.max(0).cast_unsigned(),
             db_size_in_use: reply.db_size_in_use.max(0).cast_unsigned(),
+            db_size_quota: u64::try_from(reply.db_size_quota).ok().filter(|quota| *quota > 0),
             revision: Revision(header.revision),
             alarms: alarms.iter().filter_map(|text| alarm_from_text(text)).collect(),
             errors,

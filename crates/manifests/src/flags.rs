@@ -29,6 +29,8 @@ const DEFAULT_ELECTION_TIMEOUT: u32 = 1000;
 
 /// etcd warns above this (its documentation on system limits).
 const LARGEST_QUOTA: u64 = 8 << 30;
+/// What etcd takes 0 for (its `DefaultQuotaBytes`).
+const ETCD_QUOTA: u64 = 2 << 30;
 /// Below this a quota makes no sense.
 const SMALLEST_QUOTA: u64 = 16 << 20;
 
@@ -62,6 +64,15 @@ pub fn settings(
 pub fn election_timeout(flags: &[String]) -> u32 {
     let value = |flag: &String| flag.trim_start_matches('-').strip_prefix("election-timeout=")?.parse().ok();
     flags.iter().rev().find_map(value).unwrap_or(DEFAULT_ELECTION_TIMEOUT)
+}
+
+/// The quota that these flags set, in bytes; the last one counts, as in etcd. `None` where they set none, or no limit.
+pub(crate) fn quota<'a>(flags: impl Iterator<Item = &'a String>) -> Option<u64> {
+    let value = |flag: &'a String| flag.trim_start_matches('-').strip_prefix("quota-backend-bytes=");
+    match flags.filter_map(value).last()?.parse::<i64>().ok()? {
+        0 => Some(ETCD_QUOTA),
+        given => u64::try_from(given).ok(),
+    }
 }
 
 /// The flags of a member's identity.

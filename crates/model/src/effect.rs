@@ -193,7 +193,8 @@ impl Effect {
                 EtcdCall::AddLearner { .. } => false,
                 EtcdCall::Promote { .. }
                 | EtcdCall::RemoveMember { .. }
-                | EtcdCall::MoveLeadership { .. } => true,
+                | EtcdCall::MoveLeadership { .. }
+                | EtcdCall::Disarm { .. } => true,
             },
         }
     }

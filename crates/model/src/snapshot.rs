@@ -2,6 +2,7 @@
 //! observed, and may still exist.
 
 mod certificates;
+mod database;
 mod health;
 mod leadership;
 mod loss;
@@ -24,6 +25,7 @@ use crate::version::Version;
 pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
 };
+pub use database::{Database, SPACE_REGAINED_PERCENT};
 pub use quarantine::Quarantine;
 
 pub use health::{READY_WITHIN, Unhealthy, Unready};
@@ -145,6 +147,8 @@ pub struct Pod {
     pub trouble: Option<String>,
     /// It has the annotation that orders to replace its member.
     pub replace: bool,
+    /// The quota of the database by the flags of its etcd, if they set one.
+    pub quota: Option<u64>,
 }
 
 /// What keeps a Pod from starting that gets the agent by an image volume.
@@ -311,6 +315,8 @@ pub struct StatusReply {
     pub alarms: Vec<Alarm>,
     /// Its other errors. An alarm without a member is here, so it counts for every member.
     pub errors: Vec<String>,
+    /// Its database.
+    pub database: Database,
 }
 
 /// An alarm, active until it is disarmed.

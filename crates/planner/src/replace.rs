@@ -5,6 +5,7 @@
 //! A lost member is removed before another is added (R6). A healthy one that a person orders to replace is removed last: the new member
 //! is a voter by then, so no redundancy is lost, and a cluster of one can move, too.
 
+use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
 use quorate_model::{Instant, MemberName, Step, Waiting};
 
@@ -37,12 +38,12 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
         }
     }
     draft.write_record(Step::P0, |record| record.suspected = suspected);
+    look_again(draft);
 }
 
 /// Ends the replacement that is under way, if it is over, and begins the next one.
 pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
     conclude(draft);
-    look_again(draft);
     report(draft);
     if let Some(lost) = facts::lost_voter(draft) {
         let in_memory = draft.record.is_in_memory();
@@ -77,9 +78,22 @@ pub(crate) fn moved_member(draft: &Draft<'_>) -> Option<MemberName> {
 pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     let is_ordered =
         draft.record.replacement.as_ref().is_some_and(|replacement| replacement.loss == Loss::Ordered);
+    if is_ordered && draft.seen.is_healthy(member, draft.now) {
+        // The one that takes its place votes already.
+        return Progress::Done;
+    }
     if !is_ordered && !facts::is_lost(draft, member) {
         let message = format!("{member} was not replaced: nothing shows any more that its data are lost");
         give_up(draft, member, ReplacementEnd::Withdrawn, message);
+        return Progress::Pending;
+    }
+    let loss = draft.record.replacement.as_ref().map_or(Loss::Ordered, |replacement| replacement.loss);
+    let others = safety::may_replace(draft.seen, &draft.record, draft.now, member, loss);
+    if let Err(why @ (Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. })) = others {
+        // Another member became unhealthy. What would cure it must not wait for this replacement.
+        draft.wait(Waiting::Unsafe(why));
+        draft.enter(Step::P1, member, Stage::Voter);
+        draft.write_record(Step::P1, |record| record.replacement = None);
         return Progress::Pending;
     }
     if !safety::needs_claim(&draft.record, member) {
@@ -242,6 +256,10 @@ fn end(draft: &mut Draft<'_>, member: &MemberName, how: ReplacementEnd, message:
             ReplacementEnd::Failed => before.saturating_add(1),
         };
         record.replacement = None;
+        // Whatever spoke for it must speak for it during all of another grace period.
+        if how == ReplacementEnd::Withdrawn {
+            record.suspected.remove(&member);
+        }
         record.last_replacement = Some(Replaced { member, end: how, message, at, failures });
     });
 }

@@ -8,6 +8,7 @@ mod certificates;
 #[cfg(feature = "mutants")]
 pub mod mutants;
 mod replace;
+mod space;
 mod volumes;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use std::collections::BTreeSet;
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::{has_quorum, quorum};
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{BudgetPolicy, List, Pod, Unhealthy};
+use quorate_model::snapshot::{Alarm, BudgetPolicy, List, Pod, Unhealthy};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
     Snapshot, Uid,
@@ -101,6 +102,7 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
         EtcdCall::Promote { member, id } => may_promote(scene, member, *id, at),
         EtcdCall::RemoveMember { member, id, peer_url } => may_remove_now(scene, member, *id, peer_url, at),
         EtcdCall::MoveLeadership { to, to_id } => may_lead(scene, to, *to_id),
+        EtcdCall::Disarm { member, kind } => space::may_disarm(scene, Alarm { member: *member, kind: *kind }),
     }
 }
 

@@ -137,6 +137,7 @@ fn settle_pod_and_volume(draft: &mut Draft<'_>, name: &MemberName, why: Leaving)
     if pod.is_done() && volume.is_done() {
         draft.write_record(steps.volume, |record| {
             record.members.remove(name);
+            record.suspected.remove(name);
         });
     }
 }

@@ -4,7 +4,7 @@
 mod world;
 
 use quorate_model::effect::{Boot, Unsafe};
-use quorate_model::record::{Abandoned, Leaving, Stage};
+use quorate_model::record::{Abandoned, Leaving, Loss, Stage, Suspicion};
 use quorate_model::snapshot::{BudgetPolicy, FRESH, Quarantine};
 use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Record, Span, Step, Uid};
 use quorate_planner::safety::{Scene, permits};
@@ -296,7 +296,7 @@ fn r17_the_volume_of_a_member_that_the_operator_did_not_choose_to_remove_is_quar
     assert_eq!(verdict(&mut world, &quarantine), Err(Unsafe::StillListed(name("demo-2"))));
     world.members.pop();
     world.lose_pod("demo-2");
-    for why in [Leaving::Removed, Leaving::Lost] {
+    for why in [Leaving::Removed, Leaving::Lost, Leaving::Replaced] {
         set(&mut world, why);
         assert_eq!(verdict(&mut world, &quarantine), Ok(()));
         assert_eq!(verdict(&mut world, &delete), Err(Unsafe::DataKept(name("demo-2"))));
@@ -494,4 +494,33 @@ fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_labelled_joined() {
     assert_eq!(verdict(&mut world, &label), Ok(()));
     world.seen.pods.get_mut(&name("demo-1")).unwrap().trouble = Some("its node is gone".into());
     assert_eq!(verdict(&mut world, &label), Err(Unsafe::NotRecorded(name("demo-1"))));
+}
+
+/// P2, R6: nothing is given up before the volume of the next member is there.
+#[test]
+fn p_a_lost_member_is_removed_only_while_it_is_lost_and_when_the_volume_of_the_next_one_is_there() {
+    let mut world = running(3);
+    world.settle();
+    world.lose_pod("demo-1");
+    world.seen.volumes.remove(&name("demo-1"));
+    let since = world.now;
+    world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Leaving(Leaving::Lost);
+    let suspicion = Suspicion { loss: Loss::VolumeGone, since, rechecked: None };
+    world.seen.record.suspected.insert(name("demo-1"), suspicion);
+    let removal = remove(&world, "demo-1");
+    assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NotLost(name("demo-1"))), "grace period");
+    world.now = world.now + world.seen.recovery.grace;
+    assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NoClaim(name("demo-1"))));
+    joining(&mut world, "demo-3");
+    assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NoClaim(name("demo-1"))));
+    let mut claim = world.seen.volumes[&name("demo-0")].clone();
+    claim.uid = Uid::new("volume-of-demo-3");
+    claim.bound = false;
+    world.seen.record.members.get_mut(&name("demo-3")).unwrap().volume = Some(claim.uid.clone());
+    world.seen.volumes.insert(name("demo-3"), claim);
+    assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NoClaim(name("demo-1"))), "it is not bound");
+    world.seen.volumes.get_mut(&name("demo-3")).unwrap().bound = true;
+    assert_eq!(verdict(&mut world, &removal), Ok(()));
+    world.silence("demo-2");
+    assert!(verdict(&mut world, &removal).is_err());
 }

@@ -56,7 +56,7 @@ impl Calm {
 
 #[cfg(test)]
 mod tests {
-    use quorate_model::snapshot::StatusReply;
+    use quorate_model::snapshot::{Database, StatusReply};
     use quorate_model::{ClusterId, MemberId, PeerUrl, Revision, Version};
 
     use super::*;
@@ -76,6 +76,7 @@ mod tests {
                 version: Version::new(3, 6, 1),
                 alarms: Vec::new(),
                 errors: Vec::new(),
+                database: Database::default(),
             };
             (MemberName::new(format!("demo-{id}")), Answer { at: NOW, reply: Ok(status) })
         };

@@ -29,6 +29,7 @@ pub fn member_to_ask(answers: &BTreeMap<MemberName, Answer>) -> Result<&MemberNa
 
 #[cfg(test)]
 mod tests {
+    use quorate_model::snapshot::Database;
     use quorate_model::{ClusterId, Instant, MemberId, Revision, Version};
 
     use super::*;
@@ -45,6 +46,7 @@ mod tests {
             version: Version::new(3, 6, 1),
             alarms: Vec::new(),
             errors: Vec::new(),
+            database: Database::default(),
         };
         Answer { at: Instant(0), reply: Ok(status) }
     }

@@ -298,7 +298,10 @@ impl Oracle {
                     );
                 }
             }
-            EtcdCall::RemoveMember { .. } | EtcdCall::Promote { .. } | EtcdCall::MoveLeadership { .. } => {}
+            EtcdCall::RemoveMember { .. }
+            | EtcdCall::Promote { .. }
+            | EtcdCall::MoveLeadership { .. }
+            | EtcdCall::Disarm { .. } => {}
         }
     }
 }

@@ -11,7 +11,7 @@ use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberName, U
 use serde::Deserialize;
 
 use super::member_name;
-use crate::flags::STARTS_NEW;
+use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL};
 
@@ -86,6 +86,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         guard: guard(status),
         trouble: trouble(pod, status),
         replace: annotation(keys::REPLACE).is_some_and(|value| value == keys::REPLACE_VALUE),
+        quota: quota(pod),
     }
 }
 
@@ -98,10 +99,18 @@ fn gates(pod: &Pod) -> impl Iterator<Item = &str> {
 }
 
 fn starts_new(pod: &Pod) -> bool {
+    args(pod).any(|arg| arg == STARTS_NEW)
+}
+
+/// The arguments of etcd's container.
+fn args(pod: &Pod) -> impl Iterator<Item = &String> {
     let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
-    let mut args =
-        containers.filter(|container| container.name == ETCD).flat_map(|etcd| etcd.args.iter().flatten());
-    args.any(|arg| arg == STARTS_NEW)
+    containers.filter(|container| container.name == ETCD).flat_map(|etcd| etcd.args.iter().flatten())
+}
+
+/// The quota of the database by the flags of this Pod, not by those of the spec: the process keeps it until it is replaced.
+fn quota(pod: &Pod) -> Option<u64> {
+    flags::quota(args(pod))
 }
 
 /// Whether it runs, or may have run. An attempt whose program could not be executed did not run; only the last two attempts are

@@ -14,7 +14,7 @@ use quorate_manifests::{
     Situation, Write, events, request, snapshot, status,
 };
 use quorate_model::quorum::has_quorum;
-use quorate_model::snapshot::{Alarm, Answer, Etcd, List, Listed, Proof, StatusReply};
+use quorate_model::snapshot::{Alarm, Answer, Database, Etcd, List, Listed, Proof, StatusReply};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span,
     Version,
@@ -270,6 +270,9 @@ impl World {
             }
             EtcdCall::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
             EtcdCall::MoveLeadership { to_id, .. } => self.leader = Some(*to_id),
+            EtcdCall::Disarm { member, kind } => {
+                self.alarms.retain(|alarm| *alarm != Alarm { member: *member, kind: *kind });
+            }
         }
     }
 
@@ -330,6 +333,7 @@ impl World {
                 version: self.versions.get(name.as_str()).copied().unwrap_or(Version::new(3, 6, 16)),
                 alarms: self.alarms.clone(),
                 errors: Vec::new(),
+                database: Database::default(),
             };
             answers.insert((*name).clone(), Answer { at, reply: Ok(reply) });
         }

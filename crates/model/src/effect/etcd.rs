@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::ids::MemberId;
 use crate::names::{MemberName, PeerUrl};
+use crate::snapshot::AlarmKind;
 
 /// A call to etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,13 @@ pub enum EtcdCall {
         /// The next leader's id.
         to_id: MemberId,
     },
+    /// Disarm one alarm of one member.
+    Disarm {
+        /// The member that raised it, which may be no member any more; 0 where etcd did not know which one is wrong.
+        member: MemberId,
+        /// Its kind.
+        kind: AlarmKind,
+    },
 }
 
 impl EtcdCall {
@@ -45,7 +53,7 @@ impl EtcdCall {
     pub fn changes_membership(&self) -> bool {
         match self {
             Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. } => true,
-            Self::MoveLeadership { .. } => false,
+            Self::MoveLeadership { .. } | Self::Disarm { .. } => false,
         }
     }
 }
@@ -57,6 +65,7 @@ impl fmt::Display for EtcdCall {
             Self::Promote { member, id } => write!(f, "MemberPromote {member} ({id})"),
             Self::RemoveMember { member, id, .. } => write!(f, "MemberRemove {member} ({id})"),
             Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
+            Self::Disarm { member, kind } => write!(f, "disarm alarm {kind} of {member}"),
         }
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::names::MemberName;
 use crate::quorum::quorum;
+use crate::snapshot::Alarm;
 
 /// Why a step must not be taken now. The same value goes to status, event, metric and test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub enum Unsafe {
     NoClaim(MemberName),
     /// P1: nothing shows that its data are lost, and no person ordered to replace it.
     NotLost(MemberName),
+    /// N3: what an alarm was raised for is still so, or it is not known that it is not.
+    AlarmHolds(Alarm),
 }
 
 impl Unsafe {
@@ -87,6 +90,7 @@ impl Unsafe {
             Self::AuthorityKept => "AuthorityKept",
             Self::NoClaim(_) => "NoClaim",
             Self::NotLost(_) => "NotLost",
+            Self::AlarmHolds(_) => "AlarmHolds",
         }
     }
 }
@@ -156,6 +160,9 @@ impl fmt::Display for Unsafe {
             ),
             Self::NotLost(member) => {
                 write!(f, "{member} is not replaced: nothing shows that its data are lost")
+            }
+            Self::AlarmHolds(alarm) => {
+                write!(f, "{alarm} stays: it is not known that what it was raised for is over")
             }
         }
     }

@@ -5,7 +5,7 @@ use super::{Pod, Snapshot};
 use crate::guard::GuardVerdict;
 use crate::mutants;
 use crate::names::MemberName;
-use crate::record::{Loss, Record, Stage};
+use crate::record::{Leaving, Loss, Record, Stage};
 use crate::time::Instant;
 
 impl Snapshot {
@@ -82,7 +82,8 @@ impl Snapshot {
         let runs = |pod: &Pod| pod.ip.is_some() && !pod.terminating && !pod.finished;
         let joins = |stage: Stage| self.record.replacement.is_some() && stage == Stage::Joining;
         let in_question = self.record.members.iter().filter(move |(name, member)| {
-            let stopped_voter = member.stage == Stage::Voter && !self.pods.get(*name).is_some_and(runs);
+            let may_vote = matches!(member.stage, Stage::Voter | Stage::Leaving(Leaving::Lost));
+            let stopped_voter = may_vote && !self.pods.get(*name).is_some_and(runs);
             let has_volume = self.volumes.contains_key(*name) && !self.record.is_in_memory();
             let is_at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
             is_at_work && has_volume && (stopped_voter || joins(member.stage))

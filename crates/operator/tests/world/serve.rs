@@ -268,7 +268,23 @@ impl Maintenance for Member {
         .await
     }
 
-    async fn alarm(&self, _: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
+    async fn alarm(&self, request: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
+        let request = request.into_inner();
+        if request.action() == wire::AlarmAction::Deactivate {
+            let kind = match request.alarm() {
+                wire::AlarmType::None => return Err(Status::unimplemented("all alarms at once")),
+                wire::AlarmType::NoSpace => AlarmKind::NoSpace,
+                wire::AlarmType::Corrupt => AlarmKind::Corrupt,
+            };
+            let alarm = Alarm { member: MemberId(request.member_id), kind };
+            return self
+                .handle("AlarmDisarm", move |nodes, own| {
+                    nodes.etcd.disarm_one(&own.at, alarm)?;
+                    own.changed(nodes, format!("disarm {kind}"));
+                    Ok(wire::AlarmResponse { header: Some(own.header(nodes)), alarms: Vec::new() })
+                })
+                .await;
+        }
         self.handle("AlarmList", |nodes, own| {
             let now = nodes.now;
             nodes.etcd.alarm_list(&own.at)?;

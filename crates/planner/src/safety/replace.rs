@@ -25,8 +25,8 @@ pub fn may_replace(
         let name = seen.member_of(record, learner).unwrap_or_else(|| MemberName::new(&*learner.name));
         forbid(Unsafe::ChangeOutstanding(name))?;
     }
-    let listed_leaving =
-        record.leaving().map(|(name, _)| name).find(|name| seen.listed(record, name, now).is_some());
+    let mut others = record.leaving().map(|(name, _)| name).filter(|name| *name != member);
+    let listed_leaving = others.find(|name| seen.listed(record, name, now).is_some());
     if let Some(leaving) = listed_leaving {
         forbid(Unsafe::ChangeOutstanding(leaving.clone()))?;
     }

@@ -11,8 +11,8 @@ use quorate_model::effect::Boot;
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
-    Answer, Budget, BudgetPolicy, Etcd, List, Listed, Pod, Presence, Proof, Quarantine, RecoveryPolicy,
-    StatusReply, TransferAttempt, Unready, Volume,
+    Alarm, Answer, Budget, BudgetPolicy, Database, Etcd, List, Listed, Pod, Presence, Proof, Quarantine,
+    RecoveryPolicy, StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -43,12 +43,22 @@ pub struct World {
     /// As the pass remembers it from observation to observation.
     unhealthy_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
+    /// The alarms that every member reports.
+    pub alarms: BTreeSet<Alarm>,
+    /// The databases of the members that are not nearly empty.
+    pub databases: BTreeMap<MemberName, Database>,
     /// The committed index.
     pub committed: u64,
     /// When progress was proved last.
     pub proved_at: Option<Instant>,
     counter: u64,
 }
+
+/// The quota of a member.
+pub const QUOTA: u64 = 600 << 20;
+
+/// The database of a member that hardly holds anything.
+const EMPTY: Database = Database { size: 1 << 20, in_use: 1 << 20, quota: Some(QUOTA) };
 
 pub fn target(size: usize) -> Target {
     Target {
@@ -117,6 +127,8 @@ impl World {
             transfers: Vec::new(),
             unhealthy_since: BTreeMap::new(),
             unheard_since: BTreeMap::new(),
+            alarms: BTreeSet::new(),
+            databases: BTreeMap::new(),
             committed: 100,
             proved_at: None,
             counter: 0,
@@ -314,8 +326,9 @@ impl World {
                     applied: self.hung.get(&pod).copied().unwrap_or(self.committed),
                     revision: Revision(7),
                     version: Version::new(3, 6, 16),
-                    alarms: Vec::new(),
+                    alarms: self.alarms.iter().copied().collect(),
                     errors: Vec::new(),
+                    database: self.databases.get(&pod).copied().unwrap_or(EMPTY),
                 }),
                 _ => Err("no answer within 2s".to_owned()),
             };
@@ -467,6 +480,9 @@ impl World {
             }
             EtcdCall::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
             EtcdCall::MoveLeadership { to, to_id } => self.move_leadership(to, *to_id),
+            EtcdCall::Disarm { member, kind } => {
+                self.alarms.remove(&Alarm { member: *member, kind: *kind });
+            }
         }
     }
 
@@ -529,6 +545,7 @@ impl World {
             guard: None,
             trouble: None,
             replace: false,
+            quota: Some(QUOTA),
         };
         assert!(self.seen.pods.insert(member.clone(), pod).is_none(), "two Pods of one name");
     }

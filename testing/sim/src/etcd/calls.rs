@@ -1,6 +1,6 @@
 //! What clients may ask a member, and whether it answers.
 
-use quorate_model::snapshot::{Alarm, StatusReply};
+use quorate_model::snapshot::{Alarm, Database, StatusReply};
 use quorate_model::version::Minor;
 use quorate_model::{ClusterId, Instant, MemberId, Refusal, Revision};
 
@@ -53,6 +53,7 @@ impl Etcd {
                 .iter()
                 .map(|alarm| format!("alarm:{}", format!("{:?}", alarm.kind).to_uppercase()))
                 .collect(),
+            database: Database::default(),
         })
     }
 

@@ -33,6 +33,16 @@ impl Etcd {
         any && self.commit_shared(cluster, |group| group.tip.alarms.clear())
     }
 
+    /// Disarms one alarm at a member. One that is not active is no error.
+    pub fn disarm_one(&mut self, at: &str, alarm: Alarm) -> Reply<()> {
+        let cluster = self.consenting(at)?.id;
+        self.may(at, Role::Root)?;
+        let disarm = |group: &mut Group| {
+            group.tip.alarms.remove(&alarm);
+        };
+        if self.commit_shared(cluster, disarm) { Ok(()) } else { Err(Failed::Unknown) }
+    }
+
     /// Enables or disables auth, as a person does. Returns whether that was committed.
     pub fn set_auth(&mut self, cluster: ClusterId, enabled: bool) -> bool {
         let changes = self.group(cluster).is_some_and(|group| group.tip.auth != enabled);

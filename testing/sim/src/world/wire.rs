@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::objects::resource;
-use crate::etcd::Failed;
+use crate::etcd::{Alarm, Failed};
 
 /// A request on its way.
 #[derive(Clone, Debug, PartialEq)]
@@ -115,6 +115,9 @@ impl World {
             EtcdCall::Promote { id, .. } => self.etcd.promote(at, *id),
             EtcdCall::RemoveMember { id, .. } => self.etcd.remove(at, *id, self.now),
             EtcdCall::MoveLeadership { to_id, .. } => self.etcd.move_leader(at, *to_id, self.now),
+            EtcdCall::Disarm { member, kind } => {
+                self.etcd.disarm_one(at, Alarm { member: *member, kind: *kind })
+            }
         };
         Response::Etcd(reply.map_err(|failed| match failed {
             Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),

@@ -8,6 +8,7 @@ use quorate_etcd::{CallError as EtcdError, MemberClient};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::EtcdCall;
 use quorate_model::mutants::is_broken;
+use quorate_model::snapshot::Alarm;
 use quorate_model::{Instant, MemberName};
 use quorate_reconcile::{CallError, Object, WriteError};
 use serde_json::Value;
@@ -88,6 +89,9 @@ pub(super) async fn call(
         EtcdCall::Promote { id, .. } => ("member_promote", client.member_promote(id).await.map(drop)),
         EtcdCall::RemoveMember { id, .. } => ("member_remove", client.member_remove(id).await.map(drop)),
         EtcdCall::MoveLeadership { to_id, .. } => ("move_leader", client.move_leader(to_id).await.map(drop)),
+        EtcdCall::Disarm { member, kind } => {
+            ("alarm_disarm", client.disarm(Alarm { member, kind }).await.map(drop))
+        }
     };
     count(&shared.metrics, method, called).map_err(|error| match error {
         EtcdError::Refused(refusal, message) => CallError::Refused(refusal, message),

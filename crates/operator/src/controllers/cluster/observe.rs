@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use quorate_etcd::{CallError, MemberClient, MemberList, MemberStatus};
 use quorate_manifests::certificate;
-use quorate_model::snapshot::{Answer, IN_SYNC_WITHIN, List, Listed, Pod, Proof, StatusReply};
+use quorate_model::snapshot::{Answer, Database, IN_SYNC_WITHIN, List, Listed, Pod, Proof, StatusReply};
 use quorate_model::{Leaf, MemberName, PeerUrl, Snapshot};
 use quorate_reconcile::{ClusterView, Proved};
 
@@ -172,5 +172,10 @@ fn status_reply(status: &MemberStatus) -> StatusReply {
         version: status.version,
         alarms: status.alarms.clone(),
         errors: status.errors.clone(),
+        database: Database {
+            size: status.db_size,
+            in_use: status.db_size_in_use,
+            quota: status.db_size_quota,
+        },
     }
 }
