@@ -143,7 +143,7 @@ fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
 fn look_again(draft: &mut Draft<'_>) {
     let due = draft.record.suspected.iter().find_map(|(member, suspected)| {
         let pod = draft.pod(member).filter(|pod| pod.guard.is_some() && !pod.terminating)?;
-        let is_over = draft.now - suspected.since >= draft.seen.recovery.grace;
+        let is_over = draft.seen.is_grace_over(suspected, draft.now);
         let is_first = suspected.rechecked.as_ref().is_none_or(|first| *first == pod.uid);
         (is_over && is_first).then(|| (member.clone(), pod.uid.clone()))
     });

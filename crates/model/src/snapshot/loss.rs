@@ -5,7 +5,7 @@ use super::{Pod, Snapshot};
 use crate::guard::GuardVerdict;
 use crate::mutants;
 use crate::names::MemberName;
-use crate::record::{Leaving, Loss, Record, Stage};
+use crate::record::{Leaving, Loss, Record, Stage, Suspicion};
 use crate::time::Instant;
 
 impl Snapshot {
@@ -29,7 +29,7 @@ impl Snapshot {
     pub fn certain_loss(&self, record: &Record, voter: &MemberName, now: Instant) -> Option<Loss> {
         let suspected = record.suspected.get(voter)?;
         let loss = self.apparent_loss(record, voter, now).filter(|loss| loss.is_like(suspected.loss))?;
-        let is_over = now - suspected.since >= self.recovery.grace || mutants::is_broken("P grace");
+        let is_over = self.is_grace_over(suspected, now);
         let is_second = match loss {
             Loss::Refused(_) => {
                 let pod = self.pods.get(voter).map(|pod| &pod.uid);
@@ -44,6 +44,11 @@ impl Snapshot {
             | Loss::NeverStarted => true,
         };
         (is_over && is_second).then_some(loss)
+    }
+
+    /// Whether the data were lost for the whole grace period.
+    pub fn is_grace_over(&self, suspected: &Suspicion, now: Instant) -> bool {
+        now - suspected.since >= self.recovery.grace || mutants::is_broken("P grace")
     }
 
     /// What a voter on a volume seems to have lost at this moment.

@@ -50,6 +50,8 @@ pub enum Property {
     MembersTrustEachOther,
     /// P1: only a member whose data are lost is replaced, unless a person orders it.
     OnlyTheLostAreReplaced,
+    /// P2: the volume of the member that takes its place exists before a member is given up.
+    ClaimBeforeRemoval,
     /// E1: once faults end, the goal is reached.
     GoalIsReached,
     /// E2: at the goal nothing is written.
@@ -80,6 +82,7 @@ impl fmt::Display for Property {
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
             Self::MembersTrustEachOther => "R19: members trust each other",
             Self::OnlyTheLostAreReplaced => "P1: only the lost are replaced",
+            Self::ClaimBeforeRemoval => "P2: the new volume exists before the member is removed",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",

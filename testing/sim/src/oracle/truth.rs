@@ -29,6 +29,8 @@ pub struct Truth {
     pub(super) answering: BTreeSet<ClusterId>,
     /// The member that runs in each Pod.
     pub(super) members: BTreeMap<String, MemberId>,
+    /// The claims that exist.
+    pub(super) claims: BTreeSet<String>,
     /// The members whose data are on a volume that exists and can be used.
     pub(super) intact: BTreeSet<MemberId>,
     /// The time.
@@ -73,11 +75,17 @@ impl Truth {
         let lagging = world.etcd.processes().filter(|(_, process)| process.lags);
         let lagging = lagging.filter_map(|(_, process)| Some(world.etcd.dir_of(process)?.member));
         let at_fault = alarms.map(|alarm| alarm.member).chain(lagging).collect();
-        let usable = |volume: &&Arc<Value>| !world.faults.gone.contains(name(volume));
+        let never_mounted = |member: &str| {
+            world.faults.empty_mounts.contains(member) && world.faults.for_good.contains(member)
+        };
+        let usable =
+            |volume: &&Arc<Value>| !world.faults.gone.contains(name(volume)) && !never_mounted(name(volume));
         let volumes = world.objects(Kind::Volume);
         let dirs = volumes.iter().filter(usable).filter_map(|volume| world.etcd.dir(uid(volume)));
         let intact = dirs.filter(|dir| !dir.corrupt && !dir.differs).map(|dir| dir.member).collect();
+        let claims = volumes.iter().map(|volume| name(volume).to_owned()).collect();
         Self {
+            claims,
             intact,
             conf: group.map(Group::conf).cloned(),
             healthy,

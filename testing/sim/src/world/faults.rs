@@ -85,6 +85,8 @@ pub enum Fault {
     LoseVolume(String),
     /// F17: a volume is emptied, and all containers of its Pod, if it exists, start again.
     Wipe(String),
+    /// F17: the volume of a member is mounted empty, and all containers of its Pod start again. Its data are not lost.
+    EmptyMount(String),
     /// F17: the data on a volume are replaced by those of another cluster, and etcd starts again on them.
     Swap(String),
     /// F18: a member takes no new entries.

@@ -326,9 +326,10 @@ impl World {
             cluster_id: arg("--cluster-id").parse().ok(),
             data_required: joined || seen || arg("--expect") == "data",
         };
-        let data = self.etcd.dir(dir);
+        let is_empty = self.faults.empty_mounts.contains(name(pod));
+        let data = self.etcd.dir(dir).filter(|_| !is_empty);
         let contents = VolumeContents {
-            identity: self.identities.get(dir),
+            identity: self.identities.get(dir).filter(|_| !is_empty),
             data: data.map_or(EtcdData::Absent, |data| EtcdData::Present { cluster_id: Some(data.cluster) }),
             corrupt: data.filter(|data| data.corrupt).map(|_| "the database does not open"),
         };

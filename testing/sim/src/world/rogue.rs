@@ -40,6 +40,8 @@ pub enum RogueEffect {
     Promote(String),
     /// Record a member as leaving and remove it.
     Remove(String),
+    /// Record a member as lost and remove it.
+    Replace(String),
     /// Record a member as leaving and remove another one.
     RemoveAnother(String),
 }
@@ -62,6 +64,7 @@ impl World {
                 RogueEffect::CreateVolume(member.clone()),
                 RogueEffect::Promote(member.clone()),
                 RogueEffect::Remove(member.clone()),
+                RogueEffect::Replace(member.clone()),
                 RogueEffect::RemoveAnother(member),
             ]);
         }
@@ -86,6 +89,7 @@ impl RogueEffect {
             Self::Add => "rogue: add",
             Self::Promote(_) => "rogue: promote",
             Self::Remove(_) => "rogue: remove",
+            Self::Replace(_) => "rogue: replace",
             Self::RemoveAnother(_) => "rogue: remove another",
         }
     }
@@ -177,6 +181,13 @@ impl RogueEffect {
                 let call = EtcdCall::RemoveMember { member, id: listed.id, peer_url: listed.peer_url };
                 Some(Effect::etcd(Step::S3, via()?, call))
             }
+            Self::Replace(member) => {
+                let member = MemberName::new(member.as_str());
+                let listed = listed(&member)?;
+                record_leaving(record, &member, Leaving::Lost, now);
+                let call = EtcdCall::RemoveMember { member, id: listed.id, peer_url: listed.peer_url };
+                Some(Effect::etcd(Step::P3, via()?, call))
+            }
             Self::RemoveAnother(member) => {
                 let member = MemberName::new(member.as_str());
                 let own = listed(&member)?;
@@ -229,6 +240,7 @@ impl fmt::Display for RogueEffect {
             Self::Add => f.write_str("add a member"),
             Self::Promote(member) => write!(f, "promote {member}"),
             Self::Remove(member) => write!(f, "record {member} as leaving and remove it"),
+            Self::Replace(member) => write!(f, "record {member} as lost and remove it"),
             Self::RemoveAnother(member) => write!(f, "record {member} as leaving and remove another one"),
         }
     }

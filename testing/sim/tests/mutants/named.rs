@@ -57,6 +57,8 @@ pub fn all() -> Vec<Named> {
                 ["+3", of("drain", "demo-2")],
             ]),
         ),
+        // A volume that is mounted empty for a moment has its data.
+        named("P grace", Property::OnlyTheLostAreReplaced, [3, 3], json!([[0, of("empty-mount", "demo-1")]])),
         // Nobody writes, so that nothing but a proof shows that a follower hangs. The other one is removed.
         takes_quorum("R15 proof", [3, 2], json!([[0, of("hang-disk", "demo-1")]])),
         takes_quorum("NotProven", [3, 2], json!([[0, of("hang-disk", "demo-1")]])),

@@ -80,6 +80,7 @@ impl Fault {
             Self::NodeGone(_) => wide("F16", "node gone", Cluster, Data),
             Self::LoseVolume(_) => row("F17", "lose volume", Cluster, Data),
             Self::Wipe(_) => row("F17", "wipe volume", Cluster, Data),
+            Self::EmptyMount(_) => wide("F17", "empty mount", Cluster, Nothing),
             Self::Swap(_) => row("F17", "swap data", Cluster, Data),
             Self::Lag(_) => row("F18", "lagging member", Cluster, Nothing),
             Self::HangDisk(_) => wide("F18", "hung disk", Cluster, Nothing),
@@ -118,6 +119,7 @@ fn kind_for_good(fault: &Fault) -> &'static str {
         Fault::HangDisk(_) => "hung disk, for good",
         Fault::FillDisk(_) => "full disk, for good",
         Fault::SlowDisk(_) => "slow disk, for good",
+        Fault::EmptyMount(_) => "empty mount, for good",
         other => other.kind(),
     }
 }
@@ -179,6 +181,7 @@ impl fmt::Display for Fault {
             }
             Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
             Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts again"),
+            Self::EmptyMount(member) => write!(f, "the volume of {member} is mounted empty"),
             Self::Swap(member) => write!(f, "the data of {member} are replaced by those of another cluster"),
             Self::Lag(member) => write!(f, "{member} takes no new entries"),
             Self::HangDisk(member) => write!(f, "the disk of {member} hangs"),

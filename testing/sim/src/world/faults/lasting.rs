@@ -18,6 +18,8 @@ pub struct LastingFaults {
     pub on_lost_node: BTreeSet<String>,
     /// Members whose volumes were on the disk of a node that does not exist any more.
     pub gone: BTreeSet<String>,
+    /// Members whose volumes are mounted empty.
+    pub empty_mounts: BTreeSet<String>,
     /// Pods, by uid, that take time to stop once they are deleted.
     pub stopping: BTreeMap<String, Stopping>,
     /// Pods, by uid, whose nodes are being drained.
@@ -86,6 +88,7 @@ impl LastingFaults {
             slow,
             on_lost_node,
             gone,
+            empty_mounts,
             stopping,
             drained,
             budgets_behind,
@@ -103,6 +106,7 @@ impl LastingFaults {
         words.extend(slow.iter().map(|member| format!("Pod {member} does not start")));
         words.extend(on_lost_node.iter().map(|member| format!("the node of {member} is out of reach")));
         words.extend(gone.iter().map(|member| format!("the node of {member} does not exist any more")));
+        words.extend(empty_mounts.iter().map(|member| format!("the volume of {member} is mounted empty")));
         words.extend(stopping.iter().map(|(pod, how)| match how {
             Stopping::Serves => format!("Pod with uid {pod} takes time to stop"),
             Stopping::Stopped => format!("Pod with uid {pod} has stopped, and its kubelet has not confirmed"),
@@ -163,6 +167,10 @@ impl World {
                 (process.cut, process.since) = (false, now);
             }
             return Some(format!("the node of {member} is back"));
+        }
+        if let Some(member) = self.faults.first_that_ends(&self.faults.empty_mounts) {
+            self.faults.empty_mounts.remove(&member);
+            return Some(format!("the volume of {member} is mounted with its data again"));
         }
         if self.faults.drained.pop_first().is_some() {
             return Some("a drain is given up".to_owned());

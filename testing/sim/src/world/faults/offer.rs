@@ -80,6 +80,7 @@ impl World {
                 Fault::NodeGone(member.clone()),
                 Fault::Cut(member.clone()),
                 Fault::Wipe(member.clone()),
+                Fault::EmptyMount(member.clone()),
                 Fault::Lag(member.clone()),
                 Fault::HangDisk(member.clone()),
                 Fault::FillDisk(member.clone()),
@@ -136,5 +137,6 @@ fn can_stay(fault: &Fault) -> bool {
             | Fault::HangDisk(_)
             | Fault::FillDisk(_)
             | Fault::SlowDisk(_)
+            | Fault::EmptyMount(_)
     )
 }

@@ -112,6 +112,7 @@ impl World {
             Fault::NodeGone(member) => self.lose_node_for_good(member),
             Fault::LoseVolume(member) => self.lose_volume(member),
             Fault::Wipe(member) => self.wipe(member),
+            Fault::EmptyMount(member) => self.mount_empty(member),
             Fault::Alarm(member) => {
                 let Some((cluster, member)) = self.member_on(member) else { return false };
                 self.etcd.raise_alarm(cluster, Alarm { member, kind: AlarmKind::NoSpace })
@@ -302,6 +303,19 @@ impl World {
             self.pods.remove(&at);
         }
         true
+    }
+
+    fn mount_empty(&mut self, member: &str) -> bool {
+        let on_disk = |pod: &Running| pod.member == member && !pod.dir.starts_with("memory of");
+        let running =
+            self.pods.iter().find(|(_, pod)| on_disk(pod)).map(|(at, pod)| (at.clone(), pod.dir.clone()));
+        let Some((at, dir)) = running else { return false };
+        if self.faults.on_lost_node.contains(member) || self.etcd.dir(&dir).is_none() {
+            return false;
+        }
+        self.etcd.stop(&at);
+        self.pods.remove(&at);
+        self.faults.empty_mounts.insert(member.to_owned())
     }
 
     fn touch(&mut self, kind: &str, named: &str) -> bool {
