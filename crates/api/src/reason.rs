@@ -168,6 +168,8 @@ reasons! {
     LeadershipStays,
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion,
+    /// The namespace refuses the operator's PriorityClass, so Pods come without it.
+    PriorityClassRefused,
 }
 
 impl fmt::Display for Reason {

@@ -75,6 +75,9 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         // The names that it records were used, so they are not used again.
         record = Record { next_ordinal: record.next_ordinal, ..Record::default() };
     }
+    // Of another class nothing is known.
+    record.no_priority_class =
+        record.no_priority_class.filter(|no| Some(&no.class) == defaults.priority_class.as_ref());
     if newer_status.is_none() {
         build_missing_template(cluster, &mut record, defaults);
     }
@@ -118,6 +121,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
         certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls)),
         etcd: Etcd::default(),
+        priority_class_refused: None,
         cluster: at,
         uid,
     };

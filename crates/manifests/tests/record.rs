@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
 use quorate_manifests::record::{from_status, into_status};
+use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -107,6 +108,10 @@ fn record() -> impl Strategy<Value = Record> {
                 }),
                 no_image_volume: hibernating.then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
                 members,
+                no_priority_class: abandoned.map(|_| NoPriorityClass {
+                    class: "system-cluster-critical".to_owned(),
+                    why: "insufficient quota".to_owned(),
+                }),
             }
         })
 }

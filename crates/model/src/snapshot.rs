@@ -15,6 +15,7 @@ use crate::ids::{ClusterId, MemberId, Revision};
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::ManagedObject;
 use crate::quorum::has_quorum;
+use crate::priority::PriorityClassRefused;
 use crate::record::Record;
 use crate::target::{PodRevision, Target};
 use crate::time::{Instant, Span};
@@ -87,6 +88,8 @@ pub struct Snapshot {
     pub certificates: Option<Certificates>,
     /// What etcd reported.
     pub etcd: Etcd,
+    /// A Pod that the API server refused, perhaps for its PriorityClass.
+    pub priority_class_refused: Option<PriorityClassRefused>,
 }
 
 /// A member's Pod.

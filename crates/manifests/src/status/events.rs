@@ -2,7 +2,8 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use quorate_api::status::{
-    AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase, QuarantinedVolume,
+    AgentDeliveryStatus, EtcdClusterStatus, MemberPhase, MemberStatus, Phase, PriorityClassStatus,
+    QuarantinedVolume,
 };
 use quorate_api::{ConditionType, Explanation, Reason};
 
@@ -46,8 +47,10 @@ pub fn events(before: &EtcdClusterStatus, after: &EtcdClusterStatus) -> Vec<Even
     let known = |name: &str| before.quarantined_volumes.iter().any(|before| before.name == name);
     let kept = after.quarantined_volumes.iter().filter(|volume| !known(&volume.name)).map(quarantined);
     let delivery = after.agent_delivery.as_ref().filter(|_| before.agent_delivery.is_none()).map(falls_back);
+    let priority = after.no_priority_class.as_ref().filter(|_| before.no_priority_class.is_none());
+    let priority = priority.map(without_priority);
     let mut news = Vec::new();
-    for event in conditions.chain(members).chain(gone).chain(kept).chain(delivery) {
+    for event in conditions.chain(members).chain(gone).chain(kept).chain(delivery).chain(priority) {
         if !news.contains(&event) {
             news.push(event);
         }
@@ -61,6 +64,17 @@ fn falls_back(delivery: &AgentDeliveryStatus) -> EventText {
         delivery.reason
     );
     EventText::normal(Reason::ImageVolumeFailed, message)
+}
+
+fn without_priority(no: &PriorityClassStatus) -> EventText {
+    let PriorityClassStatus { class, reason } = no;
+    let message = format!(
+        "Pods of this cluster are created without PriorityClass {class}, which the operator gives by default: {}. Pods that \
+         matter more may displace them. Allow the class in this namespace, and the next change of the spec tries it again; or \
+         name another one in spec.podTemplate.spec.priorityClassName",
+        reason.trim_end_matches('.')
+    );
+    EventText::warning(Explanation::new(Reason::PriorityClassRefused, message))
 }
 
 fn quarantined(volume: &QuarantinedVolume) -> EventText {

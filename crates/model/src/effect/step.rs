@@ -45,6 +45,8 @@ pub enum Step {
     W2,
     /// Record that image volumes fail here, and delete a Pod that waits for one.
     W3,
+    /// Record that the namespace refuses the operator's PriorityClass.
+    W4,
     P1,
     U4,
     U5,
@@ -73,7 +75,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 38] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -100,6 +102,7 @@ impl Step {
         Self::W1,
         Self::W2,
         Self::W3,
+        Self::W4,
         Self::P1,
         Self::U4,
         Self::U5,
