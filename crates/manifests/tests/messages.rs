@@ -6,7 +6,7 @@ mod world;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use quorate_api::status::{AgentDelivery, AgentDeliveryStatus};
+use quorate_api::status::{AgentDelivery, AgentDeliveryStatus, PriorityClassStatus};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, crds};
 use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
@@ -362,6 +362,12 @@ fn events() -> Vec<String> {
     let agent_delivery = Some(AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
     let fell_back = EtcdClusterStatus { agent_delivery, ..EtcdClusterStatus::default() };
     lines.extend(status_events(&EtcdClusterStatus::default(), &fell_back).iter().map(shown));
+    let no_priority_class = Some(PriorityClassStatus {
+        class: "system-cluster-critical".to_owned(),
+        reason: "pods \"demo-0\" is forbidden: insufficient quota to match these scopes".to_owned(),
+    });
+    let refused = EtcdClusterStatus { no_priority_class, ..EtcdClusterStatus::default() };
+    lines.extend(status_events(&EtcdClusterStatus::default(), &refused).iter().map(shown));
     lines
 }
 

@@ -53,6 +53,8 @@ pub enum Scene {
     Delete,
     /// Creates the cluster again, and adopts its old volumes.
     Adopt,
+    /// Creates three members where the API server refuses Pods of the operator's PriorityClass.
+    CreateWithoutPriorityClass,
 }
 
 /// A failure that happens once.
@@ -241,9 +243,13 @@ pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<Stor
     });
     let requests = director.clone();
     let prefers_image_volumes = story.contains(&Scene::CreateWithoutImageVolumes);
+    let forbids_priority = story.contains(&Scene::CreateWithoutPriorityClass);
     let client = world.client_through(move |sent| {
         if sent.has_image_volume() {
             return RequestOutcome::Refused(403, "Forbidden");
+        }
+        if forbids_priority && sent.has_priority_class() {
+            return RequestOutcome::Refused(403, "insufficient quota to match these scopes: [{PriorityClass In [...]}]");
         }
         let lost = of_request(sent).is_some_and(|effect| requests.sends(effect));
         if lost { RequestOutcome::ReplyLost } else { RequestOutcome::Open }
@@ -307,7 +313,7 @@ impl Scene {
                 world.create_cluster(spec).await?;
                 settled(world, 3).await
             }
-            Self::CreateWithoutImageVolumes => {
+            Self::CreateWithoutImageVolumes | Self::CreateWithoutPriorityClass => {
                 world.create_cluster(plain(3)).await?;
                 settled(world, 3).await
             }
