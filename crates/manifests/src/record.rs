@@ -5,8 +5,8 @@ use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, BootstrapStatus, CertificatesStatus,
-    EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget, PriorityClassStatus,
-    StorageTarget, TargetStatus,
+    EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
+    PriorityClassStatus, StorageTarget, TargetStatus,
 };
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};

@@ -298,7 +298,8 @@ impl Write {
 
 /// The operator's PriorityClass, unless the namespace refuses it.
 pub fn default_priority_class<'a>(context: &Context<'a>) -> Option<&'a str> {
-    let is_refused = context.record.no_priority_class.is_some() || context.snapshot.priority_class_refused.is_some();
+    let is_refused =
+        context.record.no_priority_class.is_some() || context.snapshot.priority_class_refused.is_some();
     context.defaults.priority_class.as_deref().filter(|_| !is_refused)
 }
 

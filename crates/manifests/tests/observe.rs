@@ -345,9 +345,7 @@ fn a_pod_that_no_scheduler_takes_up_names_the_scheduler() {
     let unknown = trouble("packing", pending.clone());
     assert!(unknown.is_some_and(|why| why.starts_with("NotScheduled: scheduler packing")));
     assert_eq!(trouble("default-scheduler", pending), None, "it is about to");
-    let condition = |reason: &str| {
-        json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "reason": reason, "message": "why" }] })
-    };
+    let condition = |reason: &str| json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "reason": reason, "message": "why" }] });
     assert_eq!(trouble("packing", condition("Unschedulable")).as_deref(), Some("Unschedulable: why"));
     assert_eq!(trouble("packing", condition("SchedulerError")).as_deref(), Some("SchedulerError: why"));
 }

@@ -41,9 +41,14 @@ fn env(pod: &Value, name: &str) -> Option<String> {
 
 #[test]
 fn every_field_of_the_template_is_in_the_pod_and_a_change_of_it_rolls() {
-    let anti_affinity = json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{ "topologyKey": "rack" }] });
+    let anti_affinity =
+        json!({ "requiredDuringSchedulingIgnoredDuringExecution": [{ "topologyKey": "rack" }] });
     let table = [
-        (json!({ "affinity": { "podAntiAffinity": anti_affinity } }), "/spec/affinity/podAntiAffinity", anti_affinity),
+        (
+            json!({ "affinity": { "podAntiAffinity": anti_affinity } }),
+            "/spec/affinity/podAntiAffinity",
+            anti_affinity,
+        ),
         (json!({ "nodeSelector": { "disk": "fast" } }), "/spec/nodeSelector/disk", json!("fast")),
         (json!({ "tolerations": [{ "key": "dedicated" }] }), "/spec/tolerations/0/key", json!("dedicated")),
         (
@@ -64,11 +69,13 @@ fn every_field_of_the_template_is_in_the_pod_and_a_change_of_it_rolls() {
         (json!({ "runtimeClassName": "kata" }), "/spec/runtimeClassName", json!("kata")),
     ];
     // A field that is added to the template is added here.
-    let schema = serde_json::to_value(quorate_api::crd("EtcdCluster").expect("it is defined")).expect("plain data");
+    let schema =
+        serde_json::to_value(quorate_api::crd("EtcdCluster").expect("it is defined")).expect("plain data");
     let fields = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
         ["podTemplate"]["properties"]["spec"]["properties"];
     let defined: BTreeSet<&String> = fields.as_object().expect("its fields").keys().collect();
-    let tested: BTreeSet<&String> = table.iter().flat_map(|(given, ..)| given.as_object().unwrap().keys()).collect();
+    let tested: BTreeSet<&String> =
+        table.iter().flat_map(|(given, ..)| given.as_object().unwrap().keys()).collect();
     assert_eq!(tested, defined);
 
     let plain = revision(&pod(&json!({})));
@@ -130,7 +137,9 @@ fn members_that_share_a_node_are_named() {
 
 #[test]
 fn the_users_part_of_the_security_context_replaces_the_operators_field_by_field() {
-    let context = |given: Value| pod(&of_template(&json!({ "securityContext": given })))["spec"]["securityContext"].clone();
+    let context = |given: Value| {
+        pod(&of_template(&json!({ "securityContext": given })))["spec"]["securityContext"].clone()
+    };
     let default = json!({
         "runAsNonRoot": true, "runAsUser": 10001, "runAsGroup": 10001, "fsGroup": 10001,
         "fsGroupChangePolicy": "OnRootMismatch", "seccompProfile": { "type": "RuntimeDefault" },
@@ -186,7 +195,9 @@ fn go_is_told_nine_tenths_of_the_memory_limit_and_the_processors_rounded_up() {
 
 #[test]
 fn a_pod_has_the_operators_priority_class_unless_the_template_names_one_or_the_namespace_refuses_it() {
-    let class = |world: &World| world.objects[&(Kind::Pod, "demo-0".to_owned())]["spec"].get("priorityClassName").cloned();
+    let class = |world: &World| {
+        world.objects[&(Kind::Pod, "demo-0".to_owned())]["spec"].get("priorityClassName").cloned()
+    };
     let made = |default: Option<&str>, fields: &Value, status: Value| {
         let mut world = World::new(&spec(fields));
         world.defaults.priority_class = default.map(str::to_owned);

@@ -183,7 +183,8 @@ fn priority_class(text: &str) -> Result<String, String> {
         part.bytes().all(|byte| is_alphanumeric(byte) || byte == b'-')
             && ends.into_iter().all(|end| end.is_some_and(is_alphanumeric))
     };
-    let expected = "expected the name of a PriorityClass: lower-case letters, digits, '-' and '.'; or nothing";
+    let expected =
+        "expected the name of a PriorityClass: lower-case letters, digits, '-' and '.'; or nothing";
     let is_name = text.is_empty() || (text.len() <= 253 && text.split('.').all(is_part));
     if is_name { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
 }
@@ -247,7 +248,13 @@ mod tests {
         let defaults = Program::parse_from(["operator"]).args;
         assert_eq!(defaults.metrics_bind_address, Bind::At("[::]:8080".parse().unwrap()));
         assert_eq!(defaults.default_priority_class, "system-cluster-critical");
-        for bad in ["--default-priority-class=High!", "--workers=0", "--namespaces=", "--namespaces=Team_A", "--namespaces=a,-b"] {
+        for bad in [
+            "--default-priority-class=High!",
+            "--workers=0",
+            "--namespaces=",
+            "--namespaces=Team_A",
+            "--namespaces=a,-b",
+        ] {
             assert!(Program::try_parse_from(["operator", bad]).is_err(), "{bad}");
         }
     }

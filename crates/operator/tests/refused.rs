@@ -51,7 +51,11 @@ async fn pods_whose_default_priority_class_the_namespace_refuses_come_without_it
     // A quota for Pods of this class answers like one for all Pods.
     let client = world.client_through(|sent| {
         let refuses = sent.has_priority_class();
-        if refuses { RequestOutcome::Refused(403, "exceeded quota: no-critical") } else { RequestOutcome::Open }
+        if refuses {
+            RequestOutcome::Refused(403, "exceeded quota: no-critical")
+        } else {
+            RequestOutcome::Open
+        }
     });
     let _operator = world.operator_over(client, |_| {});
     world.create_cluster(plain(3)).await?;

@@ -8,7 +8,8 @@ use quorate_model::target::PodRevision;
 use quorate_model::{Effect, KubeEffect, Plan, Step, Waiting};
 use world::{World, name};
 
-const WHY: &str = "Unschedulable: 0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector";
+const WHY: &str =
+    "Unschedulable: 0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector";
 
 /// No node fits the Pod of this member: it never runs.
 fn no_node_fits(world: &mut World, member: &str) {
@@ -157,17 +158,18 @@ fn a_bootstrap_member_that_cannot_be_placed_while_the_others_form_a_quorum_is_cu
     assert_eq!((committed(&plan), deletes(&plan, Step::W2)), ("tolerant", vec!["demo-2".to_owned()]));
 }
 
-fn refused(taken_without: bool) -> Option<PriorityClassRefused> {
-    let refusal = NoPriorityClass { class: "system-cluster-critical".into(), why: "insufficient quota".into() };
-    Some(PriorityClassRefused { refusal, taken_without })
+fn refused(taken_without: bool) -> PriorityClassRefused {
+    let refusal =
+        NoPriorityClass { class: "system-cluster-critical".into(), why: "insufficient quota".into() };
+    PriorityClassRefused { refusal, taken_without }
 }
 
 #[test]
 fn a_priority_class_that_is_refused_is_recorded_once_a_pod_without_it_was_taken_and_an_edit_forgets_it() {
     let mut world = World::running(3);
-    world.seen.priority_class_refused = refused(false);
+    world.seen.priority_class_refused = Some(refused(false));
     assert_eq!(world.plan().record.no_priority_class, None, "every Pod may be refused");
-    world.seen.priority_class_refused = refused(true);
+    world.seen.priority_class_refused = Some(refused(true));
     let plan = world.plan();
     assert!(plan.recorded_steps.contains(&Step::W4) && plan.effects.is_empty(), "{plan:?}");
     let why = plan.record.no_priority_class.as_ref().map(|no| no.why.as_str());

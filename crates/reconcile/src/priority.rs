@@ -6,8 +6,9 @@ use quorate_model::{Instant, Span};
 
 use crate::reply::WriteError;
 
-/// After the class turned out not to be the cause, it is suspected again only after this time: each suspicion costs a refused request.
-const SUSPECTED_AGAIN: Span = Span::seconds(60);
+/// After the class turned out not to be the cause, it is suspected again only after this time: each suspicion costs a refused request, and
+/// begins the delay after failures anew.
+const SUSPECTED_AGAIN: Span = Span::seconds(300);
 
 /// What the answers name where the class, or a quota, is the cause.
 const CAUSES: [&str; 3] = ["priority", "exceeded quota", "failed quota"];
@@ -76,7 +77,73 @@ impl PriorityClass {
                 *self = Self::NotTheCause(now);
                 false
             }
-            (Tries::Without, _) | (Tries::Nothing, _) => false,
+            (Tries::Without | Tries::Nothing, _) => false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant(0);
+
+    fn with() -> Tries {
+        Tries::With("system-cluster-critical".to_owned())
+    }
+
+    fn refused(why: &str) -> WriteError {
+        WriteError::Forbidden(format!("pods \"demo-0\" is forbidden: {why}"))
+    }
+
+    #[test]
+    fn answers_that_name_the_class_or_a_quota_make_it_suspect_and_others_do_not() {
+        for why in [
+            "insufficient quota to match these scopes: [{PriorityClass In [system-cluster-critical]}]",
+            "no PriorityClass with name x was found",
+            "exceeded quota: small, requested: pods=1",
+            "policy: system-cluster-critical is for the platform",
+        ] {
+            let mut class = PriorityClass::default();
+            assert!(class.failed(&with(), &refused(why), NOW), "{why}");
+            assert!(class.refused().is_some_and(|refused| !refused.taken_without), "{why}");
+        }
+        let others =
+            [refused("violates PodSecurity"), WriteError::Unknown("quota".to_owned()), WriteError::Exists];
+        for error in others {
+            let mut class = PriorityClass::default();
+            assert!(!class.failed(&with(), &error, NOW) && class.refused().is_none(), "{error}");
+        }
+        let mut class = PriorityClass::default();
+        assert!(!class.failed(&Tries::Nothing, &refused("exceeded quota"), NOW), "the user's own class");
+    }
+
+    #[test]
+    fn it_was_the_class_once_a_pod_without_it_is_taken() {
+        let mut class = PriorityClass::default();
+        class.failed(&with(), &refused("exceeded quota"), NOW);
+        assert!(class.failed(&with(), &refused("exceeded quota"), NOW), "another Pod of the same group");
+        class.taken(&Tries::Without);
+        assert!(class.refused().is_some_and(|refused| refused.taken_without));
+        // A later one may be refused for another cause.
+        assert!(!class.failed(&Tries::Without, &refused("exceeded quota"), NOW));
+        assert!(class.refused().is_some());
+    }
+
+    #[test]
+    fn it_was_not_the_class_where_a_pod_without_it_is_refused_too_and_it_is_suspected_again_after_five_minutes()
+     {
+        let mut class = PriorityClass::default();
+        class.failed(&with(), &refused("exceeded quota"), NOW);
+        assert!(!class.failed(&Tries::Without, &refused("exceeded quota"), NOW));
+        assert!(class.refused().is_none());
+        assert!(!class.failed(&with(), &refused("exceeded quota"), NOW + Span::seconds(299)));
+        assert!(class.failed(&with(), &refused("exceeded quota"), NOW + Span::seconds(300)));
+        let mut class = PriorityClass::NotTheCause(NOW);
+        class.taken(&with());
+        assert!(
+            class.failed(&with(), &refused("exceeded quota"), NOW + Span::seconds(1)),
+            "it was open since"
+        );
     }
 }

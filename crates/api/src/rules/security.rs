@@ -82,7 +82,8 @@ fn profile(field: &str) -> Rule {
         "!has(self.{field}) || self.{field}.type == 'RuntimeDefault' || (self.{field}.type == 'Localhost' && \
          has(self.{field}.localhostProfile))"
     );
-    let message =
-        format!("{FIELD}.{field} must have the type RuntimeDefault, or Localhost with a localhostProfile: {WHY}");
+    let message = format!(
+        "{FIELD}.{field} must have the type RuntimeDefault, or Localhost with a localhostProfile: {WHY}"
+    );
     rule(cel, &message).field_path(format!(".{field}"))
 }

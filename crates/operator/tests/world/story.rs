@@ -249,7 +249,10 @@ pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<Stor
             return RequestOutcome::Refused(403, "Forbidden");
         }
         if forbids_priority && sent.has_priority_class() {
-            return RequestOutcome::Refused(403, "insufficient quota to match these scopes: [{PriorityClass In [...]}]");
+            return RequestOutcome::Refused(
+                403,
+                "insufficient quota to match these scopes: [{PriorityClass In [...]}]",
+            );
         }
         let lost = of_request(sent).is_some_and(|effect| requests.sends(effect));
         if lost { RequestOutcome::ReplyLost } else { RequestOutcome::Open }

@@ -16,8 +16,8 @@ use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};
 use super::{Event, PassEnd, Planned, Stop, Upcoming, parsed, uid};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::memory::Memory;
-use crate::priority::{PriorityClass, Tries};
 use crate::objects::{Object, ReadCluster};
+use crate::priority::{PriorityClass, Tries};
 use crate::reply::{CallError, EffectError, Retry, WriteError, lost_reply_counts_as_done};
 
 /// How long an eviction may be refused before status reports it: drains take their turn.

@@ -7,9 +7,9 @@ use quorate_model::{ClusterRef, ClusterUid, Instant};
 
 use crate::command::{Reply, Task};
 use crate::memory::Memory;
-use crate::priority::Tries;
 use crate::objects::Object;
 use crate::ownership::{is_ours, is_visible};
+use crate::priority::Tries;
 use crate::reply::{WriteError, lost_reply_counts_as_done};
 
 /// Why the API server refuses every Pod: quotas, a namespace that goes, credentials.

@@ -74,7 +74,8 @@ async fn a_sick_member_keeps_the_others_from_being_drained(world: &Kubernetes) -
         // The controller counts ready Pods a moment later.
         until("the budget admits no eviction", async || {
             let post_options = PostParams { dry_run: true, ..PostParams::default() };
-            let tried = world.pods().evict(good, &EvictParams { post_options, ..EvictParams::default() }).await;
+            let tried =
+                world.pods().evict(good, &EvictParams { post_options, ..EvictParams::default() }).await;
             Ok(if tried.is_err() { Ok(()) } else { Err(format!("that of {good}")) })
         })
         .await?;
@@ -96,7 +97,9 @@ async fn a_sick_member_keeps_the_others_from_being_drained(world: &Kubernetes) -
 
 /// While its member is missing, a cluster of five at the edge of its quorum is not drained further. A smaller size gives the member up, and
 /// then it goes on.
-async fn a_node_that_never_comes_back_keeps_no_other_from_being_drained_for_ever(world: &Kubernetes) -> Result<()> {
+async fn a_node_that_never_comes_back_keeps_no_other_from_being_drained_for_ever(
+    world: &Kubernetes,
+) -> Result<()> {
     let mut members: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for pod in world.pods_of("five").await? {
         members.entry(node_of(&pod)?).or_default().push(pod.name_any());

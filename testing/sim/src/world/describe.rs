@@ -67,7 +67,8 @@ impl World {
                 .map(|failed| format!("failed learners: {}, {}", failed.count, failed.reason)),
         );
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
-        lines.extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
+        lines
+            .extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)
