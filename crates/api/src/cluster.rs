@@ -10,6 +10,7 @@ use crate::status::EtcdClusterStatus;
 
 mod disruption;
 mod options;
+mod placement;
 mod pod;
 mod recovery;
 mod storage;
@@ -17,6 +18,7 @@ mod tls;
 
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use options::{AutoCompactionMode, EtcdOptions};
+pub use placement::{OneMemberPerNode, PlacementSpec, Zones};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
 pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, RecoverySpec};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
@@ -152,6 +154,10 @@ pub struct EtcdClusterSpec {
     /// How members are protected from drains and other evictions.
     #[serde(default)]
     pub disruption: DisruptionSpec,
+
+    /// How members are spread over nodes and zones.
+    #[serde(default)]
+    pub placement: PlacementSpec,
 
     /// While this is true, the operator observes and reports, and changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

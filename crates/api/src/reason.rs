@@ -180,6 +180,8 @@ reasons! {
     MemberReplaced,
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion,
+    /// The namespace refuses the operator's PriorityClass, so Pods come without it.
+    PriorityClassRefused,
 }
 
 impl fmt::Display for Reason {

@@ -8,8 +8,10 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 mod flags;
+mod security;
 
 pub(crate) use flags::etcd_options;
+pub(crate) use security::security_context;
 
 /// A rule with its message.
 pub(crate) fn rule(cel: impl Into<String>, message: &str) -> Rule {
@@ -66,7 +68,22 @@ pub(crate) fn object() -> Vec<Rule> {
             "tls.provider is fixed once the cluster is bootstrapped: peers with TLS and peers without it \
              cannot form a quorum",
         ),
+        fixed(
+            ".spec.podTemplate",
+            &format!("{} == {}", user_of("self"), user_of("oldSelf")),
+            "podTemplate.spec.securityContext.runAsUser (10001 if absent) is fixed once the cluster is bootstrapped: the data of \
+             its members belong to this user, and no other may read them. fsGroup can change",
+        ),
     ]
+}
+
+/// The user of members' processes.
+fn user_of(object: &str) -> String {
+    let template = format!("{object}.spec.podTemplate");
+    format!(
+        "(has({template}) && has({template}.spec) && has({template}.spec.securityContext) && \
+         has({template}.spec.securityContext.runAsUser) ? {template}.spec.securityContext.runAsUser : 10001)"
+    )
 }
 
 /// On the spec.
@@ -88,6 +105,13 @@ pub(crate) fn spec() -> Vec<Rule> {
              would fill the disk before it reaches its quota",
         )
         .field_path(".etcd.quotaBackendBytes"),
+        rule(
+            "self.placement.oneMemberPerNode != 'Required' || !has(self.podTemplate) || !has(self.podTemplate.spec) || \
+             !has(self.podTemplate.spec.affinity) || !has(self.podTemplate.spec.affinity.podAntiAffinity)",
+            "placement.oneMemberPerNode Required has no effect beside podTemplate.spec.affinity.podAntiAffinity, which replaces \
+             what the operator writes: leave one of them out",
+        )
+        .field_path(".placement.oneMemberPerNode"),
     ];
     rules.extend(flags::given_twice());
     rules
@@ -105,6 +129,7 @@ pub(crate) fn storage() -> Vec<Rule> {
         rule(
             "!has(self.volumeSizeLimit) || !isQuantity(string(self.volumeSizeLimit)) || \
              !isQuantity(string(self.volumeSizeRequest)) || \
+             quantity(string(self.volumeSizeLimit)).compareTo(quantity('0')) == 0 || \
              quantity(string(self.volumeSizeLimit)).compareTo(quantity(string(self.volumeSizeRequest))) >= 0",
             "storageSpec.volumeSizeLimit must not be smaller than storageSpec.volumeSizeRequest",
         )

@@ -28,4 +28,6 @@ pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, request};
 pub use site::SiteQuestion;
 pub use status::{EventText, Situation, events, explain, invalid_status, status};
-pub use target::{AgentDelivery, DEFAULT_AGENT_IMAGE, Defaults, Invalid, IpFamily, resolve};
+pub use target::{
+    AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, resolve,
+};

@@ -75,6 +75,9 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         // The names that it records were used, so they are not used again.
         record = Record { next_ordinal: record.next_ordinal, ..Record::default() };
     }
+    // Of another class nothing is known.
+    record.no_priority_class =
+        record.no_priority_class.filter(|no| Some(&no.class) == defaults.priority_class.as_ref());
     if newer_status.is_none() {
         build_missing_template(cluster, &mut record, defaults);
     }
@@ -120,6 +123,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         etcd: Etcd::default(),
         recovery: recovery(cluster),
         sites: BTreeMap::new(),
+        priority_class_refused: None,
         cluster: at,
         uid,
     };

@@ -5,7 +5,10 @@
 //! and flags of the user never replace those of the member's identity.
 
 mod containers;
+mod placement;
+mod resources;
 
+use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::cluster::PodSpec;
 use quorate_api::{EtcdCluster, keys, quantity};
 use quorate_model::effect::Boot;
@@ -30,7 +33,7 @@ pub const INSTALL: &str = "install";
 const USER: u32 = 10001;
 
 /// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
-pub(crate) const SHAPE: u32 = 2;
+pub(crate) const SHAPE: u32 = 3;
 
 /// Seconds for a stop that clients do not notice, besides two election timeouts: 5 s of the agent, then 5 s and two election
 /// timeouts in which etcd waits for open watches, then the last writes.
@@ -68,6 +71,8 @@ pub struct Member<'a> {
     pub by_image_volume: bool,
     /// The family of its address.
     pub ip_family: IpFamily,
+    /// Its PriorityClass, if the template names none.
+    pub priority_class: Option<&'a str>,
 }
 
 /// The Pod.
@@ -87,16 +92,8 @@ pub fn pod(member: &Member<'_>) -> Value {
             "terminationGracePeriodSeconds": shortest_grace(&template.flags).max(GRACE_SECONDS),
             "automountServiceAccountToken": false,
             "enableServiceLinks": false,
-            "securityContext": {
-                "runAsNonRoot": true,
-                "runAsUser": USER,
-                "runAsGroup": USER,
-                "fsGroup": USER,
-                "fsGroupChangePolicy": "OnRootMismatch",
-                "seccompProfile": { "type": "RuntimeDefault" },
-            },
-            "affinity": one_to_a_node(at),
-            "topologySpreadConstraints": [over_the_zones(at)],
+            "securityContext": security_context(template.spec.security_context.as_ref()),
+            "affinity": placement::affinity(at, &template),
             "containers": [containers::etcd(member, &template)],
             "volumes": volumes(member),
         },
@@ -106,6 +103,12 @@ pub fn pod(member: &Member<'_>) -> Value {
     }
     if !pull_secrets.is_empty() {
         pod["spec"]["imagePullSecrets"] = json!(pull_secrets);
+    }
+    if let Some(constraints) = placement::topology_spread_constraints(at, &template) {
+        pod["spec"]["topologySpreadConstraints"] = constraints;
+    }
+    if let Some(class) = member.priority_class {
+        pod["spec"]["priorityClassName"] = json!(class);
     }
     pass_through(&template.spec, &mut pod["spec"]);
     if member.boot == Boot::New {
@@ -117,8 +120,10 @@ pub fn pod(member: &Member<'_>) -> Value {
 /// Fields of `podTemplate.spec` that go into the Pod unchanged. They replace what the operator writes there.
 fn pass_through(from: &PodSpec, spec: &mut Value) {
     let PodSpec {
-        resources: _, // of the container
-        affinity,
+        resources: _,                   // of the container
+        affinity: _,                    // with what the operator adds
+        topology_spread_constraints: _, // in place of what the operator writes
+        security_context: _,            // over the operator's
         node_selector,
         priority_class_name,
         runtime_class_name,
@@ -126,10 +131,8 @@ fn pass_through(from: &PodSpec, spec: &mut Value) {
         service_account_name,
         termination_grace_period_seconds,
         tolerations,
-        topology_spread_constraints,
     } = from;
     let fields = [
-        ("affinity", json!(affinity)),
         ("nodeSelector", json!(node_selector)),
         ("priorityClassName", json!(priority_class_name)),
         ("runtimeClassName", json!(runtime_class_name)),
@@ -137,7 +140,6 @@ fn pass_through(from: &PodSpec, spec: &mut Value) {
         ("serviceAccountName", json!(service_account_name)),
         ("terminationGracePeriodSeconds", json!(termination_grace_period_seconds)),
         ("tolerations", json!(tolerations)),
-        ("topologySpreadConstraints", json!(topology_spread_constraints)),
     ];
     for (field, value) in fields.into_iter().filter(|(_, value)| !value.is_null()) {
         spec[field] = value;
@@ -161,28 +163,23 @@ fn metadata(member: &Member<'_>, template: &Template) -> Value {
     json!(metadata)
 }
 
-/// Preferred, not required: a cluster of three on one node is worse than on three, and better than none.
-fn one_to_a_node(at: &ClusterRef) -> Value {
-    json!({
-        "podAntiAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [{
-                "weight": 100,
-                "podAffinityTerm": {
-                    "topologyKey": "kubernetes.io/hostname",
-                    "labelSelector": { "matchLabels": labels::selector(at) },
-                },
-            }],
-        },
-    })
-}
-
-fn over_the_zones(at: &ClusterRef) -> Value {
-    json!({
-        "topologyKey": "topology.kubernetes.io/zone",
-        "maxSkew": 1,
-        "whenUnsatisfiable": "ScheduleAnyway",
-        "labelSelector": { "matchLabels": labels::selector(at) },
-    })
+/// The operator's security context, with the fields that the user gives in place of its own. The definition refuses those that the
+/// restricted Pod Security standard does not admit.
+fn security_context(given: Option<&PodSecurityContext>) -> Value {
+    let mut context = json!({
+        "runAsNonRoot": true,
+        "runAsUser": USER,
+        "runAsGroup": USER,
+        "fsGroup": USER,
+        "fsGroupChangePolicy": "OnRootMismatch",
+        "seccompProfile": { "type": "RuntimeDefault" },
+    });
+    if let Value::Object(fields) = json!(given) {
+        for (field, value) in fields {
+            context[field] = value;
+        }
+    }
+    context
 }
 
 fn volumes(member: &Member<'_>) -> Vec<Value> {

@@ -8,8 +8,9 @@ use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, BootstrapStatus, CertificatesStatus,
     EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
-    StorageTarget, TargetStatus,
+    PriorityClassStatus, StorageTarget, TargetStatus,
 };
+use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
@@ -54,6 +55,10 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         suspected: recovery::suspected(status),
         replacement: recovery::replacement(status),
         last_replacement: recovery::last(status),
+        no_priority_class: status
+            .no_priority_class
+            .as_ref()
+            .map(|no| NoPriorityClass { class: no.class.clone(), why: no.reason.clone() }),
     }
 }
 
@@ -76,6 +81,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         suspected,
         replacement,
         last_replacement,
+        no_priority_class,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -106,6 +112,9 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.agent_delivery = no_image_volume
         .clone()
         .map(|reason| AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
+    status.no_priority_class = no_priority_class
+        .as_ref()
+        .map(|no| PriorityClassStatus { class: no.class.clone(), reason: no.why.clone() });
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     let before = std::mem::take(&mut status.members);
     status.members = members

@@ -171,6 +171,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                     AgentDelivery::ImageVolume => true,
                 },
                 ip_family: defaults.ip_family,
+                priority_class: default_priority_class(context),
             });
             write(Kind::Pod, member.as_str(), Act::Create(made))
         }
@@ -253,6 +254,17 @@ impl Write {
         self.kind == Kind::Pod && volumes.into_iter().flatten().any(|volume| volume.get("image").is_some())
     }
 
+    /// Whether it creates a Pod.
+    pub fn creates_pod(&self) -> bool {
+        self.kind == Kind::Pod && matches!(self.act, Act::Create(_))
+    }
+
+    /// The PriorityClass of the Pod that it creates.
+    pub fn priority_class(&self) -> Option<&str> {
+        let Act::Create(object) = &self.act else { return None };
+        object.pointer("/spec/priorityClassName").and_then(Value::as_str)
+    }
+
     /// The HTTP request to the API server.
     pub fn http(&self) -> Result<http::Request<Vec<u8>>, kube_core::request::Error> {
         let request = kube_core::Request::new(self.kind.collection(&self.namespace));
@@ -282,6 +294,13 @@ impl Write {
             }
         }
     }
+}
+
+/// The operator's PriorityClass, unless the namespace refuses it.
+pub fn default_priority_class<'a>(context: &Context<'a>) -> Option<&'a str> {
+    let is_refused =
+        context.record.no_priority_class.is_some() || context.snapshot.priority_class_refused.is_some();
+    context.defaults.priority_class.as_deref().filter(|_| !is_refused)
 }
 
 /// The committed target.

@@ -16,6 +16,10 @@ use crate::template::Template;
 /// as `cargo xtask image` writes it.
 pub const DEFAULT_AGENT_IMAGE: &str = concat!("quorate:", env!("CARGO_PKG_VERSION"));
 
+/// The PriorityClass of members, where neither the template nor the operator names one. Every Kubernetes has it. Others' API servers
+/// depend on an etcd, so nothing that they run should displace it.
+pub const DEFAULT_PRIORITY_CLASS: &str = "system-cluster-critical";
+
 /// The defaults from the operator's flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Defaults {
@@ -27,6 +31,8 @@ pub struct Defaults {
     pub agent_delivery: AgentDelivery,
     /// The family of Pods' addresses.
     pub ip_family: IpFamily,
+    /// The PriorityClass of Pods whose template names none.
+    pub priority_class: Option<String>,
 }
 
 /// How the agent's program comes into a Pod.
@@ -90,6 +96,7 @@ impl Default for Defaults {
             agent_image: DEFAULT_AGENT_IMAGE.to_owned(),
             agent_delivery: AgentDelivery::default(),
             ip_family: IpFamily::default(),
+            priority_class: Some(DEFAULT_PRIORITY_CLASS.to_owned()),
         }
     }
 }
@@ -115,6 +122,8 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
         labels: metadata.labels,
         annotations: metadata.annotations,
         spec: pod_spec,
+        one_member_per_node: spec.placement.one_member_per_node,
+        zones: spec.placement.zones,
     };
     let pod = template.seal(version, &defaults.agent_image);
     let tls = match spec.tls.provider {
@@ -175,7 +184,8 @@ fn storage(spec: &cluster::StorageSpec) -> Result<Storage, Invalid> {
     let size = bytes(&spec.volume_size_request).ok_or_else(|| {
         Invalid::new(field, format!("{:?} is not a size such as 1Gi", spec.volume_size_request.0))
     })?;
-    let limit_bytes = spec.volume_size_limit.as_ref().and_then(bytes);
+    // Go's types of the etcd-io operator write 0 for a limit that is left out.
+    let limit_bytes = spec.volume_size_limit.as_ref().and_then(bytes).filter(|limit| *limit > 0);
     if limit_bytes.is_some_and(|limit| limit < size) {
         let message = "the limit is smaller than the request; raise it or leave it out";
         return Err(Invalid::new("spec.storageSpec.volumeSizeLimit", message));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use quorate_api::cluster::PodSpec;
+use quorate_api::cluster::{OneMemberPerNode, PodSpec, Zones};
 use quorate_model::Version;
 use quorate_model::target::{PodRevision, PodTemplate};
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,12 @@ pub struct Template {
     /// `podTemplate.spec`, as the user wrote it.
     #[serde(skip_serializing_if = "is_default")]
     pub spec: PodSpec,
+    /// Whether two members may share a node, where `spec` has no anti-affinity.
+    #[serde(skip_serializing_if = "is_default")]
+    pub one_member_per_node: OneMemberPerNode,
+    /// Whether members are spread over zones, where `spec` has no constraints.
+    #[serde(skip_serializing_if = "is_default")]
+    pub zones: Zones,
 }
 
 impl Template {

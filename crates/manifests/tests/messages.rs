@@ -6,16 +6,18 @@ mod world;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use quorate_api::status::{AgentDelivery, AgentDeliveryStatus};
+use quorate_api::status::{
+    AgentDelivery, AgentDeliveryStatus, PriorityClassStatus, RecoveryResult, RecoveryStatus,
+};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, crds};
 use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
     invalid_status, resolve, status, trouble,
 };
 use quorate_model::effect::Unsafe;
-use quorate_model::record::Abandoned;
+use quorate_model::record::{Abandoned, Loss};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Etcd, Listed};
-use quorate_model::{ClusterId, Fingerprint, MemberId, MemberName, PeerUrl, Span, Waiting};
+use quorate_model::{ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Span, Waiting};
 use serde_json::{Value, json};
 use world::{World, plain};
 
@@ -136,7 +138,15 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::StatusFromNewerVersion("status.formatVersion is 2, and this operator knows 1".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
-        Waiting::Unsafe(_) => return None,
+        Waiting::Unsafe(_) => Waiting::MayBeLost(demo(), Loss::Refused(GuardVerdict::DataMissing)),
+        Waiting::MayBeLost(_, Loss::Refused(_)) => Waiting::MayBeLost(demo(), Loss::VolumeGone),
+        Waiting::MayBeLost(_, Loss::VolumeGone) => Waiting::MayBeLost(demo(), Loss::NodeGone),
+        Waiting::MayBeLost(..) => {
+            Waiting::ClaimPending { claim: name("demo-3"), replaced: demo(), why: None }
+        }
+        Waiting::ClaimPending { .. } => Waiting::ReplacementOff { member: demo(), loss: Loss::VolumeGone },
+        Waiting::ReplacementOff { .. } => Waiting::ReplacementFailed { member: demo(), failures: 4 },
+        Waiting::ReplacementFailed { .. } => return None,
     })
 }
 
@@ -172,7 +182,10 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::WouldLoseQuorum { .. } => Unsafe::SplitBrain,
         Unsafe::SplitBrain => Unsafe::AnotherAuthority,
         Unsafe::AnotherAuthority => Unsafe::AuthorityKept,
-        Unsafe::AuthorityKept => return None,
+        Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
+        Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
+        Unsafe::NotLost(_) => Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace }),
+        Unsafe::AlarmHolds(_) => return None,
     })
 }
 
@@ -362,6 +375,24 @@ fn events() -> Vec<String> {
     let agent_delivery = Some(AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
     let fell_back = EtcdClusterStatus { agent_delivery, ..EtcdClusterStatus::default() };
     lines.extend(status_events(&EtcdClusterStatus::default(), &fell_back).iter().map(shown));
+    let no_priority_class = Some(PriorityClassStatus {
+        class: "system-cluster-critical".to_owned(),
+        reason: "pods \"demo-0\" is forbidden: insufficient quota to match these scopes".to_owned(),
+    });
+    let refused = EtcdClusterStatus { no_priority_class, ..EtcdClusterStatus::default() };
+    lines.extend(status_events(&EtcdClusterStatus::default(), &refused).iter().map(shown));
+    for (result, message) in [
+        (RecoveryResult::Succeeded, "demo-1 was replaced: its PersistentVolumeClaim is gone"),
+        (
+            RecoveryResult::Failed,
+            "PersistentVolumeClaim demo-3 was not usable within 30m. demo-1 was not removed",
+        ),
+    ] {
+        let (last_result, message) = (Some(result), message.to_owned());
+        let recovery = Some(RecoveryStatus { last_result, message, ..RecoveryStatus::default() });
+        let ended = EtcdClusterStatus { recovery, ..EtcdClusterStatus::default() };
+        lines.extend(status_events(&EtcdClusterStatus::default(), &ended).iter().map(shown));
+    }
     lines
 }
 

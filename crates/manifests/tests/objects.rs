@@ -32,9 +32,9 @@ fn rich() -> Value {
                 "annotations": { "note": "b", "operator.etcd.io/revision": "mine" },
             },
             "spec": {
-                "resources": { "requests": { "cpu": "1", "memory": "2Gi" }, "limits": { "memory": "2Gi" } },
+                "resources": { "requests": { "cpu": "1", "memory": "2Gi" }, "limits": { "cpu": "1500m", "memory": "2Gi" } },
                 "nodeSelector": { "disk": "fast" },
-                "priorityClassName": "system-cluster-critical",
+                "priorityClassName": "important",
                 "runtimeClassName": "kata",
                 "schedulerName": "packing",
                 "serviceAccountName": "etcd",
@@ -43,6 +43,10 @@ fn rich() -> Value {
                 "topologySpreadConstraints": [
                     { "topologyKey": "rack", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule" },
                 ],
+                "securityContext": {
+                    "runAsUser": 2000, "fsGroup": 3000, "supplementalGroups": [4000],
+                    "seccompProfile": { "type": "Localhost", "localhostProfile": "etcd.json" },
+                },
                 "affinity": { "nodeAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": {
                     "nodeSelectorTerms": [{ "matchExpressions": [{ "key": "disk", "operator": "Exists" }] }],
                 } } },

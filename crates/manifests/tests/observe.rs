@@ -329,3 +329,23 @@ fn a_container_of_which_an_earlier_attempt_is_not_shown_may_have_run() {
     };
     assert_eq!((seen(0), seen(1), seen(2)), (false, true, true));
 }
+
+#[test]
+fn a_pod_that_no_scheduler_takes_up_names_the_scheduler() {
+    let trouble = |scheduler: &str, status: Value| {
+        let mut world = World::running(1);
+        world.edit(Kind::Pod, "demo-0", |pod| {
+            pod["spec"]["schedulerName"] = json!(scheduler);
+            pod["spec"].as_object_mut().unwrap().remove("nodeName");
+            pod["status"] = status;
+        });
+        world.observe().unwrap().observation.snapshot.pods[&MemberName::new("demo-0")].trouble.clone()
+    };
+    let pending = json!({ "phase": "Pending" });
+    let unknown = trouble("packing", pending.clone());
+    assert!(unknown.is_some_and(|why| why.starts_with("NotScheduled: scheduler packing")));
+    assert_eq!(trouble("default-scheduler", pending), None, "it is about to");
+    let condition = |reason: &str| json!({ "phase": "Pending", "conditions": [{ "type": "PodScheduled", "status": "False", "reason": reason, "message": "why" }] });
+    assert_eq!(trouble("packing", condition("Unschedulable")).as_deref(), Some("Unschedulable: why"));
+    assert_eq!(trouble("packing", condition("SchedulerError")).as_deref(), Some("SchedulerError: why"));
+}

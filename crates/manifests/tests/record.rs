@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
 use quorate_manifests::record::{from_status, into_status};
+use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{
     Abandoned, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd, Stage, Suspicion,
 };
@@ -161,6 +162,10 @@ fn record() -> impl Strategy<Value = Record> {
                     no_image_volume: hibernating
                         .then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
                     members,
+                    no_priority_class: abandoned.map(|_| NoPriorityClass {
+                        class: "system-cluster-critical".to_owned(),
+                        why: "insufficient quota".to_owned(),
+                    }),
                 }
             },
         )

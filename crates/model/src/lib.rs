@@ -11,6 +11,7 @@
 //! - [`certificate`]: leaves, fingerprints, when a certificate ends
 //! - [`time`]: instants and spans, given from outside
 //! - [`target`]: the validated spec, and its committed copy
+//! - [`priority`]: the PriorityClass that a namespace refuses
 //! - [`record`]: what is recorded in status and outlives the operator
 //! - [`snapshot`]: what was observed, and how old it is
 //! - [`guard`]: whether etcd may start on a volume; [`canary`]: whether that volume takes writes
@@ -28,6 +29,7 @@ pub mod ids;
 pub mod mutants;
 pub mod names;
 pub mod object;
+pub mod priority;
 pub mod quorum;
 pub mod record;
 pub mod refusal;

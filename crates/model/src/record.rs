@@ -8,6 +8,7 @@ use std::fmt;
 use crate::certificate::Fingerprint;
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
+use crate::priority::NoPriorityClass;
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
 use crate::version::Version;
@@ -50,6 +51,8 @@ pub struct Record {
     pub replacement: Option<Replacement>,
     /// How the last replacement ended.
     pub last_replacement: Option<Replaced>,
+    /// Why Pods of this cluster come without the operator's PriorityClass: the namespace refuses it.
+    pub no_priority_class: Option<NoPriorityClass>,
 }
 
 /// Learners that did not get in sync in time, one after another. Each used up a name and a volume.

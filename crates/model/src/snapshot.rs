@@ -17,6 +17,7 @@ use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::ManagedObject;
+use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
 use crate::record::Record;
 use crate::target::{PodRevision, Target};
@@ -96,6 +97,8 @@ pub struct Snapshot {
     pub recovery: RecoveryPolicy,
     /// What Kubernetes says about where volumes can be used, of members for which it was asked.
     pub sites: BTreeMap<MemberName, Site>,
+    /// A Pod that the API server refused, perhaps for its PriorityClass.
+    pub priority_class_refused: Option<PriorityClassRefused>,
 }
 
 /// A member's Pod.

@@ -44,6 +44,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081")]
     pub health_probe_bind_address: Bind,
 
+    /// The PriorityClass of member Pods whose podTemplate names none. In a namespace that refuses it, Pods come without it. Empty: none.
+    #[arg(long, env = "QUORATE_DEFAULT_PRIORITY_CLASS", value_name = "CLASS", value_parser = priority_class,
+        default_value = quorate_manifests::DEFAULT_PRIORITY_CLASS)]
+    pub default_priority_class: String,
+
     /// Elect a leader, so that only one of several operators acts.
     #[arg(long, env = "QUORATE_LEADER_ELECT")]
     pub leader_elect: bool,
@@ -170,6 +175,20 @@ fn workers(text: &str) -> Result<usize, String> {
     number.ok_or_else(|| "expected a number from 1 to 1024".to_owned())
 }
 
+/// Kubernetes refuses other names, Pod by Pod.
+fn priority_class(text: &str) -> Result<String, String> {
+    let is_part = |part: &str| {
+        let ends = [part.bytes().next(), part.bytes().last()];
+        let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        part.bytes().all(|byte| is_alphanumeric(byte) || byte == b'-')
+            && ends.into_iter().all(|end| end.is_some_and(is_alphanumeric))
+    };
+    let expected =
+        "expected the name of a PriorityClass: lower-case letters, digits, '-' and '.'; or nothing";
+    let is_name = text.is_empty() || (text.len() <= 253 && text.split('.').all(is_part));
+    if is_name { Ok(text.to_owned()) } else { Err(expected.to_owned()) }
+}
+
 fn namespace(text: &str) -> Result<String, String> {
     let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let ends = [text.bytes().next(), text.bytes().last()];
@@ -228,7 +247,14 @@ mod tests {
         assert_eq!(args.namespaces, ["a", "b"]);
         let defaults = Program::parse_from(["operator"]).args;
         assert_eq!(defaults.metrics_bind_address, Bind::At("[::]:8080".parse().unwrap()));
-        for bad in ["--workers=0", "--namespaces=", "--namespaces=Team_A", "--namespaces=a,-b"] {
+        assert_eq!(defaults.default_priority_class, "system-cluster-critical");
+        for bad in [
+            "--default-priority-class=High!",
+            "--workers=0",
+            "--namespaces=",
+            "--namespaces=Team_A",
+            "--namespaces=a,-b",
+        ] {
             assert!(Program::try_parse_from(["operator", bad]).is_err(), "{bad}");
         }
     }

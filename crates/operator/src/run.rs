@@ -202,6 +202,7 @@ impl From<OperatorArgs> for Options {
                 agent_image: args.agent_image,
                 agent_delivery: args.agent_delivery.resolve(None),
                 ip_family: args.ip_family.resolve(std::env::var("KUBERNETES_SERVICE_HOST").ok().as_deref()),
+                priority_class: Some(args.default_priority_class).filter(|class| !class.is_empty()),
             },
             metrics: address(args.metrics_bind_address),
             health: address(args.health_probe_bind_address),

@@ -25,6 +25,8 @@ const SLOW_LEARNER: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::GrowWithASl
 const ABANDON: [Scene; 1] = [Scene::AbandonBootstrap];
 const ADOPT: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Adopt];
 const NO_IMAGE_VOLUMES: [Scene; 1] = [Scene::CreateWithoutImageVolumes];
+const NO_PRIORITY_CLASS: [Scene; 1] = [Scene::CreateWithoutPriorityClass];
+const REPLACE: [Scene; 2] = [Scene::Create, Scene::EmptyVolume("demo-1")];
 const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
@@ -50,6 +52,7 @@ fn own_step(story: &[Scene]) -> Option<Step> {
     match story {
         [.., Scene::GrowWithASlowLearner] => Some(Step::G5),
         [.., Scene::CreateWithoutImageVolumes] => Some(Step::W3),
+        [.., Scene::CreateWithoutPriorityClass] => Some(Step::W4),
         _ => None,
     }
 }
@@ -113,8 +116,10 @@ stories! {
     no_failure_while_a_slow_learner_is_rolled_back_changes_the_end: SLOW_LEARNER;
     no_failure_while_a_bootstrap_is_abandoned_changes_the_end: ABANDON;
     no_failure_during_adoption_changes_the_end: ADOPT;
+    no_failure_while_an_emptied_member_is_replaced_changes_the_end: REPLACE;
     no_failure_while_a_stray_pod_is_deleted_changes_the_end: STRAY_POD;
     no_failure_where_image_volumes_are_refused_changes_the_end: NO_IMAGE_VOLUMES;
+    no_failure_where_the_priority_class_is_refused_changes_the_end: NO_PRIORITY_CLASS;
 }
 
 #[tokio::test(start_paused = true)]

@@ -73,10 +73,10 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
     draft.write_record(Step::T1, |record| {
         record.target = Some(desired);
         // The edit may be the cure.
-        record.failed_learners = None;
         if let Some(last) = &mut record.last_replacement {
             last.failures = 0;
         }
+        (record.failed_learners, record.no_priority_class) = (None, None);
     });
     // In the same record, because no later pass can tell why the target is another one.
     if let Some(member) = learner

@@ -20,6 +20,7 @@ mod halt;
 mod hibernate;
 mod leadership;
 mod membership;
+mod priority;
 mod replace;
 mod restart;
 mod rollout;
@@ -53,6 +54,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::Adopt, adopt::existing_data(draft))?;
     by(Protocol::ForeignObjects, halt::on_foreign_objects(draft))?;
     delivery::fall_back(draft);
+    priority::fall_back(draft);
     by(Protocol::Bootstrap, bootstrap::run(draft))?;
     by(Protocol::Target, commit::target(draft))?;
     membership::settle(draft);

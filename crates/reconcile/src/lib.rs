@@ -16,6 +16,7 @@ mod memory;
 mod objects;
 mod ownership;
 mod pass;
+mod priority;
 mod progress;
 mod recent;
 mod reply;

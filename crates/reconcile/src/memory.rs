@@ -11,6 +11,7 @@ use quorate_model::{ClusterRef, Instant};
 
 use crate::calm::Calm;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
+use crate::priority::PriorityClass;
 use crate::progress::Progress;
 use crate::recent::Recent;
 use crate::write_cache::WriteCache;
@@ -23,6 +24,8 @@ pub struct Memory {
     pub(crate) unlabelled: BTreeSet<String>,
     /// Why the API server refused a Pod with an image volume, if it did and an init container is the other way.
     pub(crate) image_volume_refused: Option<String>,
+    /// Whether the operator's PriorityClass is why Pods are refused.
+    pub(crate) priority_class: PriorityClass,
     pub(crate) failure: Option<Explanation>,
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,

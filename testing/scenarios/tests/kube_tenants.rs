@@ -12,26 +12,34 @@ use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use quorate_scenarios::{Kubernetes, NamespaceClient, Writer, rig, spec, until};
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_quota_that_refuses_a_pod_is_reported_and_raising_it_fixes_it() -> Result<()> {
     let world = Kubernetes::start().await?;
-    let quotas: Api<ResourceQuota> = Api::default_namespaced(world.client.clone());
     let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"pods": "2"}}});
-    quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
-    // The API server enforces what its controller has counted.
-    until("the quota counts", async || {
-        let status = quotas.get("small").await?.status.unwrap_or_default();
-        Ok(status.used.map(drop).ok_or_else(|| "not yet".to_owned()))
-    })
-    .await?;
+    let quotas = counted_quota(&world, "small", quota).await?;
     world.create("demo", spec(3)).await?;
     world.reports("demo", "exceeded quota: small").await?;
     let raised = json!({"spec": {"hard": {"pods": "5"}}});
     quotas.patch("small", &PatchParams::default(), &Patch::Merge(raised)).await?;
     world.settled("demo", 3).await?;
+    let pods = world.pods_of("demo").await?;
+    let classes: Vec<_> = pods.iter().map(|pod| pod.spec.as_ref()?.priority_class_name.as_deref()).collect();
+    ensure!(classes.contains(&Some("system-cluster-critical")), "{classes:?}");
     world.one_cluster_id("demo").await.map(drop)
+}
+
+/// A quota that the API server enforces: its controller has counted what there is.
+async fn counted_quota(world: &Kubernetes, name: &str, quota: Value) -> Result<Api<ResourceQuota>> {
+    let quotas: Api<ResourceQuota> = Api::default_namespaced(world.client.clone());
+    quotas.create(&PostParams::default(), &serde_json::from_value(quota)?).await?;
+    until("the quota counts", async || {
+        let status = quotas.get(name).await?.status.unwrap_or_default();
+        Ok(status.used.map(drop).ok_or_else(|| "not yet".to_owned()))
+    })
+    .await?;
+    Ok(quotas)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -159,13 +167,23 @@ where
 #[tokio::test(flavor = "multi_thread")]
 async fn h22_a_pod_that_the_kubelet_evicts_for_disk_use_comes_back_as_the_same_member() -> Result<()> {
     let world = Kubernetes::start().await?;
+    // The kubelet evicts no Pod of a critical PriorityClass. Where the namespace forbids it, members come without it.
+    let quota = json!({
+        "metadata": {"name": "no-critical"},
+        "spec": {"hard": {"pods": "0"}, "scopeSelector": {"matchExpressions": [
+            {"scopeName": "PriorityClass", "operator": "In", "values": ["system-cluster-critical"]},
+        ]}},
+    });
+    counted_quota(&world, "no-critical", quota).await?;
     let mut limited = spec(3);
     limited["podTemplate"] = json!({"spec": {"resources": {"limits": {"ephemeral-storage": "8Mi"}}}});
     world.create("demo", limited).await?;
     world.settled("demo", 3).await?;
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
     let writer = Writer::start(&world, "demo");
+    world.reports("demo", "PriorityClassRefused").await?;
     let pod = world.pods().get("demo-1").await?;
+    ensure!(pod.spec.as_ref().is_some_and(|spec| spec.priority_class_name.is_none()), "{:?}", pod.spec);
     fill_log(&pod)?;
     until("another Pod has replaced it", async || {
         let now = world.pods().get_opt("demo-1").await?;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::core::v1::{Affinity, Toleration, TopologySpreadConstraint};
+use k8s_openapi::api::core::v1::{Affinity, PodSecurityContext, Toleration, TopologySpreadConstraint};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -41,11 +41,13 @@ pub struct PodMetadata {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// Requests and limits of the etcd container.
+    /// Requests and limits of the etcd container. Where neither a request nor a limit is given, the operator requests 50m of cpu,
+    /// and 100Mi of memory: what an idle member needs, so that it is neither the first to be killed nor starved. Go's runtime is
+    /// told the limits (GOMEMLIMIT, GOMAXPROCS).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
 
-    /// Node and Pod affinity. Absent: the operator prefers one member per node.
+    /// Node and Pod affinity. Without a podAntiAffinity here, the operator writes the one that spec.placement asks for.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::bounded::<Affinity>")]
     pub affinity: Option<Affinity>,
@@ -55,7 +57,8 @@ pub struct PodSpec {
     #[schemars(schema_with = "rules::node_selector")]
     pub node_selector: Option<BTreeMap<String, String>>,
 
-    /// The name of the PriorityClass.
+    /// The name of the PriorityClass. Absent: that of the operator's flag --default-priority-class, which is
+    /// system-cluster-critical, unless the namespace refuses it. A class that is given here is never left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub priority_class_name: Option<String>,
@@ -88,10 +91,17 @@ pub struct PodSpec {
     #[schemars(schema_with = "rules::bounded::<Vec<Toleration>>")]
     pub tolerations: Option<Vec<Toleration>>,
 
-    /// How the Pods are spread. Absent: the operator spreads members over zones where it can.
+    /// How the Pods are spread. Absent: as spec.placement asks.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::bounded::<Vec<TopologySpreadConstraint>>")]
     pub topology_spread_constraints: Option<Vec<TopologySpreadConstraint>>,
+
+    /// The user, groups and profiles of the Pods. A field that is given replaces the one of the operator, which are: runAsUser,
+    /// runAsGroup and fsGroup 10001, runAsNonRoot true, fsGroupChangePolicy OnRootMismatch, seccompProfile RuntimeDefault. What
+    /// the restricted Pod Security standard does not admit is refused. runAsUser is fixed once the cluster is bootstrapped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::security_context")]
+    pub security_context: Option<PodSecurityContext>,
 }
 
 /// Requests and limits of the etcd container.

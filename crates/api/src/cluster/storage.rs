@@ -40,7 +40,8 @@ pub struct StorageSpec {
     #[schemars(schema_with = "rules::quantity")]
     pub volume_size_request: Quantity,
 
-    /// The limit of the size of a volume, for volumes that are created from then on. Absent: no limit.
+    /// The limit of the size of a volume, for volumes that are created from then on. Absent or 0: no limit. Go programs
+    /// with the types of the etcd-io operator write 0 where they leave it out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "rules::quantity")]
     pub volume_size_limit: Option<Quantity>,

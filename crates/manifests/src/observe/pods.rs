@@ -15,6 +15,9 @@ use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL};
 
+/// The scheduler of Pods that name none.
+const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
 /// The label that newer Kubernetes copies from the node.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
@@ -213,16 +216,31 @@ fn trouble(pod: &Pod, status: &PodStatus) -> Option<String> {
         return Some(if why.is_empty() { "Failed".to_owned() } else { why.join(": ") });
     }
     let unscheduled = condition(status, "PodScheduled")
-        .filter(|scheduled| {
-            scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable")
-        })
-        .map(|scheduled| {
-            format!("Unschedulable: {}", scheduled.message.as_deref().unwrap_or("no node fits"))
+        .filter(|scheduled| scheduled.status == "False")
+        .and_then(|scheduled| {
+            let message = scheduled.message.as_deref();
+            match scheduled.reason.as_deref()? {
+                reason @ ("Unschedulable" | "SchedulerError") => {
+                    Some(format!("{reason}: {}", message.unwrap_or("no node fits")))
+                }
+                _ => None,
+            }
         });
     let mut containers = status.init_container_statuses.iter().chain(&status.container_statuses).flatten();
     unscheduled
         .or_else(|| other_gates(pod))
+        .or_else(|| no_scheduler(pod, status))
         .or_else(|| containers.find_map(|container| trouble_of(pod, container)))
+}
+
+/// A scheduler that does not exist reports nothing. Every Kubernetes has the default one.
+fn no_scheduler(pod: &Pod, status: &PodStatus) -> Option<String> {
+    let spec = pod.spec.as_ref()?;
+    let scheduler = spec.scheduler_name.as_deref().filter(|scheduler| *scheduler != DEFAULT_SCHEDULER)?;
+    let is_unnoticed = spec.node_name.is_none() && condition(status, "PodScheduled").is_none();
+    is_unnoticed.then(|| {
+        format!("NotScheduled: scheduler {scheduler}, which podTemplate.spec.schedulerName names, has not reported on the Pod")
+    })
 }
 
 /// Scheduling gates of others, such as queues and quotas.

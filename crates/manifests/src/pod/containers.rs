@@ -5,7 +5,7 @@ use quorate_model::Leaf;
 use quorate_model::effect::Boot;
 use serde_json::{Value, json};
 
-use super::{ETCD, INSTALL, Member};
+use super::{ETCD, INSTALL, Member, resources};
 use crate::flags;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
@@ -118,13 +118,15 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     args.extend(["--", "/usr/local/bin/etcd"].map(str::to_owned));
     args.extend(flags::identity(member));
     args.extend(template.flags.iter().cloned());
-    let resources = json!(template.spec.resources.clone().unwrap_or_default());
+    let resources = resources::of_etcd(template.spec.resources.as_ref());
+    let mut env = env(member);
+    env.extend(resources::of_go(&resources, target));
     let mut etcd = json!({
         "name": ETCD,
         "image": template.image,
         "command": [AGENT, "agent", "run"],
         "args": args,
-        "env": env(member),
+        "env": env,
         "ports": [
             { "name": "client", "containerPort": CLIENT_PORT, "protocol": "TCP" },
             { "name": "peer", "containerPort": PEER_PORT, "protocol": "TCP" },

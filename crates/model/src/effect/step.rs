@@ -45,6 +45,8 @@ pub enum Step {
     W2,
     /// Record that image volumes fail here, and delete a Pod that waits for one.
     W3,
+    /// Record that the namespace refuses the operator's PriorityClass.
+    W4,
     /// Note that the data of a voter may be lost; when the grace period is over, look again.
     P0,
     /// Record that a voter is replaced, and by which name.
@@ -84,7 +86,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 43] = [
+    pub const ALL: [Self; 44] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -111,6 +113,7 @@ impl Step {
         Self::W1,
         Self::W2,
         Self::W3,
+        Self::W4,
         Self::P0,
         Self::P1,
         Self::P2,

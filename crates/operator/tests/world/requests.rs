@@ -203,6 +203,16 @@ impl Sent {
         volumes.into_iter().flatten().any(|volume| volume.get("image").is_some())
     }
 
+    /// Whether it creates a Pod.
+    pub fn creates_pod(&self) -> bool {
+        self.method == Method::POST && self.kind() == "pods"
+    }
+
+    /// Whether it creates a Pod with a PriorityClass.
+    pub fn has_priority_class(&self) -> bool {
+        self.body.pointer("/spec/priorityClassName").is_some()
+    }
+
     /// Whether it is a write, of anything but a lease or an event.
     pub fn writes(&self) -> bool {
         self.method != Method::GET && !self.path.contains("/events") && !self.path.contains("/leases")

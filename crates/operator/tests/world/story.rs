@@ -10,6 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Patch, PatchParams, PostParams};
+use quorate_api::status::RecoveryResult;
 use quorate_api::{EtcdCluster, keys};
 use quorate_manifests::AgentDelivery;
 use quorate_model::effect::LEARNER_DEADLINE;
@@ -53,6 +54,10 @@ pub enum Scene {
     Delete,
     /// Creates the cluster again, and adopts its old volumes.
     Adopt,
+    /// Creates three members where the API server refuses Pods of the operator's PriorityClass.
+    CreateWithoutPriorityClass,
+    /// Empties the volume of this member, which is replaced when the grace period is over.
+    EmptyVolume(&'static str),
 }
 
 /// A failure that happens once.
@@ -89,7 +94,7 @@ struct Director {
 }
 
 /// The kinds of effects.
-pub const EFFECTS: [&str; 22] = [
+pub const EFFECTS: [&str; 23] = [
     "AddFinalizer",
     "RemoveFinalizer",
     "ApplyPeerService",
@@ -112,6 +117,7 @@ pub const EFFECTS: [&str; 22] = [
     "MoveLeadership",
     "ApplyClientService",
     "ApplyBudget",
+    "QuarantineVolume",
 ];
 
 /// The name of an effect in [`EFFECTS`].
@@ -170,6 +176,11 @@ fn of_request(sent: &Sent) -> Option<&'static str> {
         ("DELETE", "secrets") => "DeleteAuthority",
         ("POST", "persistentvolumeclaims") => "CreateVolume",
         ("PATCH", "persistentvolumeclaims") if sent.body["spec"].is_object() => "ExpandVolume",
+        ("PATCH", "persistentvolumeclaims")
+            if sent.body["metadata"]["annotations"]["operator.etcd.io/quarantined-since"].is_string() =>
+        {
+            "QuarantineVolume"
+        }
         ("PATCH", "persistentvolumeclaims") => "AnnotateVolume",
         ("DELETE", "persistentvolumeclaims") => "DeleteVolume",
         ("POST", "pods") => "CreatePod",
@@ -242,9 +253,16 @@ pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<Stor
     });
     let requests = director.clone();
     let prefers_image_volumes = story.contains(&Scene::CreateWithoutImageVolumes);
+    let forbids_priority = story.contains(&Scene::CreateWithoutPriorityClass);
     let client = world.client_through(move |sent| {
         if sent.has_image_volume() {
             return RequestOutcome::Refused(403, "Forbidden");
+        }
+        if forbids_priority && sent.has_priority_class() {
+            return RequestOutcome::Refused(
+                403,
+                "insufficient quota to match these scopes: [{PriorityClass In [...]}]",
+            );
         }
         let lost = of_request(sent).is_some_and(|effect| requests.sends(effect));
         if lost { RequestOutcome::ReplyLost } else { RequestOutcome::Open }
@@ -308,7 +326,7 @@ impl Scene {
                 world.create_cluster(spec).await?;
                 settled(world, 3).await
             }
-            Self::CreateWithoutImageVolumes => {
+            Self::CreateWithoutImageVolumes | Self::CreateWithoutPriorityClass => {
                 world.create_cluster(plain(3)).await?;
                 settled(world, 3).await
             }
@@ -328,6 +346,19 @@ impl Scene {
                 })
                 .await?;
                 settled(world, size).await
+            }
+            Self::EmptyVolume(member) => {
+                ensure!(world.members.strike(&Fault::Wipe(member.to_owned())), "{member} has no data");
+                tokio::time::sleep(Duration::from_mins(11)).await;
+                until("another member took its place", async || {
+                    let status = world.status().await?;
+                    let is_there = status.members.iter().any(|one| one.name == member);
+                    let last = status.recovery.and_then(|recovery| recovery.last_result);
+                    let done = !is_there && last == Some(RecoveryResult::Succeeded);
+                    Ok(if done { Ok(()) } else { Err(format!("{:#?}", status.conditions)) })
+                })
+                .await?;
+                settled(world, 3).await
             }
             Self::Upgrade(version) => {
                 edit(world, json!({"version": version})).await?;

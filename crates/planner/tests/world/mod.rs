@@ -106,6 +106,7 @@ impl World {
                 pods: BTreeMap::new(),
                 volumes: BTreeMap::new(),
                 image_volume_refused: None,
+                priority_class_refused: None,
                 foreign: BTreeMap::new(),
                 peer_service: Presence::Absent,
                 client_service: Presence::Absent,

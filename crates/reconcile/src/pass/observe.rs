@@ -305,6 +305,7 @@ impl Observing {
         match made {
             Ok(Observation { mut snapshot, refused }) => {
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
+                snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 Ok(Observed { view, cluster, conflicts, snapshot, refused, unread: None })
             }
             Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),

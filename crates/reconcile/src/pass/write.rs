@@ -9,6 +9,7 @@ use crate::command::{Reply, Task};
 use crate::memory::Memory;
 use crate::objects::Object;
 use crate::ownership::{is_ours, is_visible};
+use crate::priority::Tries;
 use crate::reply::{WriteError, lost_reply_counts_as_done};
 
 /// Why the API server refuses every Pod: quotas, a namespace that goes, credentials.
@@ -23,6 +24,8 @@ pub(super) struct WriteRun {
     what: String,
     /// A Pod that gets the agent by an image volume, and by an init container if that is refused.
     by_image_volume: bool,
+    /// How the Pod comes as to the operator's PriorityClass.
+    priority_class: Tries,
     sent: Sent,
     read: Follow,
 }
@@ -73,7 +76,8 @@ pub(super) struct WriteFailure {
     pub(super) error: WriteError,
     /// The write as text: `create Pod default/demo-2`.
     pub(super) what: String,
-    /// The planner does not know this yet, and plans something else once it does: the name is taken, or image volumes are refused.
+    /// The planner does not know this yet, and plans something else once it does: the name is taken, or image volumes or the
+    /// PriorityClass are refused.
     pub(super) is_news: bool,
     /// The name is taken.
     pub(super) conflict: bool,
@@ -89,12 +93,26 @@ impl WriteRun {
             Act::Delete { uid, .. } => Sent::Delete { uid: uid.clone() },
         };
         let (kind, name, what) = (write.kind, write.name.clone(), write.describe());
-        Self { kind, name, what, by_image_volume: false, sent, read: Follow::NotAsked }
+        Self {
+            kind,
+            name,
+            what,
+            by_image_volume: false,
+            priority_class: Tries::default(),
+            sent,
+            read: Follow::NotAsked,
+        }
     }
 
     /// If this Pod is refused, its image volume may be why.
     pub(super) fn tries_image_volume(mut self) -> Self {
         self.by_image_volume = true;
+        self
+    }
+
+    /// If this Pod is refused, its PriorityClass may be why.
+    pub(super) fn tries_priority_class(mut self, tries: Tries) -> Self {
+        self.priority_class = tries;
         self
     }
 
@@ -149,6 +167,7 @@ impl WriteRun {
                 return None;
             }
             (Ok(object), Sent::Create | Sent::Patch) => {
+                memory.priority_class.taken(&self.priority_class);
                 if let Some(object) = &object {
                     memory.exists(object, now);
                 }
@@ -156,6 +175,12 @@ impl WriteRun {
             }
             (Err(error), Sent::Create | Sent::Patch | Sent::Evict { .. } | Sent::Delete { .. }) => error,
         };
+        if memory.priority_class.failed(&self.priority_class, &error, now) {
+            return Some(WriteEnd::Failed(WriteFailure {
+                is_news: true,
+                ..WriteFailure::new(error, &*self.what)
+            }));
+        }
         if let Some(why) = self.refused_image_volume(&error) {
             memory.image_volume_refused = Some(why);
             return Some(WriteEnd::Failed(WriteFailure {

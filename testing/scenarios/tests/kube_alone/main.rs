@@ -2,5 +2,6 @@
 
 mod api_server;
 mod definition;
+mod drains;
 mod nodes;
 mod operator;

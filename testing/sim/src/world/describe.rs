@@ -53,6 +53,7 @@ impl World {
             suspected,
             replacement,
             last_replacement,
+            no_priority_class,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -69,6 +70,8 @@ impl World {
                 .map(|failed| format!("failed learners: {}, {}", failed.count, failed.reason)),
         );
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
+        lines
+            .extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)

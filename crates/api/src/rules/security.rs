@@ -1,0 +1,89 @@
+//! Rules on `podTemplate.spec.securityContext`: members run under the restricted Pod Security standard, so what that standard refuses
+//! is refused here, with the reason, and not by the API server when a Pod is created.
+
+use k8s_openapi::api::core::v1::PodSecurityContext;
+use kube_core::Rule;
+use schemars::{Schema, SchemaGenerator};
+use serde_json::json;
+
+use super::{bounded, rule};
+
+/// Namespaced kernel parameters that the standard admits and that the kubelet applies without being told to.
+const SYSCTLS: &str = "['kernel.shm_rmid_forced', 'net.ipv4.ip_local_port_range', 'net.ipv4.ip_unprivileged_port_start', \
+    'net.ipv4.tcp_syncookies', 'net.ipv4.ping_group_range', 'net.ipv4.ip_local_reserved_ports', 'net.ipv4.tcp_keepalive_time', \
+    'net.ipv4.tcp_fin_timeout', 'net.ipv4.tcp_keepalive_intvl', 'net.ipv4.tcp_keepalive_probes', 'net.ipv4.tcp_rmem', \
+    'net.ipv4.tcp_wmem']";
+
+const FIELD: &str = "podTemplate.spec.securityContext";
+
+const WHY: &str = "members run under the restricted Pod Security standard";
+
+/// Kubernetes' schema with the rules. Its descriptions are long, and are those of Kubernetes.
+pub(crate) fn security_context(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = bounded::<PodSecurityContext>(generator).to_value();
+    schema["x-kubernetes-validations"] = json!(rules());
+    // Kubernetes' own text has a line that ends in `---`, which programs that split YAML take for its end.
+    schema["properties"]["fsGroup"]["description"] = json!(
+        "The group of the volumes, which every process has as a supplemental group. The kubelet gives the files of a volume to it."
+    );
+    schema.try_into().expect("a schema with rules is a schema")
+}
+
+fn rules() -> Vec<Rule> {
+    let refused = |cel: &str, at: &str, message: String| {
+        let rule = rule(cel, &format!("{FIELD}{at} {message}"));
+        if at.is_empty() { rule } else { rule.field_path(at.to_owned()) }
+    };
+    vec![
+        refused(
+            "!has(self.runAsNonRoot) || self.runAsNonRoot",
+            ".runAsNonRoot",
+            format!("must not be false: {WHY}"),
+        ),
+        refused(
+            "!has(self.runAsUser) || (self.runAsUser > 0 && self.runAsUser <= 2147483647)",
+            ".runAsUser",
+            format!("must be a user other than root (0), up to 2147483647: {WHY}"),
+        ),
+        refused(
+            "(!has(self.runAsGroup) || (self.runAsGroup >= 0 && self.runAsGroup <= 2147483647)) && \
+             (!has(self.fsGroup) || (self.fsGroup >= 0 && self.fsGroup <= 2147483647)) && (!has(self.supplementalGroups) || \
+             self.supplementalGroups.all(group, group >= 0 && group <= 2147483647))",
+            "",
+            "must have groups from 0 to 2147483647".to_owned(),
+        ),
+        profile("seccompProfile"),
+        profile("appArmorProfile"),
+        refused(
+            "!has(self.seLinuxOptions) || ((!has(self.seLinuxOptions.user) || self.seLinuxOptions.user == '') && \
+             (!has(self.seLinuxOptions.role) || self.seLinuxOptions.role == '') && (!has(self.seLinuxOptions.type) || \
+             self.seLinuxOptions.type in ['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t']))",
+            ".seLinuxOptions",
+            format!(
+                "must have no user, no role, and the type container_t, container_init_t, container_kvm_t or \
+                 container_engine_t, or none: {WHY}"
+            ),
+        ),
+        refused(
+            &format!("!has(self.sysctls) || self.sysctls.all(one, one.name in {SYSCTLS})"),
+            ".sysctls",
+            format!("must name only kernel parameters that the standard calls safe: {WHY}"),
+        ),
+        refused(
+            "!has(self.windowsOptions)",
+            ".windowsOptions",
+            "must be left out: etcd's image is one for Linux".to_owned(),
+        ),
+    ]
+}
+
+fn profile(field: &str) -> Rule {
+    let cel = format!(
+        "!has(self.{field}) || self.{field}.type == 'RuntimeDefault' || (self.{field}.type == 'Localhost' && \
+         has(self.{field}.localhostProfile))"
+    );
+    let message = format!(
+        "{FIELD}.{field} must have the type RuntimeDefault, or Localhost with a localhostProfile: {WHY}"
+    );
+    rule(cel, &message).field_path(format!(".{field}"))
+}
