@@ -4,6 +4,7 @@
 pub mod faults;
 pub mod input;
 pub mod life;
+pub mod repair;
 
 /// One test for each of these behaviours, each in a world of its own.
 #[macro_export]
@@ -49,6 +50,17 @@ macro_rules! faults {
             h25_lost_quorum_is_reported_with_what_is_being_done
             h01_an_emptied_volume_is_refused_by_the_guard_and_named_in_status
             r14_an_unhealthy_cluster_does_not_delay_others_and_thirty_run_at_once
+        }
+    };
+}
+
+/// Replacement of members.
+#[macro_export]
+macro_rules! repair {
+    ($world:expr) => {
+        $crate::behaviours! { repair in $world;
+            h21_a_member_whose_disk_is_lost_is_replaced_and_one_is_moved_on_order_under_writes
+            a_cluster_of_one_is_moved_to_another_volume_on_order
         }
     };
 }

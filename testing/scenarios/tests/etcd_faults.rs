@@ -2,3 +2,4 @@
 
 quorate_scenarios::faults!(quorate_scenarios::Playground::start());
 quorate_scenarios::input!(quorate_scenarios::Playground::start());
+quorate_scenarios::repair!(quorate_scenarios::Playground::start());

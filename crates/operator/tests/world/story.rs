@@ -311,6 +311,7 @@ impl Scene {
             Self::Create => {
                 let mut spec = plain(3);
                 spec["storageSpec"]["retention"] = json!({"whenDeleted": "Delete"});
+                spec["recovery"] = json!({"gracePeriod": "60s"});
                 world.create_cluster(spec).await?;
                 settled(world, 3).await
             }
@@ -349,7 +350,7 @@ impl Scene {
             }
             Self::EmptyVolume(member) => {
                 ensure!(world.members.strike(&Fault::Wipe(member.to_owned())), "{member} has no data");
-                tokio::time::sleep(Duration::from_mins(11)).await;
+                tokio::time::sleep(Duration::from_secs(70)).await;
                 until("another member took its place", async || {
                     let status = world.status().await?;
                     let is_there = status.members.iter().any(|one| one.name == member);
