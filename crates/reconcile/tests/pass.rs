@@ -165,7 +165,7 @@ fn l01_a_restart_that_is_refused_does_not_keep_a_removal_from_being_sent() {
     let mut driver = Driver::acting(vec![restart(1), restart(3), remove()]);
     let restarts = driver.all();
     assert_eq!(restarts.len(), 2);
-    driver.writes(&restarts[0], Err(WriteError::Forbidden("exceeded quota: q".to_owned())));
+    driver.writes(&restarts[0], Err(WriteError::Forbidden("denied by a policy".to_owned())));
     driver.writes(&restarts[1], Ok(Some(pod("another", 9))));
     let remove = driver.only();
     assert!(matches!(remove.task, Task::Call { .. }), "{remove:?}");
@@ -175,6 +175,17 @@ fn l01_a_restart_that_is_refused_does_not_keep_a_removal_from_being_sent() {
     let failure = driver.memory.failure().unwrap();
     assert_eq!(failure.reason(), Reason::WriteRefused);
     assert!(failure.message().contains("create Pod default/demo-1"), "{}", failure.message());
+}
+
+#[test]
+fn a_refusal_that_may_be_due_to_the_priority_class_is_tried_without_it_before_it_is_reported() {
+    let mut driver = Driver::acting(vec![restart(1), remove()]);
+    let restart = driver.only();
+    driver.writes(&restart, Err(WriteError::Forbidden("exceeded quota: q".to_owned())));
+    let remove = driver.only();
+    driver.replies(&remove, Reply::Called(Ok(())));
+    assert_eq!((driver.next(), driver.end()), (None, &stopped(Retry::Now)));
+    assert_eq!(driver.memory.failure(), None);
 }
 
 #[test]
