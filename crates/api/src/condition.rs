@@ -24,11 +24,13 @@ pub enum ConditionType {
     SplitBrain,
     /// True when volumes of an earlier cluster of this name exist, and a person has to decide about them.
     ExistingData,
+    /// True when the version in the spec must not follow the one that the members run. Every Pod stays as it is.
+    VersionUpgradeBlocked,
 }
 
 impl ConditionType {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Available,
         Self::Progressing,
         Self::Degraded,
@@ -38,6 +40,7 @@ impl ConditionType {
         Self::TlsReady,
         Self::SplitBrain,
         Self::ExistingData,
+        Self::VersionUpgradeBlocked,
     ];
 
     /// The name in `status.conditions[].type`.
@@ -52,6 +55,7 @@ impl ConditionType {
             Self::TlsReady => "TLSReady",
             Self::SplitBrain => "SplitBrain",
             Self::ExistingData => "ExistingData",
+            Self::VersionUpgradeBlocked => "VersionUpgradeBlocked",
         }
     }
 }

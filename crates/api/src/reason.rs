@@ -168,6 +168,12 @@ reasons! {
     LeadershipStays,
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion,
+    /// A finished minor upgrade is being taken back, or that is being cancelled.
+    Downgrading,
+    /// New defaults of the operator wait until other clusters have taken them.
+    WaitingForWave,
+    /// Members run a version that is known to corrupt data.
+    VersionUnsound,
 }
 
 impl fmt::Display for Reason {

@@ -49,6 +49,8 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             AgentDelivery::InitContainer => delivery.reason.clone(),
         }),
         members: members.collect(),
+        goes_back_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
+        takes_defaults: status.takes_defaults,
     }
 }
 
@@ -68,6 +70,8 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         failed_learners,
         no_image_volume,
         members,
+        goes_back_to,
+        takes_defaults,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -99,6 +103,8 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         .clone()
         .map(|reason| AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
     status.target_version = target.as_ref().map(|target| target.version.to_string());
+    status.goes_back_to = goes_back_to.map(|minor| minor.to_string());
+    status.takes_defaults = *takes_defaults;
     let before = std::mem::take(&mut status.members);
     status.members = members
         .iter()

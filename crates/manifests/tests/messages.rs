@@ -136,7 +136,15 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::StatusFromNewerVersion("status.formatVersion is 2, and this operator knows 1".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
-        Waiting::Unsafe(_) => return None,
+        Waiting::Unsafe(_) => {
+            Waiting::Downgrading("etcd is asked to go back to 3.6".to_owned())
+        }
+        Waiting::Downgrading(_) => Waiting::Wave(
+            "the operator's new defaults wait for their turn: team-a/demo take them now, and at most 1 may at a time \
+             (--max-clusters-rolling=1)"
+                .to_owned(),
+        ),
+        Waiting::Wave(_) => return None,
     })
 }
 
@@ -172,7 +180,15 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::WouldLoseQuorum { .. } => Unsafe::SplitBrain,
         Unsafe::SplitBrain => Unsafe::AnotherAuthority,
         Unsafe::AnotherAuthority => Unsafe::AuthorityKept,
-        Unsafe::AuthorityKept => return None,
+        Unsafe::AuthorityKept => Unsafe::VersionsMixed(
+            "demo-0 runs etcd 3.6 and demo-1 runs 3.5. It changes once all run the same".to_owned(),
+        ),
+        Unsafe::VersionsMixed(_) => Unsafe::DataTooNew(
+            demo(),
+            "it has run 3.7, and its data do not go back to 3.6: set spec.version to 3.7 or later".to_owned(),
+        ),
+        Unsafe::DataTooNew(..) => Unsafe::NoDowngrade("nobody has ordered it".to_owned()),
+        Unsafe::NoDowngrade(_) => return None,
     })
 }
 

@@ -8,7 +8,7 @@ use crate::ids::{ClusterId, MemberId};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
-use crate::version::Version;
+use crate::version::{Minor, Version};
 
 /// The recorded part of a cluster's status.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,6 +41,11 @@ pub struct Record {
     pub no_image_volume: Option<String>,
     /// Every member that has a name and is not completely removed yet.
     pub members: BTreeMap<MemberName, Member>,
+    /// The committed target is an older minor version than members ran, and their data may go back to it: that was certain when
+    /// it was committed. Until every member runs it.
+    pub goes_back_to: Option<Minor>,
+    /// The last target that was committed has other defaults of the operator and nothing else. Until every member has them.
+    pub takes_defaults: bool,
 }
 
 /// Learners that did not get in sync in time, one after another. Each used up a name and a volume.

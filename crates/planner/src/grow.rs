@@ -45,8 +45,9 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     // A name is recorded only when etcd will accept the member: names are never reused.
     if let Err(why) = safety::may_grow(draft.seen, &draft.record, draft.now) {
-        // The rollout may be what cures that voter: it takes it first.
-        let flow = if matches!(why, Unsafe::VoterUnhealthy(_)) { ON } else { DONE };
+        // The rollout may be what cures that voter, or gives all the same version: it takes it first.
+        let flow =
+            if matches!(why, Unsafe::VoterUnhealthy(_) | Unsafe::VersionsMixed(_)) { ON } else { DONE };
         draft.wait(Waiting::Unsafe(why));
         return flow;
     }
@@ -87,6 +88,12 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     }
     if draft.record.voters().count() >= target.size {
         return Some(RollBack::MakesWay(format!("{name} is no longer desired")));
+    }
+    // Rollouts wait for it, and it for a rollout.
+    let is_listed = draft.listed(name).is_some();
+    let admits = if is_listed { safety::membership_may_change } else { safety::members_may_join };
+    if let Err(why @ Unsafe::VersionsMixed(_)) = admits(draft.seen, &draft.record, draft.now) {
+        return Some(RollBack::MakesWay(format!("{name} makes way: {why}")));
     }
     // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
     if let Some(lost) = facts::lost_voter(draft) {

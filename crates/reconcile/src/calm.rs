@@ -76,6 +76,8 @@ mod tests {
                 version: Version::new(3, 6, 1),
                 alarms: Vec::new(),
                 errors: Vec::new(),
+                storage_version: None,
+                downgrade: None,
             };
             (MemberName::new(format!("demo-{id}")), Answer { at: NOW, reply: Ok(status) })
         };

@@ -45,6 +45,8 @@ mod tests {
             version: Version::new(3, 6, 1),
             alarms: Vec::new(),
             errors: Vec::new(),
+            storage_version: None,
+            downgrade: None,
         };
         Answer { at: Instant(0), reply: Ok(status) }
     }

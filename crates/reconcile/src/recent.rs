@@ -113,7 +113,8 @@ impl Recent {
             EtcdCall::MoveLeadership { .. }
             | EtcdCall::AddLearner { .. }
             | EtcdCall::Promote { .. }
-            | EtcdCall::RemoveMember { .. } => {}
+            | EtcdCall::RemoveMember { .. }
+            | EtcdCall::Downgrade { .. } => {}
         }
     }
 }

@@ -22,7 +22,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_model::effect::Boot;
 use quorate_model::snapshot::SERVED_WITHIN;
 use quorate_model::{
-    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Record, Snapshot, Span, Version,
+    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Minor, Plan, Record, Snapshot, Span, Version,
 };
 
 use crate::etcd::Conf;
@@ -88,15 +88,19 @@ impl Oracle {
         self.late_volumes.insert(volume.to_owned());
     }
 
-    /// etcd of this version starts on this data directory.
-    pub fn runs(&mut self, dir: &str, version: Version) {
+    /// etcd of this version starts on this data directory, whose data are of this cluster version.
+    pub fn runs(&mut self, dir: &str, version: Version, data: Option<Minor>) {
         let before = self.versions.insert(dir.to_owned(), version);
-        let goes = |from: Version| from.major == version.major && version.minor.wrapping_sub(from.minor) <= 1;
+        let goes = |from: Version| from.major == version.major && from.minor.abs_diff(version.minor) <= 1;
         if let Some(from) = before.filter(|from| !goes(*from)) {
             self.add_violation(
                 Property::VersionsGoForward,
                 format!("{version} runs on the data of {from} ({dir})"),
             );
+        }
+        if let Some(data) = data.filter(|data| version.major > 0 && version.line() < *data) {
+            let how = format!("{version} starts on data of cluster version {data} ({dir}), and panics");
+            self.add_violation(Property::VersionsGoForward, how);
         }
     }
 
@@ -298,7 +302,10 @@ impl Oracle {
                     );
                 }
             }
-            EtcdCall::RemoveMember { .. } | EtcdCall::Promote { .. } | EtcdCall::MoveLeadership { .. } => {}
+            EtcdCall::RemoveMember { .. }
+            | EtcdCall::Promote { .. }
+            | EtcdCall::MoveLeadership { .. }
+            | EtcdCall::Downgrade { .. } => {}
         }
     }
 }

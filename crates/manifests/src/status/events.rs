@@ -96,6 +96,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         }
         ConditionType::SplitBrain | ConditionType::ExistingData if turned && holds => true,
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
+        ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,
+        ConditionType::VersionUpgradeBlocked if news && is(after, Reason::VersionUnsound) => true,
         ConditionType::Available
         | ConditionType::Progressing
         | ConditionType::Degraded
@@ -104,7 +106,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         | ConditionType::UpToDate
         | ConditionType::TlsReady
         | ConditionType::SplitBrain
-        | ConditionType::ExistingData => return None,
+        | ConditionType::ExistingData
+        | ConditionType::VersionUpgradeBlocked => return None,
     };
     // A reason of a newer operator is reported by the operator that knows it.
     let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == after.reason)?;

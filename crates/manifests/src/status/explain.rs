@@ -31,6 +31,8 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::SafePoint(_) => Reason::SpecPending,
         Waiting::StatusFromNewerVersion(_) => Reason::StatusFromNewerVersion,
         Waiting::Unsafe(_) => Reason::UnsafeChange,
+        Waiting::Downgrading(_) => Reason::Downgrading,
+        Waiting::Wave(_) => Reason::WaitingForWave,
     };
     Explanation::new(reason, waiting.to_string())
 }

@@ -330,6 +330,8 @@ impl World {
                 version: self.versions.get(name.as_str()).copied().unwrap_or(Version::new(3, 6, 16)),
                 alarms: self.alarms.clone(),
                 errors: Vec::new(),
+                storage_version: None,
+                downgrade: None,
             };
             answers.insert((*name).clone(), Answer { at, reply: Ok(reply) });
         }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::ids::MemberId;
 use crate::names::{MemberName, PeerUrl};
+use crate::version::Minor;
 
 /// A call to etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +39,24 @@ pub enum EtcdCall {
         /// The next leader's id.
         to_id: MemberId,
     },
+    /// Downgrade.
+    Downgrade {
+        /// What about it.
+        action: DowngradeAction,
+        /// The minor version that the data are to go back to.
+        to: Minor,
+    },
+}
+
+/// What is asked of etcd about a downgrade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DowngradeAction {
+    /// Whether it could begin.
+    Validate,
+    /// To begin.
+    Enable,
+    /// To end it, wherever it is.
+    Cancel,
 }
 
 impl EtcdCall {
@@ -45,7 +64,7 @@ impl EtcdCall {
     pub fn changes_membership(&self) -> bool {
         match self {
             Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. } => true,
-            Self::MoveLeadership { .. } => false,
+            Self::MoveLeadership { .. } | Self::Downgrade { .. } => false,
         }
     }
 }
@@ -57,6 +76,7 @@ impl fmt::Display for EtcdCall {
             Self::Promote { member, id } => write!(f, "MemberPromote {member} ({id})"),
             Self::RemoveMember { member, id, .. } => write!(f, "MemberRemove {member} ({id})"),
             Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
+            Self::Downgrade { action, to } => write!(f, "Downgrade {action:?} {to}"),
         }
     }
 }

@@ -55,6 +55,12 @@ pub enum Unsafe {
     AnotherAuthority,
     /// R10, R19: the authority is kept with the data of the cluster.
     AuthorityKept,
+    /// R20: membership does not change while versions are mixed, or a downgrade is under way.
+    VersionsMixed(String),
+    /// R20: no older binary starts on these data; why.
+    DataTooNew(MemberName, String),
+    /// R20: etcd's downgrade may not begin or end now; why.
+    NoDowngrade(String),
 }
 
 impl Unsafe {
@@ -81,6 +87,9 @@ impl Unsafe {
             Self::SplitBrain => "SplitBrain",
             Self::AnotherAuthority => "AnotherAuthority",
             Self::AuthorityKept => "AuthorityKept",
+            Self::VersionsMixed(_) => "VersionsMixed",
+            Self::DataTooNew(..) => "DataTooNew",
+            Self::NoDowngrade(_) => "NoDowngrade",
         }
     }
 }
@@ -144,6 +153,11 @@ impl fmt::Display for Unsafe {
             Self::AuthorityKept => {
                 f.write_str("the certificate authority is kept with the data of the cluster")
             }
+            Self::VersionsMixed(why) => write!(f, "membership does not change now: {why}"),
+            Self::DataTooNew(member, why) => {
+                write!(f, "{member} is not started with an older version: {why}")
+            }
+            Self::NoDowngrade(why) => write!(f, "etcd is not asked about a downgrade now: {why}"),
         }
     }
 }

@@ -145,6 +145,7 @@ pub fn name_of(effect: &Effect) -> &'static str {
             EtcdCall::Promote { .. } => "Promote",
             EtcdCall::RemoveMember { .. } => "RemoveMember",
             EtcdCall::MoveLeadership { .. } => "MoveLeadership",
+            EtcdCall::Downgrade { .. } => "Downgrade",
         },
     }
 }

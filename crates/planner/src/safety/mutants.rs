@@ -5,7 +5,7 @@ pub use quorate_model::mutants::is_broken;
 use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 20] = [
+pub const CHECKS: [&str; 23] = [
     "NotABootstrapMember",
     "NotRecorded",
     "NotItsVolume",
@@ -26,6 +26,9 @@ pub const CHECKS: [&str; 20] = [
     "SplitBrain",
     "AnotherAuthority",
     "AuthorityKept",
+    "VersionsMixed",
+    "DataTooNew",
+    "NoDowngrade",
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.

@@ -102,6 +102,8 @@ impl World {
                 budget_policy: BudgetPolicy::OneAtATime,
                 certificates: Some(certificates::none()),
                 etcd: Etcd::default(),
+                allow_downgrade: None,
+                defaults: DefaultsTurn::Now,
             },
             now: Instant(1_000_000),
             data: BTreeMap::new(),
@@ -309,6 +311,8 @@ impl World {
                     version: Version::new(3, 6, 16),
                     alarms: Vec::new(),
                     errors: Vec::new(),
+                    storage_version: None,
+                    downgrade: None,
                 }),
                 _ => Err("no answer within 2s".to_owned()),
             };

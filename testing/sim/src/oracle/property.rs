@@ -32,7 +32,7 @@ pub enum Property {
     OnlyOwnedObjectsChange,
     /// S9: Available is True only with a quorum that was observed.
     AvailableMeansQuorum,
-    /// S10: data go forward one minor version at a time, and never back.
+    /// S10: data go one minor version at a time, and no binary starts on data of a newer cluster version.
     VersionsGoForward,
     /// R2: a name, its URL and its volume are used once.
     NamesAreUsedOnce,
@@ -69,7 +69,9 @@ impl fmt::Display for Property {
             Self::DestroysOnlyWhatWasObserved => "S6: only what was observed is destroyed",
             Self::OnlyOwnedObjectsChange => "S7: only owned objects are changed",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
-            Self::VersionsGoForward => "S10: versions go forward, one minor at a time",
+            Self::VersionsGoForward => {
+                "S10: versions go one minor at a time, and back only as far as the data allow"
+            }
             Self::NamesAreUsedOnce => "R2: names are used once",
             Self::IntentBeforeEffect => "R3: intent before effect",
             Self::RemoveBeforeAdd => "R6: remove before add",

@@ -50,6 +50,8 @@ impl World {
             failed_learners,
             no_image_volume,
             members,
+            goes_back_to,
+            takes_defaults,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -66,6 +68,8 @@ impl World {
                 .map(|failed| format!("failed learners: {}, {}", failed.count, failed.reason)),
         );
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
+        lines.extend(goes_back_to.iter().map(|line| format!("members go back to {line}")));
+        lines.extend(takes_defaults.then(|| "takes new defaults".to_owned()));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)

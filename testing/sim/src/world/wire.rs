@@ -115,6 +115,7 @@ impl World {
             EtcdCall::Promote { id, .. } => self.etcd.promote(at, *id),
             EtcdCall::RemoveMember { id, .. } => self.etcd.remove(at, *id, self.now),
             EtcdCall::MoveLeadership { to_id, .. } => self.etcd.move_leader(at, *to_id, self.now),
+            EtcdCall::Downgrade { action, to } => self.etcd.downgrade(at, *action, *to),
         };
         Response::Etcd(reply.map_err(|failed| match failed {
             Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),

@@ -57,7 +57,9 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::UnmanagedMember(..)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
-        | Waiting::Unsafe(_) => false,
+        | Waiting::Unsafe(_)
+        | Waiting::Downgrading(_)
+        | Waiting::Wave(_) => false,
     };
     halts.then(|| Finding::because(explain(waiting)))
 }
@@ -84,6 +86,8 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
         return restarting.then(|| Finding::yes(Reason::Restarting, picture.next_step()));
     } else if picture.is_scaling() {
         Reason::Scaling
+    } else if picture.waits(|waiting| matches!(waiting, Waiting::Downgrading(_)).then_some(())).is_some() {
+        Reason::Downgrading
     } else if !picture.stale().is_empty() {
         Reason::RollingOut
     } else if restarting {
@@ -120,6 +124,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Unsafe(_)
         | Waiting::AuthorityLost { .. }
         | Waiting::AuthorityEnded(_)
+        | Waiting::Wave(_)
         | Waiting::Objects => true,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
@@ -133,6 +138,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
         | Waiting::FirstLeader
+        | Waiting::Downgrading(_)
         | Waiting::InSync(_) => false,
     };
     lasts.then_some(waiting)

@@ -172,5 +172,7 @@ fn status_reply(status: &MemberStatus) -> StatusReply {
         version: status.version,
         alarms: status.alarms.clone(),
         errors: status.errors.clone(),
+        storage_version: status.storage_version,
+        downgrade: status.downgrade,
     }
 }
