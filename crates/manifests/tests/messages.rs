@@ -15,7 +15,7 @@ use quorate_manifests::{
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Abandoned;
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Etcd, Listed};
-use quorate_model::{ClusterId, Fingerprint, MemberId, MemberName, PeerUrl, Span, Waiting};
+use quorate_model::{ClusterId, Fingerprint, MemberId, MemberName, PeerUrl, Span, Version, Waiting};
 use serde_json::{Value, json};
 use world::{World, plain};
 
@@ -273,6 +273,7 @@ fn situations() -> Vec<World> {
         running(&|world| spec(world, "etcdOptions", json!(["--max-learnerz=2"]))),
         running(&|world| spec(world, "version", json!("3.5.35"))),
         running(&|world| spec(world, "paused", json!(true))),
+        running(&|world| drop(world.versions.insert("demo-0".to_owned(), Version::new(3, 5, 2)))),
         running(&|world| world.remove(Kind::Pod, "demo-2")),
         running(&|world| {
             world.remove(Kind::Pod, "demo-2");

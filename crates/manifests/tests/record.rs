@@ -8,8 +8,8 @@ use quorate_manifests::record::{from_status, into_status};
 use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterUid, Fingerprint, Instant, MemberId, MemberName, Ordinal, Record, Target, Token, Uid,
-    Version,
+    ClusterId, ClusterUid, Fingerprint, Instant, MemberId, MemberName, Minor, Ordinal, Record, Target, Token,
+    Uid, Version,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -107,6 +107,8 @@ fn record() -> impl Strategy<Value = Record> {
                 }),
                 no_image_volume: hibernating.then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
                 members,
+                goes_back_to: (next > 7).then_some(Minor(3, 6)),
+                takes_defaults: hibernating,
             }
         })
 }

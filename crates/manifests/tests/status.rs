@@ -324,10 +324,12 @@ fn a_paused_cluster_is_reported_and_so_are_its_unhealthy_members() {
     let mut world = World::running(3);
     world.edit(Kind::Cluster, "demo", |cluster| cluster["spec"]["paused"] = json!(true));
     world.remove(Kind::Pod, "demo-2");
-    world.settle();
+    world.pass();
     let (holds, reason, _) = world.condition("Progressing");
     assert_eq!((&*holds, &*reason), ("False", "Paused"));
-    assert_eq!(world.condition("Degraded").2, "demo-2: it has no Pod");
+    assert_eq!(world.condition("Degraded").2, "demo-2: its Pod is gone, and is restarted on its volume");
+    world.settle();
+    assert_eq!(world.condition("Degraded").0, "False");
 }
 
 #[test]

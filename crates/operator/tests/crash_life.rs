@@ -26,6 +26,8 @@ const ABANDON: [Scene; 1] = [Scene::AbandonBootstrap];
 const ADOPT: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Adopt];
 const NO_IMAGE_VOLUMES: [Scene; 1] = [Scene::CreateWithoutImageVolumes];
 const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
+const DOWNGRADE: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::Downgrade("3.6.16")];
+const CANCEL: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::CancelDowngrade];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -115,6 +117,8 @@ stories! {
     no_failure_during_adoption_changes_the_end: ADOPT;
     no_failure_while_a_stray_pod_is_deleted_changes_the_end: STRAY_POD;
     no_failure_where_image_volumes_are_refused_changes_the_end: NO_IMAGE_VOLUMES;
+    no_failure_during_a_downgrade_changes_the_end: DOWNGRADE;
+    no_failure_while_a_downgrade_is_cancelled_changes_the_end: CANCEL;
 }
 
 #[tokio::test(start_paused = true)]

@@ -72,15 +72,13 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version)
             .map(|()| Permit::Forward)
             .map_err(NotNow::Refused);
     }
-    let is_under_way = record.goes_back_to == Some(line)
-        && record.target.as_ref().is_some_and(|target| target.version.line() == line);
-    if is_under_way
-        || safety::is_half_done(seen, record, now, line)
-        || safety::data_have_gone_back(seen, record, now, line)
-    {
+    let is_under_way = record.goes_back_to == Some(line) && committed.line() == line;
+    let is_ordered = is_ordered(seen, record) == Some(line);
+    let has_gone_back = is_ordered && safety::data_have_gone_back(seen, record, now, line);
+    if is_under_way || has_gone_back || safety::is_half_done(seen, record, now, line) {
         return Ok(Permit::Back(line));
     }
-    if is_ordered(seen, record).is_some() {
+    if is_ordered {
         return Err(NotNow::Downgrading);
     }
     let highest = versions.into_iter().max().unwrap_or(committed);

@@ -270,6 +270,7 @@ impl World {
             }
             EtcdCall::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
             EtcdCall::MoveLeadership { to_id, .. } => self.leader = Some(*to_id),
+            EtcdCall::Downgrade { .. } => {}
         }
     }
 

@@ -287,7 +287,10 @@ impl Maintenance for Member {
             .map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.handle("Downgrade", move |nodes, own| {
             nodes.etcd.downgrade(&own.at, action, to.line())?;
-            own.changed(nodes, format!("downgrade {action:?} {}", to.line()));
+            // A question may be asked again.
+            if action != DowngradeAction::Validate {
+                own.changed(nodes, format!("downgrade {action:?} {}", to.line()));
+            }
             let (header, version) = (Some(own.header(nodes)), to.to_string());
             Ok(wire::DowngradeResponse { header, version })
         })

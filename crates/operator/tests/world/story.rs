@@ -12,8 +12,8 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Patch, PatchParams, PostParams};
 use quorate_api::{EtcdCluster, keys};
 use quorate_manifests::AgentDelivery;
-use quorate_model::effect::LEARNER_DEADLINE;
-use quorate_model::{Effect, EtcdCall, KubeEffect, Step};
+use quorate_model::effect::{DowngradeAction, LEARNER_DEADLINE};
+use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Step};
 use quorate_operator::Options;
 use quorate_operator::crash::{Hook, Side};
 use quorate_sim::world::faults::Fault;
@@ -53,6 +53,10 @@ pub enum Scene {
     Delete,
     /// Creates the cluster again, and adopts its old volumes.
     Adopt,
+    /// Orders a finished upgrade to be taken back to this version.
+    Downgrade(&'static str),
+    /// Somebody enables a downgrade to 3.6 in etcd, and nobody has ordered it.
+    CancelDowngrade,
 }
 
 /// A failure that happens once.
@@ -89,7 +93,7 @@ struct Director {
 }
 
 /// The kinds of effects.
-pub const EFFECTS: [&str; 22] = [
+pub const EFFECTS: [&str; 23] = [
     "AddFinalizer",
     "RemoveFinalizer",
     "ApplyPeerService",
@@ -112,6 +116,7 @@ pub const EFFECTS: [&str; 22] = [
     "MoveLeadership",
     "ApplyClientService",
     "ApplyBudget",
+    "Downgrade",
 ];
 
 /// The name of an effect in [`EFFECTS`].
@@ -188,6 +193,7 @@ fn of_call(call: &str) -> Option<&'static str> {
         "MemberPromote" => "Promote",
         "MemberRemove" => "RemoveMember",
         "MoveLeader" => "MoveLeadership",
+        "Downgrade" => "Downgrade",
         _ => return None,
     })
 }
@@ -332,6 +338,37 @@ impl Scene {
             Self::Upgrade(version) => {
                 edit(world, json!({"version": version})).await?;
                 until("the goal is reached", async || Ok(world.members.goal_in(version))).await
+            }
+            Self::Downgrade(version) => {
+                let patch = Patch::Merge(json!({
+                    "metadata": {"annotations": {keys::ALLOW_DOWNGRADE: version}}, "spec": {"version": version},
+                }));
+                world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &patch).await?;
+                until("the goal is reached", async || Ok(world.members.goal_in(version))).await?;
+                until("etcd has ended the downgrade", async || {
+                    let cluster = world.api::<EtcdCluster>().get("demo").await?;
+                    let left = cluster.status.and_then(|status| status.goes_back_to);
+                    Ok(left.map_or(Ok(()), |left| Err(format!("members go back to {left}"))))
+                })
+                .await
+            }
+            Self::CancelDowngrade => {
+                {
+                    let mut nodes = world.members.nodes();
+                    let at =
+                        nodes.etcd.processes().map(|(at, _)| at.to_owned()).next().context("no member")?;
+                    let (action, to) = (DowngradeAction::Enable, Minor(3, 6));
+                    let enabled = nodes.etcd.downgrade(&at, action, to);
+                    ensure!(enabled.is_ok(), "{enabled:?}");
+                }
+                until("it is cancelled", async || {
+                    let nodes = world.members.nodes();
+                    let tips =
+                        nodes.etcd.groups().map(|group| (group.tip().downgrade, group.tip().cluster_version));
+                    let left: Vec<_> = tips.filter(|tip| *tip != (None, Some(Minor(3, 7)))).collect();
+                    Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
+                })
+                .await
             }
             Self::GrowWithASlowLearner => {
                 world.members.nodes().faults.slow.insert("demo-1".to_owned());

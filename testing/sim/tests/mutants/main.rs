@@ -37,6 +37,9 @@ const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 /// `crates/planner/tests/certificates.rs` shows that the checks of certificates are needed.
 const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
 
+/// `crates/planner/tests/versions.rs` shows that the checks of versions are needed.
+const OF_VERSIONS: [&str; 3] = ["VersionsMixed", "DataTooNew", "NoDowngrade"];
+
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;
 
@@ -99,7 +102,8 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
         let elsewhere = OF_THE_OPERATOR.contains(check)
             || OF_EVICTIONS.contains(check)
             || OF_HEALTH.contains(check)
-            || OF_CERTIFICATES.contains(check);
+            || OF_CERTIFICATES.contains(check)
+            || OF_VERSIONS.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.into_iter().chain(RULES).filter(|check| !shown(check)).collect();
