@@ -38,11 +38,31 @@ pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
             ask(draft, line, [(Step::V1, DowngradeAction::Validate), (Step::V2, DowngradeAction::Enable)])
         }
         (None, None) => {
-            if draft.record.goes_back_to.is_some_and(|line| all_run(draft, line)) {
-                draft.write_record(Step::V5, |record| record.goes_back_to = None);
+            match draft.record.goes_back_to {
+                Some(line) if all_run(draft, line) => {
+                    draft.write_record(Step::V5, |record| record.goes_back_to = None);
+                }
+                None => note_reverted_edit(draft, committed),
+                Some(_) => {}
             }
             ON
         }
+    }
+}
+
+/// An edit that was reverted at once: only now it is seen that the newer version has run. What allows to go back is recorded as long as
+/// it can be seen, because a restart needs it when nobody answers.
+fn note_reverted_edit(draft: &mut Draft<'_>, committed: Minor) {
+    let ran_newer = |voter: &MemberName| {
+        let ran = safety::line_of(draft.seen, &draft.record, draft.now, voter);
+        ran.is_some_and(|ran| committed < ran)
+    };
+    let has_version = draft.record.target.as_ref().is_some_and(|target| target.pod.image_has_version);
+    if has_version
+        && draft.record.voters().any(ran_newer)
+        && safety::is_half_done(draft.seen, &draft.record, draft.now, committed)
+    {
+        draft.write_record(Step::V4, |record| record.goes_back_to = Some(committed));
     }
 }
 

@@ -35,7 +35,7 @@ pub struct Scene<'a> {
 }
 
 pub(crate) use versions::{
-    data_allow, data_have_gone_back, downgrade_under_way, is_half_done, members_may_join,
+    data_allow, data_have_gone_back, downgrade_under_way, is_half_done, line_of, members_may_join,
     membership_may_change,
 };
 

@@ -293,6 +293,15 @@ impl Oracle {
     /// etcd itself refuses a second learner, so what counts is what was true at the observation.
     fn judge_call(&mut self, call: &EtcdCall, truth: &Truth) {
         let Some(conf) = &truth.conf else { return };
+        let changes_by_choice = match call {
+            EtcdCall::AddLearner { .. } | EtcdCall::Promote { .. } => true,
+            EtcdCall::RemoveMember { id, .. } => conf.is_voter(*id) && truth.is_free_of_faults(*id),
+            EtcdCall::MoveLeadership { .. } | EtcdCall::Downgrade { .. } => false,
+        };
+        if changes_by_choice && truth.lines.len() > 1 {
+            let how = format!("{call} while members run {:?}", truth.lines);
+            self.add_violation(Property::MembershipStaysWhileMixed, how);
+        }
         match call {
             EtcdCall::AddLearner { member, .. } => {
                 if conf.members.values().any(|peer| peer.is_learner) {

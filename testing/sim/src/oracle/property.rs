@@ -46,6 +46,8 @@ pub enum Property {
     ListsAreFresh,
     /// R12: with two cluster ids nothing is changed.
     SplitBrainStopsAll,
+    /// R20: membership does not change by choice while members run different minor versions.
+    MembershipStaysWhileMixed,
     /// R19: every leaf comes from the authority that the running members trust.
     MembersTrustEachOther,
     /// E1: once faults end, the goal is reached.
@@ -78,6 +80,7 @@ impl fmt::Display for Property {
             Self::MembersAreIdAndUrl => "R7: a member is its id and its URL",
             Self::ListsAreFresh => "R9: membership changes on fresh lists only",
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
+            Self::MembershipStaysWhileMixed => "R20: membership stays while versions are mixed",
             Self::MembersTrustEachOther => "R19: members trust each other",
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",

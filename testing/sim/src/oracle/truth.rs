@@ -6,7 +6,7 @@ use std::hash::{Hash, Hasher};
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, deleting, label, name, uid};
 use quorate_manifests::Kind;
-use quorate_model::{ClusterId, Instant, MemberId, MemberName};
+use quorate_model::{ClusterId, Instant, MemberId, MemberName, Minor};
 
 use crate::etcd::{Conf, Group, State};
 use crate::world::World;
@@ -28,6 +28,8 @@ pub struct Truth {
     pub(super) members: BTreeMap<String, MemberId>,
     /// The time.
     pub(super) now: Instant,
+    /// The minor versions that voters run.
+    pub(super) lines: BTreeSet<Minor>,
 }
 
 impl Truth {
@@ -68,7 +70,15 @@ impl Truth {
         let lagging = world.etcd.processes().filter(|(_, process)| process.lags);
         let lagging = lagging.filter_map(|(_, process)| Some(world.etcd.dir_of(process)?.member));
         let at_fault = alarms.map(|alarm| alarm.member).chain(lagging).collect();
-        Self { conf: group.map(Group::conf).cloned(), healthy, at_fault, answering, members, now: world.now }
+        let conf = group.map(Group::conf).cloned();
+        let voters = world.etcd.processes().filter(|(at, _)| {
+            let votes = |id: &MemberId| conf.as_ref().is_some_and(|conf| conf.is_voter(*id));
+            members.get(*at).is_some_and(votes)
+        });
+        // The version of an image without one in its tag is not known.
+        let lines =
+            voters.map(|(_, process)| process.launch.version.line()).filter(|line| line.0 > 0).collect();
+        Self { conf, healthy, at_fault, answering, members, now: world.now, lines }
     }
 
     /// Whether this member is healthy.
@@ -101,6 +111,6 @@ impl Truth {
 impl Hash for Truth {
     /// The time does not count.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
-        (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members).hash(hasher);
+        (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members, &self.lines).hash(hasher);
     }
 }
