@@ -67,8 +67,10 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
     }
     let permit = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version);
     if let Err(why) = &permit {
-        if let NotNow::Refused(why) = why {
-            draft.wait(Waiting::VersionRefused(why.clone()));
+        match why {
+            NotNow::Refused(why) => draft.wait(Waiting::VersionRefused(why.clone())),
+            NotNow::Unfinished(why) => draft.wait(Waiting::SafePoint(why.clone())),
+            NotNow::Downgrading => {}
         }
         // The rest of the edit waits with the version, because its flags are meant for that version.
         desired = committed.clone().with_what_is_always_safe(&desired);

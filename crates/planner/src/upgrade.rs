@@ -41,6 +41,8 @@ pub enum NotNow {
     Refused(String),
     /// etcd's downgrade prepares the data for it first.
     Downgrading,
+    /// The minor upgrade before it is not finished: every member runs its version, and the data do not belong to it yet.
+    Unfinished(String),
 }
 
 /// Whether the desired version may follow the version of every member's data: the one that the member reports now, else the
@@ -65,6 +67,9 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version)
         .collect();
     let line = desired.line();
     if versions.iter().all(|version| version.line() <= line) {
+        if let Some(why) = unfinished(seen, record, now, line) {
+            return Err(NotNow::Unfinished(why));
+        }
         let adopted = record.adopted_by.is_some();
         let mut from = versions.into_iter();
         return from
@@ -87,6 +92,21 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version)
         Ok(()) => format!("version {desired} must not follow {highest}"),
     };
     Err(NotNow::Refused(why))
+}
+
+/// etcd's leader raises the cluster version some seconds after the last member runs a newer minor version. A binary of the minor version
+/// after that does not start before.
+fn unfinished(seen: &Snapshot, record: &Record, now: Instant, line: Minor) -> Option<String> {
+    let mut statuses = record.voters().filter_map(|voter| Some((voter, seen.status_of(voter, now)?)));
+    statuses.find_map(|(voter, status)| {
+        let (runs, data) = (status.version.line(), status.storage_version?);
+        (runs < line && data < runs).then(|| {
+            format!(
+                "{voter} runs etcd {runs}, and its data are still those of {data}. The next minor version is committed once etcd \
+                 has raised the cluster version, some seconds after every member runs {runs}"
+            )
+        })
+    })
 }
 
 /// The minor version that a person has ordered a finished upgrade to be taken back to. A version that is far below, or unsound, is

@@ -389,3 +389,18 @@ fn paused_restarts_lost_pods_on_their_own_volumes_and_does_nothing_else() {
     assert_eq!(committed(&world), OLD);
     assert!(!story.contains("MemberAdd") && !story.contains("T1"), "{story}");
 }
+
+#[test]
+fn h36_the_next_minor_version_waits_until_the_data_belong_to_the_one_that_runs() {
+    let mut world = World::running(3);
+    set(&mut world, NEW);
+    world.observe();
+    for answer in world.seen.etcd.answers.values_mut() {
+        answer.reply.as_mut().unwrap().storage_version = Some(Minor(3, 5));
+    }
+    let plan = world.plan_as_observed();
+    assert!(!has_step(Step::T1)(&plan), "{plan:?}");
+    assert!(matches!(plan.waiting.first(), Some(Waiting::SafePoint(why)) if why.contains("cluster version")));
+    world.settle();
+    assert_eq!(runs(&world, NEW), 3);
+}

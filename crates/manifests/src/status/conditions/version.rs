@@ -17,8 +17,9 @@ pub(super) fn blocked(picture: &Picture<'_>) -> Finding {
         let why = version.why_unsound()?;
         Some(format!("{name} runs {version}: {why}. Upgrade to the latest patch of {}", version.line()))
     };
-    let versions = picture.record.members.iter().filter_map(|(name, member)| Some((name, member.version?)));
-    match versions.filter_map(unsound).next() {
+    let mut versions =
+        picture.record.members.iter().filter_map(|(name, member)| Some((name, member.version?)));
+    match versions.find_map(unsound) {
         Some(text) => Finding::no(Reason::VersionUnsound, text),
         None => Finding::no(Reason::Reconciled, "no version is refused"),
     }
