@@ -37,8 +37,8 @@ const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 /// `crates/planner/tests/certificates.rs` shows that the checks of certificates are needed.
 const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
 
-/// `crates/planner/tests/versions.rs` shows that this check is needed.
-const OF_VERSIONS: [&str; 1] = ["NoDowngrade"];
+/// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.
+const OF_VERSIONS: [&str; 2] = ["DataTooNew", "NoDowngrade"];
 
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;

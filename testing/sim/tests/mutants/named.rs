@@ -71,13 +71,6 @@ pub fn all() -> Vec<Named> {
             3,
             json!([["after:W1#1", { "fault": { "rogue": "add" } }]]),
         ),
-        // An edit is reverted when the newer version has already run on all data there are.
-        of_versions(
-            "DataTooNew",
-            Property::VersionsGoForward,
-            1,
-            json!([["after:W1#1", { "edit": { "version": "3.6.16" } }]]),
-        ),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
         named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
     ]
