@@ -273,7 +273,7 @@ fn situations() -> Vec<World> {
         running(&|world| spec(world, "etcdOptions", json!(["--max-learnerz=2"]))),
         running(&|world| spec(world, "version", json!("3.5.35"))),
         running(&|world| spec(world, "paused", json!(true))),
-        running(&|world| drop(world.versions.insert("demo-0".to_owned(), Version::new(3, 5, 2)))),
+        running(&|world| world.versions.extend([("demo-0".to_owned(), Version::new(3, 5, 2))])),
         running(&|world| world.remove(Kind::Pod, "demo-2")),
         running(&|world| {
             world.remove(Kind::Pod, "demo-2");
