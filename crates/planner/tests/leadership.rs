@@ -12,7 +12,12 @@ use world::{World, name};
 fn target_of(plan: &Plan) -> Option<String> {
     plan.effects.iter().find_map(|effect| match effect.as_etcd() {
         Some(EtcdCall::MoveLeadership { to, .. }) => Some(to.to_string()),
-        Some(EtcdCall::AddLearner { .. } | EtcdCall::Promote { .. } | EtcdCall::RemoveMember { .. })
+        Some(
+            EtcdCall::AddLearner { .. }
+            | EtcdCall::Promote { .. }
+            | EtcdCall::RemoveMember { .. }
+            | EtcdCall::Downgrade { .. },
+        )
         | None => None,
     })
 }
