@@ -15,6 +15,7 @@ mod pod;
 mod recovery;
 mod storage;
 mod tls;
+mod updates;
 
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use options::{AutoCompactionMode, EtcdOptions};
@@ -23,6 +24,7 @@ pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
 pub use recovery::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, RecoverySpec};
 pub use storage::{AccessMode, DEFAULT_VOLUME_SIZE, Medium, Retention, RetentionPolicy, StorageSpec};
 pub use tls::{AltNames, AutoTlsConfig, CertManagerConfig, TlsProvider, TlsProviderConfig, TlsSpec};
+pub use updates::{OperatorDefaults, UpdatesSpec};
 
 /// The largest `size`.
 ///
@@ -70,6 +72,9 @@ pub const DEFAULT_IMAGE_REGISTRY: &str = "gcr.io/etcd-development/etcd";
         "description": "The committed etcd version" }"#,
     printcolumn = r#"{ "name": "Cluster-ID", "type": "string", "jsonPath": ".status.clusterID", "priority": 1,
         "description": "The cluster ID in etcd" }"#,
+    printcolumn = r#"{ "name": "Up-To-Date", "type": "string", "priority": 1,
+        "jsonPath": ".status.conditions[?(@.type==\"UpToDate\")].reason",
+        "description": "Whether the members match the spec, or what they wait for" }"#,
     printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
 )]
 #[serde(rename_all = "camelCase")]
@@ -159,9 +164,14 @@ pub struct EtcdClusterSpec {
     #[serde(default)]
     pub placement: PlacementSpec,
 
-    /// While this is true, the operator observes and reports, and changes nothing.
+    /// While this is true, no change of the spec or of the set of members is carried out. Lost Pods are still restarted on their own
+    /// volumes.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+
+    /// When changes that do not come from this spec reach the members.
+    #[serde(default)]
+    pub updates: UpdatesSpec,
 }
 
 /// When an image is pulled.

@@ -26,11 +26,13 @@ pub enum ConditionType {
     ExistingData,
     /// True while a member is being replaced. `status.recovery` has how the last replacement ended.
     SingleMemberRecoveryActive,
+    /// True when the version in the spec must not follow the one that the members run. Every Pod stays as it is.
+    VersionUpgradeBlocked,
 }
 
 impl ConditionType {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Available,
         Self::Progressing,
         Self::Degraded,
@@ -41,6 +43,7 @@ impl ConditionType {
         Self::SplitBrain,
         Self::ExistingData,
         Self::SingleMemberRecoveryActive,
+        Self::VersionUpgradeBlocked,
     ];
 
     /// The name in `status.conditions[].type`.
@@ -56,6 +59,7 @@ impl ConditionType {
             Self::SplitBrain => "SplitBrain",
             Self::ExistingData => "ExistingData",
             Self::SingleMemberRecoveryActive => "SingleMemberRecoveryActive",
+            Self::VersionUpgradeBlocked => "VersionUpgradeBlocked",
         }
     }
 }

@@ -83,3 +83,6 @@ pub const BOOTSTRAP_GATE: &str = "operator.etcd.io/bootstrap";
 
 /// The finalizer on EtcdClusters: Pods are stopped and the retention policy is carried out before the object is deleted.
 pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";
+
+/// Annotation that lets etcd be downgraded to the version in it, which is also the one in the spec.
+pub const ALLOW_DOWNGRADE: &str = "operator.etcd.io/allow-downgrade";

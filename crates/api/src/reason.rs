@@ -182,6 +182,12 @@ reasons! {
     StatusFromNewerVersion,
     /// The namespace refuses the operator's PriorityClass, so Pods come without it.
     PriorityClassRefused,
+    /// A finished minor upgrade is being taken back, or that is being cancelled.
+    Downgrading,
+    /// New defaults of the operator wait until other clusters have taken them.
+    WaitingForWave,
+    /// Members run a version that is known to corrupt data.
+    VersionUnsound,
 }
 
 impl fmt::Display for Reason {

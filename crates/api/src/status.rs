@@ -134,6 +134,16 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
     pub conditions: Vec<Condition>,
+
+    /// The older minor version that members go back to, because the data of all of them allow it. Absent once every member runs it.
+    /// Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub goes_back_to: Option<String>,
+
+    /// The members take new defaults of the operator, such as another image of the agent, one after another. It counts against the number
+    /// of clusters that may do so at a time. Recorded.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub takes_defaults: bool,
 }
 
 /// What the cluster does now.

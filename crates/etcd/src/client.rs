@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use quorate_model::effect::DowngradeAction;
+use quorate_model::version::Minor;
 use quorate_model::{MemberId, PeerUrl, Revision};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
@@ -11,6 +13,7 @@ use tonic::{Response, Status};
 use crate::dial::{Connection, Dialler};
 use crate::reply::{alarm_from_wire, header};
 use crate::wire::cluster_client::ClusterClient;
+use crate::wire::downgrade_request::DowngradeAction as WireAction;
 use crate::wire::kv_client::KvClient;
 use crate::wire::maintenance_client::MaintenanceClient;
 use crate::wire::{self, AlarmAction, AlarmType};
@@ -103,6 +106,17 @@ impl MemberClient {
         self.call(async |channel| MaintenanceClient::new(channel).move_leader(request).await).await.map(drop)
     }
 
+    /// Checks whether the cluster may be downgraded to this minor version, begins that, or ends it.
+    pub async fn downgrade(&self, action: DowngradeAction, to: Minor) -> Result<(), CallError> {
+        let action = match action {
+            DowngradeAction::Validate => WireAction::Validate,
+            DowngradeAction::Enable => WireAction::Enable,
+            DowngradeAction::Cancel => WireAction::Cancel,
+        };
+        let request = wire::DowngradeRequest { action: action.into(), version: format!("{to}.0") };
+        self.call(async |channel| MaintenanceClient::new(channel).downgrade(request).await).await.map(drop)
+    }
+
     /// All active alarms. A raft entry: needs a quorum. [`MemberClient::status`] has the alarms that the member knows of, at
     /// no cost.
     pub async fn alarms(&self) -> Result<Vec<Alarm>, CallError> {
@@ -192,6 +206,7 @@ mod tests {
         spawnable(&client.member_promote(MemberId(1)));
         spawnable(&client.member_remove(MemberId(1)));
         spawnable(&client.move_leader(MemberId(1)));
+        spawnable(&client.downgrade(DowngradeAction::Validate, Minor(3, 6)));
         spawnable(&client.alarms());
         spawnable(&client.disarm(Alarm { member: MemberId(1), kind: AlarmKind::NoSpace }));
         spawnable(&client.get("key", Read::Linearizable));

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use quorate_model::snapshot::{Alarm, AlarmKind};
+use quorate_model::version::Minor;
 use quorate_model::{ClusterId, MemberId, MemberName, PeerUrl, Revision, Version};
 
 use crate::CallError;
@@ -39,6 +40,10 @@ pub struct MemberStatus {
     pub alarms: Vec<Alarm>,
     /// Its other errors, as etcd writes them.
     pub errors: Vec<String>,
+    /// The version of its database file, which follows the cluster version. Before 3.6 it is not reported.
+    pub storage_version: Option<Minor>,
+    /// The minor version that the cluster is being downgraded to. Before 3.6 it is not reported.
+    pub downgrade: Option<Minor>,
 }
 
 /// The member list as one member returned it.
@@ -128,6 +133,11 @@ impl TryFrom<wire::StatusResponse> for MemberStatus {
             revision: Revision(header.revision),
             alarms: alarms.iter().filter_map(|text| alarm_from_text(text)).collect(),
             errors,
+            storage_version: minor(&reply.storage_version),
+            downgrade: reply
+                .downgrade_info
+                .filter(|info| info.enabled)
+                .and_then(|info| minor(&info.target_version)),
         })
     }
 }
@@ -179,6 +189,11 @@ fn alarm_from_text(text: &str) -> Option<Alarm> {
         _ => return None,
     };
     Some(Alarm { member: MemberId(field("memberID:")?.parse().ok()?), kind })
+}
+
+/// A minor version as etcd writes it: `3.6.0`, or nothing where it is not known.
+fn minor(text: &str) -> Option<Minor> {
+    Version::from_str(text).ok().map(Version::line)
 }
 
 /// The header. Every reply of etcd has one.

@@ -12,11 +12,12 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
-use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT};
+use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, OperatorDefaults};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, duration, keys};
-use quorate_model::snapshot::{Etcd, Presence, RecoveryPolicy, Volume};
+use quorate_model::snapshot::{DefaultsTurn, Etcd, Presence, RecoveryPolicy, Volume};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
+    Version,
 };
 use serde_json::Value;
 
@@ -84,6 +85,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let (desired, refused) = desired(cluster, &record, defaults)?;
     let recorded = record.members.values().filter_map(|member| member.volume.clone()).collect();
     let (adopt, unreadable) = adopt(meta);
+    let (allow_downgrade, unreadable_version) = allow_downgrade(meta);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
     let client_name = service::client_name(&at);
     let presence = |name: &str, desired: &Value| {
@@ -126,8 +128,13 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         priority_class_refused: None,
         cluster: at,
         uid,
+        allow_downgrade,
+        defaults: match cluster.spec.updates.operator_defaults {
+            OperatorDefaults::Rolling => DefaultsTurn::Now,
+            OperatorDefaults::OnNextChange => DefaultsTurn::OnNextChange,
+        },
     };
-    Ok(Observation { snapshot, refused: refused.or(unreadable) })
+    Ok(Observation { snapshot, refused: refused.or(unreadable).or(unreadable_version) })
 }
 
 /// Which cluster an EtcdCluster is.
@@ -181,6 +188,18 @@ fn adopt(meta: &ObjectMeta) -> (Option<ClusterId>, Option<Invalid>) {
         Some(Err(error)) => {
             let error: quorate_model::ids::NotHexadecimal = error;
             let field = format!("metadata.annotations[{}]", keys::ADOPT);
+            (None, Some(Invalid::new(field, error.to_string())))
+        }
+    }
+}
+
+fn allow_downgrade(meta: &ObjectMeta) -> (Option<Version>, Option<Invalid>) {
+    let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::ALLOW_DOWNGRADE));
+    match annotation.map(|version| version.parse::<Version>()) {
+        None => (None, None),
+        Some(Ok(version)) => (Some(version), None),
+        Some(Err(error)) => {
+            let field = format!("metadata.annotations[{}]", keys::ALLOW_DOWNGRADE);
             (None, Some(Invalid::new(field, error.to_string())))
         }
     }

@@ -59,6 +59,8 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .no_priority_class
             .as_ref()
             .map(|no| NoPriorityClass { class: no.class.clone(), why: no.reason.clone() }),
+        goes_back_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
+        takes_defaults: status.takes_defaults,
     }
 }
 
@@ -82,6 +84,8 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         replacement,
         last_replacement,
         no_priority_class,
+        goes_back_to,
+        takes_defaults,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -116,6 +120,8 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         .as_ref()
         .map(|no| PriorityClassStatus { class: no.class.clone(), reason: no.why.clone() });
     status.target_version = target.as_ref().map(|target| target.version.to_string());
+    status.goes_back_to = goes_back_to.map(|minor| minor.to_string());
+    status.takes_defaults = *takes_defaults;
     let before = std::mem::take(&mut status.members);
     status.members = members
         .iter()

@@ -17,7 +17,9 @@ use quorate_manifests::{
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Abandoned, Loss};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Etcd, Listed};
-use quorate_model::{ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Span, Waiting};
+use quorate_model::{
+    ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Span, Version, Waiting,
+};
 use serde_json::{Value, json};
 use world::{World, plain};
 
@@ -146,7 +148,15 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         }
         Waiting::ClaimPending { .. } => Waiting::ReplacementOff { member: demo(), loss: Loss::VolumeGone },
         Waiting::ReplacementOff { .. } => Waiting::ReplacementFailed { member: demo(), failures: 4 },
-        Waiting::ReplacementFailed { .. } => return None,
+        Waiting::ReplacementFailed { .. } => {
+            Waiting::Downgrading("etcd is asked to go back to 3.6".to_owned())
+        }
+        Waiting::Downgrading(_) => Waiting::Wave(
+            "the operator's new defaults wait for their turn: team-a/demo take them now, and at most 1 may at a time \
+             (--max-clusters-rolling=1)"
+                .to_owned(),
+        ),
+        Waiting::Wave(_) => return None,
     })
 }
 
@@ -185,7 +195,15 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
         Unsafe::NotLost(_) => Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace }),
-        Unsafe::AlarmHolds(_) => return None,
+        Unsafe::AlarmHolds(_) => Unsafe::VersionsMixed(
+            "demo-0 runs etcd 3.6 and demo-1 runs 3.5. It changes once all run the same".to_owned(),
+        ),
+        Unsafe::VersionsMixed(_) => Unsafe::DataTooNew(
+            demo(),
+            "it has run 3.7, and its data do not go back to 3.6: set spec.version to 3.7 or later".to_owned(),
+        ),
+        Unsafe::DataTooNew(..) => Unsafe::NoDowngrade("nobody has ordered it".to_owned()),
+        Unsafe::NoDowngrade(_) => return None,
     })
 }
 
@@ -270,6 +288,7 @@ fn situations() -> Vec<World> {
         running(&|world| spec(world, "etcdOptions", json!(["--max-learnerz=2"]))),
         running(&|world| spec(world, "version", json!("3.5.35"))),
         running(&|world| spec(world, "paused", json!(true))),
+        running(&|world| world.versions.extend([("demo-0".to_owned(), Version::new(3, 5, 2))])),
         running(&|world| world.remove(Kind::Pod, "demo-2")),
         running(&|world| {
             world.remove(Kind::Pod, "demo-2");

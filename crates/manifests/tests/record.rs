@@ -11,8 +11,8 @@ use quorate_model::record::{
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterUid, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, Ordinal, Record, Target,
-    Token, Uid, Version,
+    ClusterId, ClusterUid, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, Minor, Ordinal, Record,
+    Target, Token, Uid, Version,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -166,6 +166,8 @@ fn record() -> impl Strategy<Value = Record> {
                         class: "system-cluster-critical".to_owned(),
                         why: "insufficient quota".to_owned(),
                     }),
+                    goes_back_to: (next > 7).then_some(Minor(3, 6)),
+                    takes_defaults: hibernating,
                 }
             },
         )

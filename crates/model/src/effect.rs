@@ -15,7 +15,7 @@ use std::fmt;
 
 use crate::names::MemberName;
 use crate::record::Record;
-pub use etcd::EtcdCall;
+pub use etcd::{DowngradeAction, EtcdCall};
 pub use kube::{Boot, KubeEffect};
 pub use refusal::Unsafe;
 pub use step::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Step};
@@ -91,6 +91,8 @@ pub enum Protocol {
     Scale,
     /// Pods get the committed revision, one at a time.
     Rollout,
+    /// A finished minor upgrade is taken back.
+    Downgrade,
 }
 
 impl fmt::Display for Protocol {
@@ -113,6 +115,7 @@ impl fmt::Display for Protocol {
             Self::Replace => "replace",
             Self::Scale => "scale",
             Self::Rollout => "rollout",
+            Self::Downgrade => "downgrade",
         })
     }
 }
@@ -194,7 +197,8 @@ impl Effect {
                 EtcdCall::Promote { .. }
                 | EtcdCall::RemoveMember { .. }
                 | EtcdCall::MoveLeadership { .. }
-                | EtcdCall::Disarm { .. } => true,
+                | EtcdCall::Disarm { .. }
+                | EtcdCall::Downgrade { .. } => true,
             },
         }
     }

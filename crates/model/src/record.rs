@@ -11,7 +11,7 @@ use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::priority::NoPriorityClass;
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
-use crate::version::Version;
+use crate::version::{Minor, Version};
 pub use replacement::{Loss, Replaced, Replacement, ReplacementEnd, Suspicion};
 
 /// The recorded part of a cluster's status.
@@ -53,6 +53,11 @@ pub struct Record {
     pub last_replacement: Option<Replaced>,
     /// Why Pods of this cluster come without the operator's PriorityClass: the namespace refuses it.
     pub no_priority_class: Option<NoPriorityClass>,
+    /// The committed target is an older minor version than members ran, and their data may go back to it: that was certain when
+    /// it was committed. Until every member runs it.
+    pub goes_back_to: Option<Minor>,
+    /// The last target that was committed has other defaults of the operator and nothing else. Until every member has them.
+    pub takes_defaults: bool,
 }
 
 /// Learners that did not get in sync in time, one after another. Each used up a name and a volume.

@@ -22,7 +22,7 @@ use crate::quorum::has_quorum;
 use crate::record::Record;
 use crate::target::{PodRevision, Target};
 use crate::time::{Instant, Span};
-use crate::version::Version;
+use crate::version::{Minor, Version};
 pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
 };
@@ -99,6 +99,22 @@ pub struct Snapshot {
     pub sites: BTreeMap<MemberName, Site>,
     /// A Pod that the API server refused, perhaps for its PriorityClass.
     pub priority_class_refused: Option<PriorityClassRefused>,
+    /// The annotation that lets a finished minor upgrade be taken back, to exactly this version.
+    pub allow_downgrade: Option<Version>,
+    /// Whether changes of the operator's own defaults may be committed now.
+    pub defaults: DefaultsTurn,
+}
+
+/// Whether changes of the operator's own defaults, such as a new image of the agent, may reach this cluster now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum DefaultsTurn {
+    /// They may.
+    #[default]
+    Now,
+    /// They wait for the next change of the spec: `spec.updates.operatorDefaults` is `OnNextChange`.
+    OnNextChange,
+    /// Other clusters come first; which, and why.
+    After(String),
 }
 
 /// A member's Pod.
@@ -320,6 +336,11 @@ pub struct StatusReply {
     pub errors: Vec<String>,
     /// Its database.
     pub database: Database,
+    /// The version of its data, which follows the cluster version: no older minor version runs on them. Before 3.6 it is not
+    /// reported.
+    pub storage_version: Option<Minor>,
+    /// The minor version that etcd is being downgraded to. Before 3.6 it is not reported.
+    pub downgrade: Option<Minor>,
 }
 
 /// An alarm, active until it is disarmed.

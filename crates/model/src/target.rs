@@ -81,6 +81,12 @@ impl Target {
         self
     }
 
+    /// Whether only the operator's own part of the Pods differs: the agent's image, or the shape that a release gives them.
+    pub fn differs_by_operator_only(&self, other: &Self) -> bool {
+        let pod = PodTemplate { revision: other.pod.revision.clone(), ..self.pod.clone() };
+        self.pod.revision != other.pod.revision && Self { pod, ..self.clone() } == *other
+    }
+
     /// Whether `other` bootstraps the same set of members: everything but retention is equal.
     pub fn bootstraps_the_same_set(&self, other: &Self) -> bool {
         self.size == other.size

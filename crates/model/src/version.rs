@@ -1,5 +1,7 @@
 //! etcd versions.
 
+mod unsound;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -52,6 +54,14 @@ impl FromStr for Version {
             (Some(Ok(major)), Some(Ok(minor)), Some(Ok(patch)), None) => Ok(Self { major, minor, patch }),
             (_, _, _, _) => Err(wrong()),
         }
+    }
+}
+
+impl FromStr for Minor {
+    type Err = NotAVersion;
+
+    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+        format!("{text}.0").parse::<Version>().map(Version::line).map_err(|_| NotAVersion(text.to_owned()))
     }
 }
 

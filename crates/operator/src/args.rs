@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 use quorate_manifests::{AgentDelivery, IpFamily};
+use quorate_planner::fleet::Limit;
 
 use crate::runtime::crash::CrashPoint;
 
@@ -62,6 +63,11 @@ pub struct OperatorArgs {
     #[arg(long, env = "QUORATE_WORKERS", value_name = "N", default_value_t = 32,
         value_parser = workers)]
     pub workers: usize,
+
+    /// How many clusters may take new defaults of this operator at a time, such as another image of the agent: a number, a percentage
+    /// of all clusters, or both. Changes of their own specs do not count.
+    #[arg(long, env = "QUORATE_MAX_CLUSTERS_ROLLING", value_name = "LIMIT", default_value = "1+5%")]
+    pub max_clusters_rolling: Limit,
 
     /// The format of the logs.
     #[arg(long, env = "QUORATE_LOG_FORMAT", value_name = "FORMAT", value_enum, default_value_t)]

@@ -9,6 +9,7 @@ mod example;
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
+use quorate_planner::fleet::Limit;
 
 use crate::runtime::fleet::Fleets;
 use cluster::ClusterController;
@@ -19,10 +20,12 @@ pub(crate) struct Config {
     pub(crate) defaults: Defaults,
     /// What connections to members run over.
     pub(crate) transport: Transport,
+    /// How many clusters may take new defaults at a time.
+    pub(crate) max_rolling: Limit,
 }
 
 /// Adds every controller of the product.
 pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Config) {
-    let Config { defaults, transport } = config;
-    fleets.add(ClusterController::new(&fleets.runtime().clone(), registry, defaults, transport));
+    let Config { defaults, transport, max_rolling } = config;
+    fleets.add(ClusterController::new(&fleets.runtime().clone(), registry, defaults, transport, max_rolling));
 }

@@ -10,6 +10,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::{AgentDelivery, Defaults};
+use quorate_planner::fleet::Limit;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -57,6 +58,8 @@ pub struct Options {
     pub clock: Clock,
     /// What connections to members run over.
     pub transport: Transport,
+    /// How many clusters may take new defaults of the operator at a time.
+    pub max_rolling: Limit,
 }
 
 /// Why the operator ended or did not start.
@@ -107,7 +110,11 @@ pub async fn run_with(
     options: Options,
     shutdown: CancellationToken,
 ) -> Result<(), RunError> {
-    let config = Config { defaults: options.defaults.clone(), transport: options.transport.clone() };
+    let config = Config {
+        defaults: options.defaults.clone(),
+        transport: options.transport.clone(),
+        max_rolling: options.max_rolling,
+    };
     let add = |fleets: &mut Fleets, registry: &mut Registry| controllers::add_all(fleets, registry, config);
     run_controllers(client, options, shutdown, add).await
 }
@@ -215,6 +222,7 @@ impl From<OperatorArgs> for Options {
             },
             clock: Clock::system(),
             transport: Transport::network(),
+            max_rolling: args.max_clusters_rolling,
         }
     }
 }

@@ -28,6 +28,8 @@ const NO_IMAGE_VOLUMES: [Scene; 1] = [Scene::CreateWithoutImageVolumes];
 const NO_PRIORITY_CLASS: [Scene; 1] = [Scene::CreateWithoutPriorityClass];
 const REPLACE: [Scene; 2] = [Scene::Create, Scene::EmptyVolume("demo-1")];
 const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
+const DOWNGRADE: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::Downgrade("3.6.16")];
+const CANCEL: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::CancelDowngrade];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
 const ELSEWHERE: [(&str, &str); 6] = [
@@ -120,6 +122,8 @@ stories! {
     no_failure_while_a_stray_pod_is_deleted_changes_the_end: STRAY_POD;
     no_failure_where_image_volumes_are_refused_changes_the_end: NO_IMAGE_VOLUMES;
     no_failure_where_the_priority_class_is_refused_changes_the_end: NO_PRIORITY_CLASS;
+    no_failure_during_a_downgrade_changes_the_end: DOWNGRADE;
+    no_failure_while_a_downgrade_is_cancelled_changes_the_end: CANCEL;
 }
 
 #[tokio::test(start_paused = true)]

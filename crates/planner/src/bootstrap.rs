@@ -12,7 +12,7 @@ use quorate_model::snapshot::{List, Pod, StatusReply};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::upkeep;
+use crate::{upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.is_bootstrapped() {
@@ -43,6 +43,10 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         }
         if let Some(pods) = unknown_pods(draft) {
             draft.wait(Waiting::UnknownPods(pods));
+            return DONE;
+        }
+        if let Err(why) = upgrade::refuse_unsound(draft.seen.desired.version) {
+            draft.wait(Waiting::VersionRefused(why));
             return DONE;
         }
         begin_attempt(draft);

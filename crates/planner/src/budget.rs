@@ -1,5 +1,6 @@
 //! The PodDisruptionBudget: which evictions drains may make, while the operator disrupts members itself (R16).
 
+use quorate_model::effect::Unsafe;
 use quorate_model::quorum::quorum;
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::BudgetPolicy;
@@ -41,12 +42,17 @@ fn min_available(draft: &Draft<'_>) -> Option<usize> {
 }
 
 /// The voters, with the learner that may be promoted before the budget is raised. Three or more may lose one also while the next
-/// learner cannot be added; fewer may lose none before the committed size is reached.
+/// learner cannot be added; fewer may lose none before the committed size is reached, unless a rollout comes before the growth.
 fn voters_soon(draft: &Draft<'_>) -> usize {
     let voters = safety::voters_by_record(&draft.record).count();
     let target = draft.record.target.as_ref().map_or(0, |target| target.size);
     let learners = usize::from(draft.record.joining().is_some());
-    if voters < 3 { voters.max(target) } else { voters + learners }
+    let rolls_first = learners == 0
+        && matches!(
+            safety::members_may_join(draft.seen, &draft.record, draft.now),
+            Err(Unsafe::VersionsMixed(_))
+        );
+    if voters < 3 && !rolls_first { voters.max(target) } else { voters + learners }
 }
 
 /// Whether no Pod may be evicted now, although enough of them are ready: a ready one does not store what is written, or leaves.

@@ -6,7 +6,8 @@ use quorate_model::target::{PodRevision, PodTemplate};
 use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, replace, upgrade};
+use crate::upgrade::{NotNow, Permit};
+use crate::{facts, replace, upgrade, waves};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
@@ -23,7 +24,8 @@ pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
 /// may not follow the one that members run: the edit may have been refused before status was lost. Their version is committed
 /// then, and the next pass has the Pod template for it.
 fn follow(draft: &mut Draft<'_>, desired: Target) -> Flow {
-    let running = running_version(draft).filter(|running| upgrade::step(*running, desired.version).is_err());
+    let running =
+        running_version(draft).filter(|running| upgrade::step(*running, desired.version, false).is_err());
     let Some(version) = running else {
         draft.write_record(Step::T1, |record| record.target = Some(desired));
         return ON;
@@ -34,12 +36,13 @@ fn follow(draft: &mut Draft<'_>, desired: Target) -> Flow {
     DONE
 }
 
-/// Whether every voter runs a newer minor version than the committed one. No edit leads there: the target was recorded after status
-/// was lost, when no member could be asked.
+/// Whether every voter runs a newer minor version than the committed one. No edit but a downgrade leads there: the target was recorded
+/// after status was lost, when no member could be asked.
 fn is_older_than_all(draft: &Draft<'_>, committed: &Target) -> bool {
     let is_older =
         |voter| draft.status_of(voter).is_some_and(|status| committed.version.line() < status.version.line());
     committed.pod.image_has_version
+        && draft.record.goes_back_to.is_none()
         && draft.record.voters().count() > 0
         && draft.record.voters().all(is_older)
 }
@@ -62,16 +65,32 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         draft.wait(Waiting::SafePoint(format!("the edit is committed once learner {member} is a voter")));
         return;
     }
-    if let Err(why) = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version) {
-        draft.wait(Waiting::VersionRefused(why));
+    let permit = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version);
+    if let Err(why) = &permit {
+        match why {
+            NotNow::Refused(why) => draft.wait(Waiting::VersionRefused(why.clone())),
+            NotNow::Unfinished(why) => draft.wait(Waiting::SafePoint(why.clone())),
+            NotNow::Downgrading => {}
+        }
         // The rest of the edit waits with the version, because its flags are meant for that version.
         desired = committed.clone().with_what_is_always_safe(&desired);
+    }
+    let is_by_operator = waves::is_by_operator(&desired, committed);
+    if is_by_operator && !waves::may_take_defaults(draft) {
+        desired.pod = committed.pod.clone();
     }
     if desired == *committed {
         return;
     }
-    draft.write_record(Step::T1, |record| {
+    let line = desired.version.line();
+    let (step, goes_back_to) = match permit {
+        Ok(Permit::Back(line)) => (Step::V4, Some(line)),
+        Ok(Permit::Forward) | Err(_) => (Step::T1, draft.record.goes_back_to.filter(|back| *back == line)),
+    };
+    draft.write_record(step, |record| {
         record.target = Some(desired);
+        record.goes_back_to = goes_back_to;
+        record.takes_defaults = is_by_operator;
         // The edit may be the cure.
         if let Some(last) = &mut record.last_replacement {
             last.failures = 0;

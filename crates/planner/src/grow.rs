@@ -37,6 +37,8 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         return DONE;
     }
     match draft.listed(&name) {
+        // The rollout that ends it comes first.
+        None if has_mixed_versions(draft) => return ON,
         None => add(draft, &name),
         Some(listed) if listed.is_learner && draft.pod(&name).is_none() => start(draft, &name),
         Some(listed) if listed.is_learner => promote(draft, &name, listed.id),
@@ -49,8 +51,9 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     // A name is recorded only when etcd will accept the member: names are never reused.
     if let Err(why) = safety::may_grow(draft.seen, &draft.record, draft.now) {
-        // The rollout may be what cures that voter: it takes it first.
-        let flow = if matches!(why, Unsafe::VoterUnhealthy(_)) { ON } else { DONE };
+        // The rollout may be what cures that voter, or gives all the same version: it takes it first.
+        let flow =
+            if matches!(why, Unsafe::VoterUnhealthy(_) | Unsafe::VersionsMixed(_)) { ON } else { DONE };
         draft.wait(Waiting::Unsafe(why));
         return flow;
     }
@@ -60,6 +63,17 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     }
     draft.record_name(Step::G1, Stage::Joining);
     finish(draft)
+}
+
+/// Whether no member may be added because versions are mixed (R20).
+fn has_mixed_versions(draft: &mut Draft<'_>) -> bool {
+    match safety::may_grow(draft.seen, &draft.record, draft.now) {
+        Err(why @ Unsafe::VersionsMixed(_)) => {
+            draft.wait(Waiting::Unsafe(why));
+            true
+        }
+        Ok(()) | Err(_) => false,
+    }
 }
 
 /// Why a learner is rolled back.
@@ -91,6 +105,12 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     }
     if draft.record.voters().count() >= target.size + replace::surplus(draft) {
         return Some(RollBack::MakesWay(format!("{name} is no longer desired")));
+    }
+    // Rollouts wait for it, and it for a rollout.
+    let is_listed = draft.listed(name).is_some();
+    let admits = if is_listed { safety::membership_may_change } else { safety::members_may_join };
+    if let Err(why @ Unsafe::VersionsMixed(_)) = admits(draft.seen, &draft.record, draft.now) {
+        return Some(RollBack::MakesWay(format!("{name} makes way: {why}")));
     }
     // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
     if let Some(lost) = facts::lost_voter(draft) {

@@ -37,13 +37,18 @@ pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
     DONE
 }
 
-/// `spec.paused`.
+/// `spec.paused`: lost Pods are restarted on their own volumes, and nothing else is done.
 pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
-    if draft.seen.paused {
-        draft.wait(Waiting::Paused);
-        return DONE;
+    if !draft.seen.paused {
+        return ON;
     }
-    ON
+    draft.wait(Waiting::Paused);
+    let members_run = draft.record.target.as_ref().is_some_and(|target| target.size > 0);
+    if draft.record.is_bootstrapped() && members_run && !draft.record.hibernating {
+        restart::finished_pods(draft);
+        restart::missing_pods(draft);
+    }
+    DONE
 }
 
 /// Objects that this EtcdCluster does not own have its names. A running cluster is still maintained; a new one is not

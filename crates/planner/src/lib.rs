@@ -13,8 +13,10 @@ mod certificates;
 mod commit;
 mod deletion;
 mod delivery;
+mod downgrade;
 mod draft;
 mod facts;
+pub mod fleet;
 mod grow;
 mod halt;
 mod hibernate;
@@ -29,6 +31,7 @@ mod scale;
 mod shrink;
 pub mod upgrade;
 mod upkeep;
+mod waves;
 
 use std::ops::ControlFlow;
 
@@ -68,6 +71,7 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::Shrink, shrink::finish(draft))?;
     by(Protocol::Grow, grow::finish(draft))?;
     by(Protocol::JoinedLabels, upkeep::require_all_voters_joined(draft))?;
+    by(Protocol::Downgrade, downgrade::settle(draft))?;
     by(Protocol::Replace, replace::lost_members(draft))?;
     by(Protocol::Scale, scale::to_size(draft))?;
     by(Protocol::Rollout, rollout::next(draft))

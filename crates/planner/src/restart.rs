@@ -36,6 +36,16 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     }
 }
 
+/// W2, only for Pods that ended for good, such as those that their kubelet evicted.
+pub(crate) fn finished_pods(draft: &mut Draft<'_>) {
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for member in members {
+        if draft.pod(&member).is_some_and(|pod| pod.finished && !pod.terminating) {
+            let _ = draft.delete_pod(Step::W2, &member);
+        }
+    }
+}
+
 /// Only the Pods that do not exist, of members that may vote.
 pub(crate) fn missing_pods(draft: &mut Draft<'_>) {
     let peers = peers(draft);

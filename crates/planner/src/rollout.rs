@@ -5,14 +5,17 @@
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, leadership, upgrade};
+use crate::{facts, leadership, upgrade, waves};
 
 pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
     let stale = draft.record.voters().filter(|voter| facts::is_stale(draft, voter));
     let next = stale.min_by_key(|voter| {
         (draft.seen.is_healthy(voter, draft.now), draft.is_leader(voter), draft.seen.cluster.ordinal(voter))
     });
-    let Some(next) = next.cloned() else { return ON };
+    let Some(next) = next.cloned() else {
+        waves::end_turn(draft);
+        return ON;
+    };
     if let Some(refused) = upgrade::goes_back(draft, &next) {
         draft.wait(refused);
         return DONE;

@@ -1,4 +1,4 @@
-//! The safety rules. Every effect of every protocol passes [`permits`]. This is the one place where R1 to R12 are enforced.
+//! The safety rules. Every effect of every protocol passes [`permits`]. This is the one place where R1 to R12 and R20 are enforced.
 //! R15 is defined in `quorate_model::snapshot`. (R13, R14 and R18 are about carrying effects out; the operator enforces them.)
 //!
 //! The cluster may change between the check and the act. So the rules never make a known bad situation worse, and etcd's own
@@ -9,6 +9,7 @@ mod certificates;
 pub mod mutants;
 mod replace;
 mod space;
+mod versions;
 mod volumes;
 
 use std::collections::BTreeSet;
@@ -36,6 +37,11 @@ pub struct Scene<'a> {
     /// The effects of the same plan that are carried out before this one.
     pub before: &'a [Effect],
 }
+
+pub(crate) use versions::{
+    data_allow, data_have_gone_back, downgrade_under_way, is_half_done, line_of, members_may_join,
+    membership_may_change,
+};
 
 type Judged = Result<(), Unsafe>;
 
@@ -103,6 +109,7 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
         EtcdCall::RemoveMember { member, id, peer_url } => may_remove_now(scene, member, *id, peer_url, at),
         EtcdCall::MoveLeadership { to, to_id } => may_lead(scene, to, *to_id),
         EtcdCall::Disarm { member, kind } => space::may_disarm(scene, Alarm { member: *member, kind: *kind }),
+        EtcdCall::Downgrade { action, to } => versions::may_ask_for_downgrade(scene, *action, *to, at),
     }
 }
 
@@ -140,7 +147,8 @@ pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
         let name = seen.member_of(record, learner).unwrap_or_else(|| MemberName::new(&*learner.name));
         forbid(Unsafe::ChangeOutstanding(name))?;
     }
-    all_voters_healthy(seen, record, now, None)
+    all_voters_healthy(seen, record, now, None)?;
+    members_may_join(seen, record, now)
 }
 
 /// R5, R11: whether a member may be removed: the others stay a quorum.
@@ -156,6 +164,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     }
     if seen.is_healthy(member, now) {
         all_voters_healthy(seen, record, now, Some(member))?;
+        membership_may_change(seen, record, now)?;
     }
     let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
     let left = healthy_voters(seen, record, now).filter(|healthy| healthy != member).count();
@@ -212,6 +221,7 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     if scene.record.hibernating {
         forbid(Unsafe::NotRecorded(member.clone()))?;
     }
+    data_allow(scene.seen, scene.record, scene.now, member)?;
     match (boot, recorded.stage) {
         // R1
         (Boot::New, Stage::Bootstrap) if is_bootstrapping(scene) => {}
@@ -316,6 +326,8 @@ fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool 
 /// form a quorum.
 fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let list = fresh_list(scene.seen, scene.now)?;
+    // Its next Pod has the committed version.
+    data_allow(scene.seen, scene.record, scene.now, member)?;
     if let Some((joining, _)) = scene.record.joining() {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
@@ -364,6 +376,7 @@ fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &Membe
     if !learner || recorded.stage != Stage::Joining {
         forbid(Unsafe::NotThatMember(member.clone()))?;
     }
+    membership_may_change(scene.seen, scene.record, scene.now)?;
     progress_is_proven(scene.seen, scene.now)?;
     // etcd takes a learner for ready by what its leader sent it. Once it votes, the quorum may depend on its disk.
     if scene.seen.is_healthy(member, scene.now) {

@@ -69,8 +69,10 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     let why = if moved.is_some() { Leaving::Replaced } else { Leaving::Shrink };
     let Some(member) = moved.or_else(|| member_to_remove(draft)) else { return ON };
     if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &member) {
+        // Only a rollout gives all the same version.
+        let flow = if matches!(why, Unsafe::VersionsMixed(_)) { ON } else { DONE };
         draft.wait(Waiting::Unsafe(why));
-        return DONE;
+        return flow;
     }
     draft.enter(Step::S1, &member, Stage::Leaving(why));
     finish(draft)
@@ -79,7 +81,7 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
 /// Another member became unhealthy since this one was chosen: this one stays a voter, and the choice is made again.
 fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> bool {
     match safety::may_remove(draft.seen, &draft.record, draft.now, member) {
-        Err(Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. }) => {
+        Err(Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. } | Unsafe::VersionsMixed(_)) => {
             draft.enter(Step::S1, member, Stage::Voter);
             true
         }

@@ -16,7 +16,8 @@ fn target_of(plan: &Plan) -> Option<String> {
             EtcdCall::AddLearner { .. }
             | EtcdCall::Promote { .. }
             | EtcdCall::RemoveMember { .. }
-            | EtcdCall::Disarm { .. },
+            | EtcdCall::Disarm { .. }
+            | EtcdCall::Downgrade { .. },
         )
         | None => None,
     })

@@ -77,6 +77,8 @@ mod tests {
                 alarms: Vec::new(),
                 errors: Vec::new(),
                 database: Database::default(),
+                storage_version: None,
+                downgrade: None,
             };
             (MemberName::new(format!("demo-{id}")), Answer { at: NOW, reply: Ok(status) })
         };

@@ -47,6 +47,8 @@ mod tests {
             alarms: Vec::new(),
             errors: Vec::new(),
             database: Database::default(),
+            storage_version: None,
+            downgrade: None,
         };
         Answer { at: Instant(0), reply: Ok(status) }
     }

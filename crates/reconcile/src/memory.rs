@@ -7,6 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{Kind, NameConflict};
+use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{ClusterRef, Instant};
 
 use crate::calm::Calm;
@@ -32,6 +33,8 @@ pub struct Memory {
     pub(crate) calm: Calm,
     /// Since when the API server admits no eviction of a Pod that the plan restarts.
     pub(crate) blocked_since: Option<Instant>,
+    /// Whether it is this cluster's turn to take new defaults of the operator.
+    pub(crate) defaults_turn: DefaultsTurn,
     clusters: WriteCache<ReadCluster>,
     pods: WriteCache<Pod>,
     volumes: WriteCache<PersistentVolumeClaim>,
@@ -41,6 +44,11 @@ pub struct Memory {
 }
 
 impl Memory {
+    /// Whether it is this cluster's turn to take new defaults of the operator, from the next pass on.
+    pub fn set_defaults_turn(&mut self, turn: DefaultsTurn) {
+        self.defaults_turn = turn;
+    }
+
     /// The current objects: the caches, overlaid with the operator's own writes.
     pub fn overlay(&mut self, at: &ClusterRef, caches: Caches) -> ClusterView {
         ClusterView {

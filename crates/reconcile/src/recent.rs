@@ -114,7 +114,8 @@ impl Recent {
             | EtcdCall::AddLearner { .. }
             | EtcdCall::Promote { .. }
             | EtcdCall::RemoveMember { .. }
-            | EtcdCall::Disarm { .. } => {}
+            | EtcdCall::Disarm { .. }
+            | EtcdCall::Downgrade { .. } => {}
         }
     }
 }

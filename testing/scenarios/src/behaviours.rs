@@ -5,6 +5,7 @@ pub mod faults;
 pub mod input;
 pub mod life;
 pub mod repair;
+pub mod versions;
 
 /// One test for each of these behaviours, each in a world of its own.
 #[macro_export]
@@ -75,6 +76,19 @@ macro_rules! input {
             objects_not_owned_by_the_cluster_are_named_and_left_alone_and_bootstrap_goes_on_once_they_are_gone
             a_corrupt_volume_and_a_volume_of_another_member_are_refused_by_the_guard_and_named
             a_full_volume_is_reported
+        }
+    };
+}
+
+/// Versions: upgrades, and ways back.
+#[macro_export]
+macro_rules! versions {
+    ($world:expr) => {
+        $crate::behaviours! { versions in $world;
+            minor_upgrades_keep_data_leases_and_users
+            h36_a_minor_upgrade_that_is_half_done_is_taken_back
+            a_finished_minor_upgrade_is_refused_without_the_order_cancelled_half_way_and_then_taken_back
+            while_paused_lost_pods_come_back_and_no_edit_is_carried_out
         }
     };
 }

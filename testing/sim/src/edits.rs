@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use quorate_api::keys;
 use quorate_apistore::fields::{at, items};
 use serde_json::{Map, Value, json};
 
@@ -52,7 +53,13 @@ pub fn next(random: &mut Random, world: &World) -> Option<Value> {
     match random.below(20) {
         0 => None,
         1..=8 => Some(json!({ "size": random.one_of(&[0, 1, 2, 3, 4, 5, 7])? })),
-        9..=10 => Some(json!({ "version": random.one_of(&VERSIONS)? })),
+        9 => Some(json!({ "version": random.one_of(&VERSIONS)? })),
+        // With the order that lets etcd be downgraded to it.
+        10 => {
+            let version = random.one_of(&VERSIONS)?;
+            let order = json!({ keys::ALLOW_DOWNGRADE: version });
+            Some(json!({ "version": version, "metadata": { "annotations": order } }))
+        }
         11 => Some(json!({ "paused": world.cluster().is_some_and(|cluster| !cluster.spec.paused) })),
         12 => Some(json!({ "paused": false })),
         _ => Some(Value::Object(field(random, &SCHEMA))),

@@ -15,12 +15,13 @@
 //!   contradict the log
 //! - `raft`: replication and commits; `lead`: leaders; `start`: what a process does when it starts
 //! - `calls`: the calls of clients, and their refusals; `membership`: those that change the configuration; `replicated`: alarms,
-//!   auth, the cluster version
+//!   auth; `downgrade`: the cluster version, and how it goes back
 
 mod calls;
 pub mod conf;
 mod data;
 pub mod disk;
+mod downgrade;
 mod lead;
 mod membership;
 mod raft;

@@ -112,12 +112,10 @@ impl World {
         if !self.faults.foreign.is_empty() {
             return true;
         }
-        // A newer minor version already ran when the edit to it was reverted. A person has to set that version again.
+        // The upgrade was finished when the edit to it was reverted. A person has to set that version again, or orders a downgrade.
         let desired = target.version.line();
-        let goes_back = record
-            .voters()
-            .any(|voter| record.members[voter].version.is_some_and(|ran| ran.line() > desired));
-        if goes_back {
+        let data = record.cluster_id.and_then(|id| self.etcd.group(id)?.tip().cluster_version);
+        if target.pod.image_has_version && data.is_some_and(|data| desired < data) {
             return true;
         }
         // What the runbook says can be done about it is done before this is asked.

@@ -22,7 +22,7 @@ use quorate_api::status::EtcdClusterStatus;
 use quorate_model::effect::Boot;
 use quorate_model::snapshot::SERVED_WITHIN;
 use quorate_model::{
-    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Record, Snapshot, Span, Version,
+    ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Minor, Plan, Record, Snapshot, Span, Version,
 };
 
 use crate::etcd::Conf;
@@ -88,15 +88,19 @@ impl Oracle {
         self.late_volumes.insert(volume.to_owned());
     }
 
-    /// etcd of this version starts on this data directory.
-    pub fn runs(&mut self, dir: &str, version: Version) {
+    /// etcd of this version starts on this data directory, whose data are of this cluster version.
+    pub fn runs(&mut self, dir: &str, version: Version, data: Option<Minor>) {
         let before = self.versions.insert(dir.to_owned(), version);
-        let goes = |from: Version| from.major == version.major && version.minor.wrapping_sub(from.minor) <= 1;
+        let goes = |from: Version| from.major == version.major && from.minor.abs_diff(version.minor) <= 1;
         if let Some(from) = before.filter(|from| !goes(*from)) {
             self.add_violation(
                 Property::VersionsGoForward,
                 format!("{version} runs on the data of {from} ({dir})"),
             );
+        }
+        if let Some(data) = data.filter(|data| version.major > 0 && version.line() < *data) {
+            let how = format!("{version} starts on data of cluster version {data} ({dir}), and panics");
+            self.add_violation(Property::VersionsGoForward, how);
         }
     }
 
@@ -289,6 +293,17 @@ impl Oracle {
     /// etcd itself refuses a second learner, so what counts is what was true at the observation.
     fn judge_call(&mut self, call: &EtcdCall, truth: &Truth) {
         let Some(conf) = &truth.conf else { return };
+        let changes_by_choice = match call {
+            EtcdCall::AddLearner { .. } | EtcdCall::Promote { .. } => true,
+            EtcdCall::RemoveMember { id, .. } => conf.is_voter(*id) && truth.is_free_of_faults(*id),
+            EtcdCall::MoveLeadership { .. }
+            | EtcdCall::Downgrade { .. }
+            | EtcdCall::Disarm { .. } => false,
+        };
+        if changes_by_choice && truth.lines.len() > 1 {
+            let how = format!("{call} while members run {:?}", truth.lines);
+            self.add_violation(Property::MembershipStaysWhileMixed, how);
+        }
         match call {
             EtcdCall::AddLearner { member, .. } => {
                 if conf.members.values().any(|peer| peer.is_learner) {
@@ -301,7 +316,8 @@ impl Oracle {
             EtcdCall::RemoveMember { .. }
             | EtcdCall::Promote { .. }
             | EtcdCall::MoveLeadership { .. }
-            | EtcdCall::Disarm { .. } => {}
+            | EtcdCall::Disarm { .. }
+            | EtcdCall::Downgrade { .. } => {}
         }
     }
 }

@@ -239,7 +239,7 @@ impl World {
     /// Creates the cluster, or merges this into its spec.
     pub fn apply(&self, spec: &Value) -> Result<(), String> {
         if self.object(Kind::Cluster, &self.at.name).is_some() {
-            return self.change_spec(|old| json_patch::merge(old, spec));
+            return self.merge(spec);
         }
         let object =
             json!({ "metadata": { "name": self.at.name, "namespace": self.at.namespace }, "spec": spec });
@@ -251,7 +251,18 @@ impl World {
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
         self.remedy = Remedy::NotYet;
-        self.change_spec(|old| json_patch::merge(old, spec))
+        self.merge(spec)
+    }
+
+    /// Merges this into the spec, and what it has under `metadata` into the metadata: annotations are orders, too.
+    fn merge(&self, patch: &Value) -> Result<(), String> {
+        let key = key(Kind::Cluster, &self.at, &self.at.name);
+        let mut spec = patch.clone();
+        let metadata = spec.as_object_mut().and_then(|spec| spec.remove("metadata")).unwrap_or(json!({}));
+        self.change(&key, Part::Main, |cluster| {
+            json_patch::merge(&mut cluster["metadata"], &metadata);
+            json_patch::merge(&mut cluster["spec"], &spec);
+        })
     }
 
     /// Replaces the spec, if the API server accepts it.

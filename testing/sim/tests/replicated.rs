@@ -1,7 +1,8 @@
 //! The modelled etcd: alarms, auth, the cluster version, `--force-new-cluster`, data that are rolled back or wrong. And what the World
 //! shows of a container that starts again without its guard.
 
-use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Refusal, Version};
+use quorate_model::effect::DowngradeAction;
+use quorate_model::{ClusterId, Instant, MemberId, Minor, PeerUrl, Refusal, Version};
 use quorate_sim::etcd::{Alarm, AlarmKind, Disk, Etcd, Failed, Launch, State};
 use quorate_sim::history::{History, plain};
 use serde_json::json;
@@ -178,6 +179,35 @@ fn the_cluster_version_rises_with_the_last_member_and_no_older_binary_starts_fro
     etcd.launch("m1", launch("m1", "http", Version::new(3, 6, 16)), NOW);
     etcd.settle(LATER);
     ended_with(&etcd, "m1", "cannot be downgraded");
+}
+
+#[test]
+fn a_downgrade_lowers_the_cluster_version_while_all_binaries_are_new_and_ends_when_all_are_old() {
+    let (newer, older, to) = (Version::new(3, 7, 3), Version::new(3, 6, 16), Minor(3, 6));
+    let mut etcd = cluster_of("http", newer);
+    assert_eq!(etcd.downgrade("m0", DowngradeAction::Cancel, to), Err(Failed::Refused(Refusal::Other)));
+    assert_eq!(
+        etcd.downgrade("m0", DowngradeAction::Enable, Minor(3, 5)),
+        Err(Failed::Refused(Refusal::Other))
+    );
+    assert_eq!(etcd.downgrade("m0", DowngradeAction::Enable, to), Ok(()));
+    etcd.settle(LATER);
+    let status = etcd.status("m0").expect("it serves");
+    assert_eq!((status.storage_version, status.downgrade), (Some(to), Some(to)));
+    for place in PLACES {
+        assert!(etcd.status("m2").expect("it serves").downgrade.is_some(), "not before the last one");
+        etcd.launch(place, launch(place, "http", older), NOW);
+        etcd.settle(LATER);
+    }
+    let status = etcd.status("m2").expect("it serves");
+    assert_eq!((status.version, status.storage_version, status.downgrade), (older, Some(to), None));
+    // A cancelled one is raised again by the leader, as long as all binaries are new.
+    let mut etcd = cluster_of("http", newer);
+    assert_eq!(etcd.downgrade("m0", DowngradeAction::Enable, to), Ok(()));
+    etcd.settle(LATER);
+    assert_eq!(etcd.downgrade("m0", DowngradeAction::Cancel, to), Ok(()));
+    etcd.settle(LATER);
+    assert_eq!(etcd.status("m0").expect("it serves").storage_version, Some(Minor(3, 7)));
 }
 
 #[test]

@@ -9,10 +9,10 @@ use quorate_etcd::wire::cluster_server::{Cluster, ClusterServer};
 use quorate_etcd::wire::kv_server::{Kv, KvServer};
 use quorate_etcd::wire::maintenance_server::{Maintenance, MaintenanceServer};
 use quorate_etcd::wire::{
-    AlarmRequest, AlarmResponse, MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse,
-    MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse,
-    MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse, RangeRequest, RangeResponse,
-    ResponseHeader, StatusRequest, StatusResponse,
+    AlarmRequest, AlarmResponse, DowngradeRequest, DowngradeResponse, MemberAddRequest, MemberAddResponse,
+    MemberListRequest, MemberListResponse, MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest,
+    MemberRemoveResponse, MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse, RangeRequest,
+    RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
@@ -85,6 +85,10 @@ impl Maintenance for FakeMember {
         &self,
         _: Request<MoveLeaderRequest>,
     ) -> Result<Response<MoveLeaderResponse>, Status> {
+        not_played()
+    }
+
+    async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
         not_played()
     }
 }

@@ -6,13 +6,15 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
-use quorate_model::{Instant, MemberName, Waiting};
+use quorate_model::snapshot::DefaultsTurn;
+use quorate_model::{Instant, MemberName, Target, Waiting};
 
 use super::picture::Picture;
 use super::{certificates, explain, time};
 
 mod available;
 mod progressing;
+mod version;
 
 /// The status, reason and message of one condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,6 +86,7 @@ pub(super) fn find(type_: ConditionType, picture: &Picture<'_>) -> Finding {
         ConditionType::SplitBrain => split_brain(picture),
         ConditionType::ExistingData => existing_data(picture),
         ConditionType::SingleMemberRecoveryActive => recovery_active(picture),
+        ConditionType::VersionUpgradeBlocked => version::blocked(picture),
     }
 }
 
@@ -161,15 +164,19 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
     if let Some(invalid) = picture.refused {
         return Finding::no(Reason::SpecInvalid, invalid.to_string());
     }
-    let refused =
-        picture.waits(|waiting| matches!(waiting, Waiting::VersionRefused(_)).then(|| waiting.to_string()));
-    if let Some(why) = refused {
-        return Finding::no(Reason::VersionRefused, why);
+    let told = picture.waits(|waiting| {
+        let holds =
+            matches!(waiting, Waiting::VersionRefused(_) | Waiting::Downgrading(_) | Waiting::Wave(_));
+        holds.then(|| explain(waiting))
+    });
+    if let Some(why) = told {
+        return Finding::because(why);
     }
     if !record.is_bootstrapped() {
         return Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet");
     }
-    if record.target.as_ref() != Some(&picture.seen.desired) {
+    let waits_on_purpose = waits_for_the_next_change(picture);
+    if record.target.as_ref() != Some(&picture.seen.desired) && !waits_on_purpose {
         let why =
             picture.waits(|waiting| matches!(waiting, Waiting::SafePoint(_)).then(|| waiting.to_string()));
         let why = why.unwrap_or_else(|| "an edit of the spec is not committed yet".to_owned());
@@ -190,7 +197,21 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
         let names = in_words(&stale, "runs", "run");
         return Finding::no(Reason::RollingOut, format!("{names} with an earlier Pod template"));
     }
-    Finding::yes(Reason::Reconciled, "every member matches the spec")
+    Finding::yes(
+        Reason::Reconciled,
+        if waits_on_purpose {
+            "every member matches the spec. New defaults of the operator come with the next change of it, as \
+             spec.updates.operatorDefaults says"
+        } else {
+            "every member matches the spec"
+        },
+    )
+}
+
+fn waits_for_the_next_change(picture: &Picture<'_>) -> bool {
+    let seen = picture.seen;
+    let differs = |target: &Target| seen.desired.differs_by_operator_only(target);
+    seen.defaults == DefaultsTurn::OnNextChange && picture.record.target.as_ref().is_some_and(differs)
 }
 
 fn split_brain(picture: &Picture<'_>) -> Finding {

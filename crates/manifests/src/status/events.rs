@@ -132,6 +132,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::SingleMemberRecoveryActive if turned && holds => true,
         ConditionType::SingleMemberRecoveryActive if news && !is(after, Reason::NoReplacement) => true,
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
+        ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,
+        ConditionType::VersionUpgradeBlocked if news && is(after, Reason::VersionUnsound) => true,
         ConditionType::Available
         | ConditionType::Progressing
         | ConditionType::Degraded
@@ -141,7 +143,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         | ConditionType::TlsReady
         | ConditionType::SplitBrain
         | ConditionType::ExistingData
-        | ConditionType::SingleMemberRecoveryActive => return None,
+        | ConditionType::SingleMemberRecoveryActive
+        | ConditionType::VersionUpgradeBlocked => return None,
     };
     // A reason of a newer operator is reported by the operator that knows it.
     let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == after.reason)?;

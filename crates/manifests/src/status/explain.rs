@@ -35,6 +35,8 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::ClaimPending { .. } => Reason::Replacing,
         Waiting::ReplacementOff { .. } => Reason::ReplacementOff,
         Waiting::ReplacementFailed { .. } => Reason::ReplacementFailed,
+        Waiting::Downgrading(_) => Reason::Downgrading,
+        Waiting::Wave(_) => Reason::WaitingForWave,
     };
     Explanation::new(reason, waiting.to_string())
 }

@@ -273,6 +273,7 @@ impl World {
             EtcdCall::Disarm { member, kind } => {
                 self.alarms.retain(|alarm| *alarm != Alarm { member: *member, kind: *kind });
             }
+            EtcdCall::Downgrade { .. } => {}
         }
     }
 
@@ -334,6 +335,8 @@ impl World {
                 alarms: self.alarms.clone(),
                 errors: Vec::new(),
                 database: Database::default(),
+                storage_version: None,
+                downgrade: None,
             };
             answers.insert((*name).clone(), Answer { at, reply: Ok(reply) });
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::ids::MemberId;
 use crate::names::{MemberName, PeerUrl};
 use crate::snapshot::AlarmKind;
+use crate::version::Minor;
 
 /// A call to etcd.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +47,24 @@ pub enum EtcdCall {
         /// Its kind.
         kind: AlarmKind,
     },
+    /// Downgrade.
+    Downgrade {
+        /// What about it.
+        action: DowngradeAction,
+        /// The minor version that the data are to go back to.
+        to: Minor,
+    },
+}
+
+/// What is asked of etcd about a downgrade.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum DowngradeAction {
+    /// Whether it could begin.
+    Validate,
+    /// To begin.
+    Enable,
+    /// To end it, wherever it is.
+    Cancel,
 }
 
 impl EtcdCall {
@@ -53,7 +72,7 @@ impl EtcdCall {
     pub fn changes_membership(&self) -> bool {
         match self {
             Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. } => true,
-            Self::MoveLeadership { .. } | Self::Disarm { .. } => false,
+            Self::MoveLeadership { .. } | Self::Disarm { .. } | Self::Downgrade { .. } => false,
         }
     }
 }
@@ -66,6 +85,7 @@ impl fmt::Display for EtcdCall {
             Self::RemoveMember { member, id, .. } => write!(f, "MemberRemove {member} ({id})"),
             Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
             Self::Disarm { member, kind } => write!(f, "disarm alarm {kind} of {member}"),
+            Self::Downgrade { action, to } => write!(f, "Downgrade {action:?} {to}"),
         }
     }
 }

@@ -62,6 +62,12 @@ pub enum Unsafe {
     NotLost(MemberName),
     /// N3: what an alarm was raised for is still so, or it is not known that it is not.
     AlarmHolds(Alarm),
+    /// R20: membership does not change while versions are mixed, or a downgrade is under way.
+    VersionsMixed(String),
+    /// R20: no older binary starts on these data; why.
+    DataTooNew(MemberName, String),
+    /// R20: etcd's downgrade may not begin or end now; why.
+    NoDowngrade(String),
 }
 
 impl Unsafe {
@@ -91,6 +97,9 @@ impl Unsafe {
             Self::NoClaim(_) => "NoClaim",
             Self::NotLost(_) => "NotLost",
             Self::AlarmHolds(_) => "AlarmHolds",
+            Self::VersionsMixed(_) => "VersionsMixed",
+            Self::DataTooNew(..) => "DataTooNew",
+            Self::NoDowngrade(_) => "NoDowngrade",
         }
     }
 }
@@ -164,6 +173,11 @@ impl fmt::Display for Unsafe {
             Self::AlarmHolds(alarm) => {
                 write!(f, "{alarm} stays: it is not known that what it was raised for is over")
             }
+            Self::VersionsMixed(why) => write!(f, "membership does not change now: {why}"),
+            Self::DataTooNew(member, why) => {
+                write!(f, "{member} is not started with an older version: {why}")
+            }
+            Self::NoDowngrade(why) => write!(f, "etcd is not asked about a downgrade now: {why}"),
         }
     }
 }

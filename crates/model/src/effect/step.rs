@@ -75,6 +75,16 @@ pub enum Step {
     I4,
     /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
     K1,
+    /// Ask etcd whether the cluster may be downgraded.
+    V1,
+    /// Enable the downgrade.
+    V2,
+    /// Record that the data may go back, and commit the lower version.
+    V4,
+    /// The downgrade has ended.
+    V5,
+    /// Cancel the downgrade.
+    VC,
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).
@@ -86,7 +96,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 49] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -131,6 +141,11 @@ impl Step {
         Self::I3,
         Self::I4,
         Self::K1,
+        Self::V1,
+        Self::V2,
+        Self::V4,
+        Self::V5,
+        Self::VC,
     ];
 }
 

@@ -134,13 +134,18 @@ pub enum Waiting {
         /// How often in a row.
         failures: u32,
     },
+    /// A finished minor upgrade is being taken back, or that is being cancelled; what for.
+    Downgrading(String),
+    /// New defaults of the operator wait until other clusters have taken them; which.
+    Wave(String),
 }
 
 impl fmt::Display for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Paused => f.write_str(
-                "spec.paused is true: the operator reports and changes nothing. Set it to false to continue",
+                "spec.paused is true: lost Pods are restarted on their own volumes, and nothing else is done. Set it to false to \
+                 continue",
             ),
             Self::ForeignObjects(objects) => write!(
                 f,
@@ -228,7 +233,9 @@ impl fmt::Display for Waiting {
                 "etcd's member list has member {id} at {url}, which this EtcdCluster does not manage. Nothing is scaled or \
                  rolled until it is removed (etcdctl member remove {id})"
             ),
-            Self::VersionRefused(why) | Self::SafePoint(why) => f.write_str(why),
+            Self::VersionRefused(why) | Self::SafePoint(why) | Self::Downgrading(why) | Self::Wave(why) => {
+                f.write_str(why)
+            }
             Self::StatusFromNewerVersion(why) => write!(
                 f,
                 "a newer operator wrote the status of this cluster: {why}. Lost Pods are restarted on their own volumes, \

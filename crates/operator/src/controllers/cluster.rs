@@ -8,6 +8,7 @@ mod pass;
 mod report;
 mod site;
 mod tls;
+mod waves;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
 use quorate_model::ClusterRef;
+use quorate_planner::fleet::Limit;
 use quorate_reconcile::ReadCluster;
 
 use crate::runtime::controller::{Controller, Runtime};
@@ -22,6 +24,7 @@ use crate::runtime::watch::{Index, NamespacedName, Watches};
 use indexes::Indexes;
 use metrics::ClusterMetrics;
 use pass::Worker;
+use waves::Waves;
 
 /// The controller of EtcdClusters.
 pub(crate) struct ClusterController(Shared);
@@ -39,6 +42,8 @@ pub(crate) struct Shared {
     pub(crate) transport: Transport,
     /// What is counted of clusters.
     pub(crate) metrics: ClusterMetrics,
+    /// Which clusters take new defaults now.
+    pub(crate) waves: Arc<Waves>,
 }
 
 impl ClusterController {
@@ -48,6 +53,7 @@ impl ClusterController {
         registry: &mut Registry,
         defaults: Defaults,
         transport: Transport,
+        max_rolling: Limit,
     ) -> Self {
         Self(Shared {
             runtime: runtime.clone(),
@@ -55,6 +61,7 @@ impl ClusterController {
             defaults: Arc::new(defaults),
             transport,
             metrics: ClusterMetrics::new(registry),
+            waves: Arc::new(Waves::new(max_rolling)),
         })
     }
 }

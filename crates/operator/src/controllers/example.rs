@@ -185,9 +185,14 @@ mod tests {
             hook: Arc::new(NoCrash),
             clock: Clock::of_runtime(Instant(1_800_000_000_000)),
             transport: Transport::network(),
+            max_rolling: quorate_planner::fleet::Limit::default(),
         };
         run_controllers(client, options, CancellationToken::new(), |fleets, registry| {
-            let config = Config { defaults: Defaults::default(), transport: Transport::network() };
+            let config = Config {
+                defaults: Defaults::default(),
+                transport: Transport::network(),
+                max_rolling: quorate_planner::fleet::Limit::default(),
+            };
             add_all(fleets, registry, config);
             let runtime = fleets.runtime().clone();
             fleets.add(Example { runtime, roots: Index::default(), secrets: Index::default(), forgotten });

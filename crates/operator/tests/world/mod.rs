@@ -91,6 +91,7 @@ impl World {
             hook: Arc::new(NoCrash),
             clock: self.clock.clone(),
             transport: self.members.transport(),
+            max_rolling: quorate_planner::fleet::Limit::default(),
         };
         change(&mut options);
         let stop = CancellationToken::new();

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use quorate_etcd::wire::cluster_server::Cluster;
+use quorate_etcd::wire::downgrade_request::DowngradeAction as WireAction;
 use quorate_etcd::wire::maintenance_server::Maintenance;
 use quorate_etcd::wire::{self, ResponseHeader};
+use quorate_model::effect::DowngradeAction;
 use quorate_model::snapshot::{Alarm, AlarmKind};
-use quorate_model::{ClusterId, MemberId, PeerUrl, Refusal};
+use quorate_model::{ClusterId, MemberId, PeerUrl, Refusal, Version};
 use quorate_sim::etcd::{Conf, Failed};
 use quorate_sim::world::World as Nodes;
 use tokio_util::sync::CancellationToken;
@@ -159,14 +161,14 @@ fn refused(refusal: Refusal) -> Status {
         Refusal::NotLeader => (Code::FailedPrecondition, "etcdserver: not leader"),
         Refusal::BadLeaderTransferee => (Code::FailedPrecondition, "etcdserver: bad leader transferee"),
         Refusal::NotSupportedForLearner => (Code::Unavailable, "etcdserver: rpc not supported for learner"),
+        Refusal::Other => (Code::InvalidArgument, "etcdserver: invalid downgrade target version"),
         Refusal::MemberExists
         | Refusal::NoLeader
         | Refusal::ClusterIdMismatch
         | Refusal::PermissionDenied
         | Refusal::Unauthenticated
         | Refusal::NoSpace
-        | Refusal::Corrupt
-        | Refusal::Other => unreachable!("the modelled etcd never refuses with {refusal:?}"),
+        | Refusal::Corrupt => unreachable!("the modelled etcd never refuses with {refusal:?}"),
     };
     Status::new(code, words)
 }
@@ -241,6 +243,10 @@ impl Maintenance for Member {
                 raft_index: status.committed,
                 raft_applied_index: status.applied,
                 is_learner: status.is_learner,
+                storage_version: status.storage_version.map_or(String::new(), |line| format!("{line}.0")),
+                downgrade_info: status
+                    .downgrade
+                    .map(|line| wire::DowngradeInfo { enabled: true, target_version: format!("{line}.0") }),
                 errors: status
                     .alarms
                     .iter()
@@ -264,6 +270,29 @@ impl Maintenance for Member {
             let next = name_of(nodes, to);
             own.changed(nodes, format!("lead {next}"));
             Ok(wire::MoveLeaderResponse { header: Some(own.header(nodes)) })
+        })
+        .await
+    }
+
+    async fn downgrade(&self, request: Request<wire::DowngradeRequest>) -> Reply<wire::DowngradeResponse> {
+        let request = request.into_inner();
+        let action = match request.action() {
+            WireAction::Validate => DowngradeAction::Validate,
+            WireAction::Enable => DowngradeAction::Enable,
+            WireAction::Cancel => DowngradeAction::Cancel,
+        };
+        let to = request
+            .version
+            .parse::<Version>()
+            .map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.handle("Downgrade", move |nodes, own| {
+            nodes.etcd.downgrade(&own.at, action, to.line())?;
+            // A question may be asked again.
+            if action != DowngradeAction::Validate {
+                own.changed(nodes, format!("downgrade {action:?} {}", to.line()));
+            }
+            let (header, version) = (Some(own.header(nodes)), to.to_string());
+            Ok(wire::DowngradeResponse { header, version })
         })
         .await
     }

@@ -13,8 +13,8 @@ use kube::api::{Patch, PatchParams, PostParams};
 use quorate_api::status::RecoveryResult;
 use quorate_api::{EtcdCluster, keys};
 use quorate_manifests::AgentDelivery;
-use quorate_model::effect::LEARNER_DEADLINE;
-use quorate_model::{Effect, EtcdCall, KubeEffect, Step};
+use quorate_model::effect::{DowngradeAction, LEARNER_DEADLINE};
+use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Step};
 use quorate_operator::Options;
 use quorate_operator::crash::{Hook, Side};
 use quorate_sim::world::faults::Fault;
@@ -58,6 +58,10 @@ pub enum Scene {
     CreateWithoutPriorityClass,
     /// Empties the volume of this member, which is replaced when the grace period is over.
     EmptyVolume(&'static str),
+    /// Orders a finished upgrade to be taken back to this version.
+    Downgrade(&'static str),
+    /// Somebody enables a downgrade to 3.6 in etcd, and nobody has ordered it.
+    CancelDowngrade,
 }
 
 /// A failure that happens once.
@@ -94,7 +98,7 @@ struct Director {
 }
 
 /// The kinds of effects.
-pub const EFFECTS: [&str; 23] = [
+pub const EFFECTS: [&str; 24] = [
     "AddFinalizer",
     "RemoveFinalizer",
     "ApplyPeerService",
@@ -118,6 +122,7 @@ pub const EFFECTS: [&str; 23] = [
     "ApplyClientService",
     "ApplyBudget",
     "QuarantineVolume",
+    "Downgrade",
 ];
 
 /// The name of an effect in [`EFFECTS`].
@@ -152,6 +157,7 @@ pub fn name_of(effect: &Effect) -> &'static str {
             EtcdCall::RemoveMember { .. } => "RemoveMember",
             EtcdCall::MoveLeadership { .. } => "MoveLeadership",
             EtcdCall::Disarm { .. } => "Disarm",
+            EtcdCall::Downgrade { .. } => "Downgrade",
         },
     }
 }
@@ -199,6 +205,7 @@ fn of_call(call: &str) -> Option<&'static str> {
         "MemberPromote" => "Promote",
         "MemberRemove" => "RemoveMember",
         "MoveLeader" => "MoveLeadership",
+        "Downgrade" => "Downgrade",
         _ => return None,
     })
 }
@@ -364,6 +371,37 @@ impl Scene {
             Self::Upgrade(version) => {
                 edit(world, json!({"version": version})).await?;
                 until("the goal is reached", async || Ok(world.members.goal_in(version))).await
+            }
+            Self::Downgrade(version) => {
+                let patch = Patch::Merge(json!({
+                    "metadata": {"annotations": {keys::ALLOW_DOWNGRADE: version}}, "spec": {"version": version},
+                }));
+                world.api::<EtcdCluster>().patch("demo", &PatchParams::default(), &patch).await?;
+                until("the goal is reached", async || Ok(world.members.goal_in(version))).await?;
+                until("etcd has ended the downgrade", async || {
+                    let cluster = world.api::<EtcdCluster>().get("demo").await?;
+                    let left = cluster.status.and_then(|status| status.goes_back_to);
+                    Ok(left.map_or(Ok(()), |left| Err(format!("members go back to {left}"))))
+                })
+                .await
+            }
+            Self::CancelDowngrade => {
+                {
+                    let mut nodes = world.members.nodes();
+                    let at =
+                        nodes.etcd.processes().map(|(at, _)| at.to_owned()).next().context("no member")?;
+                    let (action, to) = (DowngradeAction::Enable, Minor(3, 6));
+                    let enabled = nodes.etcd.downgrade(&at, action, to);
+                    ensure!(enabled.is_ok(), "{enabled:?}");
+                }
+                until("it is cancelled", async || {
+                    let nodes = world.members.nodes();
+                    let tips =
+                        nodes.etcd.groups().map(|group| (group.tip().downgrade, group.tip().cluster_version));
+                    let left: Vec<_> = tips.filter(|tip| *tip != (None, Some(Minor(3, 7)))).collect();
+                    Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) })
+                })
+                .await
             }
             Self::GrowWithASlowLearner => {
                 world.members.nodes().faults.slow.insert("demo-1".to_owned());

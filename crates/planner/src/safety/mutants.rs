@@ -5,7 +5,7 @@ pub use quorate_model::mutants::is_broken;
 use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 23] = [
+pub const CHECKS: [&str; 26] = [
     "NotABootstrapMember",
     "NotRecorded",
     "NotItsVolume",
@@ -29,6 +29,9 @@ pub const CHECKS: [&str; 23] = [
     "NoClaim",
     "NotLost",
     "AlarmHolds",
+    "VersionsMixed",
+    "DataTooNew",
+    "NoDowngrade",
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.

@@ -7,17 +7,17 @@ pub mod certificates;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use quorate_model::effect::Boot;
+use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
-    Alarm, Answer, Budget, BudgetPolicy, Database, Etcd, List, Listed, Pod, Presence, Proof, Quarantine,
-    RecoveryPolicy, StatusReply, TransferAttempt, Unready, Volume,
+    Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, Etcd, List, Listed, Pod, Presence, Proof,
+    Quarantine, RecoveryPolicy, StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Plan,
-    Record, Revision, Snapshot, Span, Target, Token, Version,
+    ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Minor,
+    Plan, Record, Revision, Snapshot, Span, Target, Token, Version,
 };
 use quorate_planner::plan;
 
@@ -52,6 +52,12 @@ pub struct World {
     /// When progress was proved last.
     pub proved_at: Option<Instant>,
     counter: u64,
+    /// The version that each member's Pod runs.
+    pub versions: BTreeMap<MemberName, Version>,
+    /// No older binary starts below it.
+    pub cluster_version: Option<Minor>,
+    /// A downgrade to this minor version is enabled.
+    pub downgrade: Option<Minor>,
 }
 
 /// The quota of a member.
@@ -115,6 +121,8 @@ impl World {
                 budget_policy: BudgetPolicy::OneAtATime,
                 certificates: Some(certificates::none()),
                 etcd: Etcd::default(),
+                allow_downgrade: None,
+                defaults: DefaultsTurn::Now,
             },
             now: Instant(1_000_000),
             data: BTreeMap::new(),
@@ -133,6 +141,9 @@ impl World {
             committed: 100,
             proved_at: None,
             counter: 0,
+            versions: BTreeMap::new(),
+            cluster_version: None,
+            downgrade: None,
         }
     }
 
@@ -271,8 +282,22 @@ impl World {
         self.leader = None;
     }
 
+    /// As etcd's leader does: raised to the lowest version that all run, or lowered where a downgrade is enabled, which ends when all run
+    /// the lower one.
+    fn move_cluster_version(&mut self) {
+        let lines: Vec<Minor> = self.versions.values().map(|version| version.line()).collect();
+        let (lowest, highest) = (lines.iter().min().copied(), lines.iter().max().copied());
+        match self.downgrade {
+            Some(to) if self.cluster_version != Some(to) => self.cluster_version = Some(to),
+            Some(to) if lowest == Some(to) && highest == Some(to) => self.downgrade = None,
+            Some(_) => {}
+            None => self.cluster_version = self.cluster_version.max(lowest),
+        }
+    }
+
     /// Observes etcd.
     pub fn observe(&mut self) {
+        self.move_cluster_version();
         let alive: Vec<MemberName> = self
             .seen
             .pods
@@ -316,6 +341,8 @@ impl World {
         self.seen.etcd =
             Etcd { proved_at: self.proved_at, transfers: self.transfers.clone(), ..Etcd::default() };
         for (pod, _) in self.seen.pods.clone() {
+            let version = self.versions.get(&pod).copied().unwrap_or(Version::new(3, 6, 16));
+            let reports = version.line() >= Minor(3, 6);
             let member = self.members.iter().find(|member| self.is(&pod, member));
             let reply = match (member, cluster_id) {
                 (Some(member), Some(cluster_id)) if alive.contains(&pod) => Ok(StatusReply {
@@ -326,10 +353,12 @@ impl World {
                     committed: self.committed,
                     applied: self.hung.get(&pod).copied().unwrap_or(self.committed),
                     revision: Revision(7),
-                    version: Version::new(3, 6, 16),
+                    version,
                     alarms: self.alarms.iter().copied().collect(),
                     errors: Vec::new(),
                     database: self.databases.get(&pod).copied().unwrap_or(EMPTY),
+                    storage_version: self.cluster_version.filter(|_| reports),
+                    downgrade: self.downgrade.filter(|_| reports),
                 }),
                 _ => Err("no answer within 2s".to_owned()),
             };
@@ -479,10 +508,20 @@ impl World {
                 let member = self.members.iter_mut().find(|member| member.id == *id).expect("it is a member");
                 member.is_learner = false;
             }
-            EtcdCall::RemoveMember { id, .. } => self.members.retain(|member| member.id != *id),
+            EtcdCall::RemoveMember { member, id, .. } => {
+                self.versions.remove(member);
+                self.members.retain(|member| member.id != *id);
+            }
             EtcdCall::MoveLeadership { to, to_id } => self.move_leadership(to, *to_id),
             EtcdCall::Disarm { member, kind } => {
                 self.alarms.remove(&Alarm { member: *member, kind: *kind });
+            }
+            EtcdCall::Downgrade { action, to } => {
+                self.downgrade = match action {
+                    DowngradeAction::Validate => self.downgrade,
+                    DowngradeAction::Enable => Some(*to),
+                    DowngradeAction::Cancel => None,
+                };
             }
         }
     }
@@ -498,6 +537,14 @@ impl World {
     }
 
     fn start(&mut self, member: &MemberName, boot: Boot, peers: usize) {
+        let version =
+            self.seen.record.target.as_ref().map_or(Version::new(3, 6, 16), |target| target.version);
+        let data = self.cluster_version.filter(|_| boot == Boot::Resume);
+        assert!(
+            data.is_none_or(|data| data <= version.line()),
+            "{member}: {version} panics on data of {data:?}"
+        );
+        self.versions.insert(member.clone(), version);
         let uid = self.new_uid("pod");
         if boot == Boot::New && self.members.is_empty() {
             let names: Vec<MemberName> = self.seen.record.members.keys().cloned().collect();

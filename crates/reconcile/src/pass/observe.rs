@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, SiteQuestion, snapshot};
-use quorate_model::snapshot::List;
+use quorate_model::snapshot::{DefaultsTurn, List};
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
 use super::act::Acting;
@@ -306,6 +306,9 @@ impl Observing {
             Ok(Observation { mut snapshot, refused }) => {
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
+                if snapshot.defaults == DefaultsTurn::Now {
+                    snapshot.defaults.clone_from(&memory.defaults_turn);
+                }
                 Ok(Observed { view, cluster, conflicts, snapshot, refused, unread: None })
             }
             Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),

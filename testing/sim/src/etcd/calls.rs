@@ -39,6 +39,7 @@ impl Etcd {
             dir.stored.alarms.iter().partition(|alarm| alarm.member != MemberId(0));
         let held = group.log.get(..dir.stored.len).unwrap_or(&group.log);
         let writes = held.iter().filter(|entry| matches!(entry, Entry::Write(_))).count();
+        let reports_versions = process.launch.version.line() >= Minor(3, 6);
         Ok(StatusReply {
             cluster_id: group.id,
             member_id: dir.member,
@@ -54,6 +55,8 @@ impl Etcd {
                 .map(|alarm| format!("alarm:{}", format!("{:?}", alarm.kind).to_uppercase()))
                 .collect(),
             database: Database::default(),
+            storage_version: dir.stored.cluster_version.filter(|_| reports_versions),
+            downgrade: dir.stored.downgrade.filter(|_| reports_versions),
         })
     }
 

@@ -83,7 +83,7 @@ impl Etcd {
             any |= self.end_members_that_lost_entries(id, now);
             any |= self.replicate(id);
             any |= self.publish(id);
-            any |= self.raise_cluster_version(id);
+            any |= self.move_cluster_version(id);
             any |= self.end_removed_members(id, now);
         }
         any

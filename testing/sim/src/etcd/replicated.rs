@@ -1,8 +1,8 @@
-//! What is replicated besides keys and membership: alarms, whether auth is enabled, the cluster version. A change of it is an
+//! What is replicated besides keys and membership: alarms, whether auth is enabled. A change of it is an
 //! entry, so a member that is behind does not know it yet, and an alarm outlives the member that raised it.
 
 use quorate_model::snapshot::Alarm;
-use quorate_model::{ClusterId, MemberId, Refusal, Version};
+use quorate_model::{ClusterId, MemberId, Refusal};
 
 use super::calls::Reply;
 use super::{Etcd, Failed, Group, Process, State};
@@ -49,24 +49,6 @@ impl Etcd {
         changes && self.commit_shared(cluster, |group| group.tip.auth = enabled)
     }
 
-    /// The leader raises the cluster version once all members run a newer one. It hears of all of them or leaves it.
-    pub(super) fn raise_cluster_version(&mut self, cluster: ClusterId) -> bool {
-        let Some(group) = self.group(cluster).filter(|group| group.leader.is_some()) else { return false };
-        let version_of = |id: &MemberId| {
-            self.up(cluster).find(|(_, _, dir)| dir.member == *id).map(|(_, up, _)| up.launch.version.line())
-        };
-        let versions: Option<Vec<_>> = group.conf().members.keys().map(version_of).collect();
-        let Some(lowest) = versions.and_then(|versions| versions.into_iter().min()) else { return false };
-        let rises = group.tip.cluster_version.is_none_or(|known| known < lowest);
-        rises && self.commit_shared(cluster, |group| group.tip.cluster_version = Some(lowest))
-    }
-
-    /// Whether a binary may run on data or in a cluster with this cluster version: an older one refuses. The version of an image
-    /// without a version in its tag is not known.
-    pub(super) fn is_too_old(version: Version, stored: &super::Stored) -> bool {
-        version.major > 0 && stored.cluster_version.is_some_and(|cluster| version.line() < cluster)
-    }
-
     /// Refuses what a caller may not do where auth is enabled, by what the member has of the log.
     pub(super) fn permits(process: &Process, stored: &super::Stored, role: Role) -> Reply<()> {
         let has_name = process.launch.url.as_str().starts_with("https:");
@@ -78,7 +60,7 @@ impl Etcd {
         if allowed { Ok(()) } else { Err(Failed::Refused(Refusal::Other)) }
     }
 
-    fn commit_shared(&mut self, cluster: ClusterId, change: impl FnOnce(&mut Group)) -> bool {
+    pub(super) fn commit_shared(&mut self, cluster: ClusterId, change: impl FnOnce(&mut Group)) -> bool {
         self.commit_as(cluster, |group| {
             group.tip.without_effect += 1;
             change(group);

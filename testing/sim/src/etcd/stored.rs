@@ -28,6 +28,8 @@ pub struct Stored {
     pub auth: bool,
     /// The cluster version after it: no older binary runs on it.
     pub cluster_version: Option<Minor>,
+    /// The minor version that it is being downgraded to, after it.
+    pub downgrade: Option<Minor>,
 }
 
 impl Stored {
@@ -38,9 +40,9 @@ impl Stored {
 
     /// Hashes it beside the longest prefix that there is. Terms and indexes count only relative to that.
     pub fn hash_beside(&self, tip: &Self, hasher: &mut impl Hasher) {
-        let Self { len, without_effect, term, alarms, auth, cluster_version } = self;
+        let Self { len, without_effect, term, alarms, auth, cluster_version, downgrade } = self;
         let behind = tip.without_effect.saturating_sub(*without_effect).min(FAR);
         (len, behind, tip.term.saturating_sub(*term).min(FAR)).hash(hasher);
-        (alarms, auth, cluster_version).hash(hasher);
+        (alarms, auth, cluster_version, downgrade).hash(hasher);
     }
 }

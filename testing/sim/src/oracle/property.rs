@@ -32,7 +32,7 @@ pub enum Property {
     OnlyOwnedObjectsChange,
     /// S9: Available is True only with a quorum that was observed.
     AvailableMeansQuorum,
-    /// S10: data go forward one minor version at a time, and never back.
+    /// S10: data go one minor version at a time, and no binary starts on data of a newer cluster version.
     VersionsGoForward,
     /// R2: a name, its URL and its volume are used once.
     NamesAreUsedOnce,
@@ -46,6 +46,8 @@ pub enum Property {
     ListsAreFresh,
     /// R12: with two cluster ids nothing is changed.
     SplitBrainStopsAll,
+    /// R20: membership does not change by choice while members run different minor versions.
+    MembershipStaysWhileMixed,
     /// R19: every leaf comes from the authority that the running members trust.
     MembersTrustEachOther,
     /// P1: only a member whose data are lost is replaced, unless a person orders it.
@@ -73,13 +75,16 @@ impl fmt::Display for Property {
             Self::DestroysOnlyWhatWasObserved => "S6: only what was observed is destroyed",
             Self::OnlyOwnedObjectsChange => "S7: only owned objects are changed",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
-            Self::VersionsGoForward => "S10: versions go forward, one minor at a time",
+            Self::VersionsGoForward => {
+                "S10: versions go one minor at a time, and back only as far as the data allow"
+            }
             Self::NamesAreUsedOnce => "R2: names are used once",
             Self::IntentBeforeEffect => "R3: intent before effect",
             Self::RemoveBeforeAdd => "R6: remove before add",
             Self::MembersAreIdAndUrl => "R7: a member is its id and its URL",
             Self::ListsAreFresh => "R9: membership changes on fresh lists only",
             Self::SplitBrainStopsAll => "R12: split brain stops everything",
+            Self::MembershipStaysWhileMixed => "R20: membership stays while versions are mixed",
             Self::MembersTrustEachOther => "R19: members trust each other",
             Self::OnlyTheLostAreReplaced => "P1: only the lost are replaced",
             Self::ClaimBeforeRemoval => "P2: the new volume exists before the member is removed",

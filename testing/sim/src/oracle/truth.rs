@@ -7,7 +7,7 @@ use std::sync::Arc;
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, deleting, label, name, uid};
 use quorate_manifests::Kind;
-use quorate_model::{ClusterId, Instant, MemberId, MemberName};
+use quorate_model::{ClusterId, Instant, MemberId, MemberName, Minor};
 
 use serde_json::Value;
 
@@ -35,6 +35,8 @@ pub struct Truth {
     pub(super) intact: BTreeSet<MemberId>,
     /// The time.
     pub(super) now: Instant,
+    /// The minor versions that voters run.
+    pub(super) lines: BTreeSet<Minor>,
 }
 
 impl Truth {
@@ -84,16 +86,15 @@ impl Truth {
         let dirs = volumes.iter().filter(usable).filter_map(|volume| world.etcd.dir(uid(volume)));
         let intact = dirs.filter(|dir| !dir.corrupt && !dir.differs).map(|dir| dir.member).collect();
         let claims = volumes.iter().map(|volume| name(volume).to_owned()).collect();
-        Self {
-            claims,
-            intact,
-            conf: group.map(Group::conf).cloned(),
-            healthy,
-            at_fault,
-            answering,
-            members,
-            now: world.now,
-        }
+        let conf = group.map(Group::conf).cloned();
+        let voters = world.etcd.processes().filter(|(at, _)| {
+            let votes = |id: &MemberId| conf.as_ref().is_some_and(|conf| conf.is_voter(*id));
+            members.get(*at).is_some_and(votes)
+        });
+        // The version of an image without one in its tag is not known.
+        let lines =
+            voters.map(|(_, process)| process.launch.version.line()).filter(|line| line.0 > 0).collect();
+        Self { claims, intact, conf, healthy, at_fault, answering, members, now: world.now, lines }
     }
 
     /// Whether this member is healthy.
@@ -128,5 +129,6 @@ impl Hash for Truth {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members, &self.intact)
             .hash(hasher);
+        self.lines.hash(hasher);
     }
 }

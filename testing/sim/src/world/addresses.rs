@@ -59,6 +59,9 @@ impl World {
             EtcdCall::Promote { .. } | EtcdCall::RemoveMember { .. } => {
                 Err(CallError::Refused(Refusal::MemberNotFound, "member not found".to_owned()))
             }
+            EtcdCall::Downgrade { .. } => {
+                Err(CallError::Refused(Refusal::Other, "invalid downgrade target version".to_owned()))
+            }
             EtcdCall::MoveLeadership { .. } => {
                 Err(CallError::Refused(Refusal::BadLeaderTransferee, "bad leader transferee".to_owned()))
             }

@@ -54,6 +54,8 @@ impl World {
             replacement,
             last_replacement,
             no_priority_class,
+            goes_back_to,
+            takes_defaults,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -72,6 +74,8 @@ impl World {
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
         lines
             .extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
+        lines.extend(goes_back_to.iter().map(|line| format!("members go back to {line}")));
+        lines.extend(takes_defaults.then(|| "takes new defaults".to_owned()));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)

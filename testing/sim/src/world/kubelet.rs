@@ -194,7 +194,8 @@ impl World {
             if refused.is_none() {
                 let launch = launch(&pod, &dir);
                 if uses_default_image(&pod) && !self.faults.status_lost {
-                    self.oracle.runs(&dir, launch.version);
+                    let data = self.etcd.dir(&dir).and_then(|own| own.stored.cluster_version);
+                    self.oracle.runs(&dir, launch.version, data);
                 }
                 self.etcd.launch(uid(&pod), launch, self.now);
             }

@@ -118,6 +118,7 @@ impl World {
             EtcdCall::Disarm { member, kind } => {
                 self.etcd.disarm_one(at, Alarm { member: *member, kind: *kind })
             }
+            EtcdCall::Downgrade { action, to } => self.etcd.downgrade(at, *action, *to),
         };
         Response::Etcd(reply.map_err(|failed| match failed {
             Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),

@@ -40,6 +40,8 @@ const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more. `crates/planner/tests/rules.rs` and `replace.rs` show that they are needed.
 const OF_REPLACEMENT: [&str; 3] = ["NotLost", "NoClaim", "P second look"];
+/// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.
+const OF_VERSIONS: [&str; 2] = ["DataTooNew", "NoDowngrade"];
 
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;
@@ -104,7 +106,8 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_EVICTIONS.contains(check)
             || OF_HEALTH.contains(check)
             || OF_CERTIFICATES.contains(check)
-            || OF_REPLACEMENT.contains(check);
+            || OF_REPLACEMENT.contains(check)
+            || OF_VERSIONS.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.into_iter().chain(RULES).filter(|check| !shown(check)).collect();

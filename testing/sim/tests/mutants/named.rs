@@ -66,9 +66,23 @@ pub fn all() -> Vec<Named> {
         takes_quorum("R15 alarm", [3, 2], json!([[0, of("damage", "demo-1")]])),
         // Two members differ, nobody knows which one is right, and the right one is removed.
         takes_quorum("R15 errors", [2, 1], json!([[0, of("damage", "demo-0")]])),
+        // A member is added while one of three runs the newer version.
+        of_versions(
+            "VersionsMixed",
+            Property::MembershipStaysWhileMixed,
+            3,
+            json!([["after:W1#1", { "fault": { "rogue": "add" } }]]),
+        ),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
         named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
     ]
+}
+
+/// A history of an upgrade.
+fn of_versions(rule: &'static str, violates: Property, size: u32, departures: Value) -> Named {
+    let mut named = named(rule, violates, [size, size], departures);
+    named.history.spec["version"] = json!("3.7.3");
+    named
 }
 
 /// A history from one size to another, with departures as pairs of a moment and what happens then. A person follows the runbook.

@@ -61,7 +61,9 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::MayBeLost(..)
         | Waiting::ClaimPending { .. }
         | Waiting::ReplacementOff { .. }
-        | Waiting::ReplacementFailed { .. } => false,
+        | Waiting::ReplacementFailed { .. }
+        | Waiting::Downgrading(_)
+        | Waiting::Wave(_) => false,
     };
     halts.then(|| Finding::because(explain(waiting)))
 }
@@ -90,6 +92,8 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
         Reason::Replacing
     } else if picture.is_scaling() {
         Reason::Scaling
+    } else if picture.waits(|waiting| matches!(waiting, Waiting::Downgrading(_)).then_some(())).is_some() {
+        Reason::Downgrading
     } else if !picture.stale().is_empty() {
         Reason::RollingOut
     } else if restarting {
@@ -129,6 +133,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::MayBeLost(..)
         | Waiting::ReplacementOff { .. }
         | Waiting::ReplacementFailed { .. }
+        | Waiting::Wave(_)
         | Waiting::Objects => true,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
@@ -143,6 +148,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::VolumeGoing(_)
         | Waiting::FirstLeader
         | Waiting::ClaimPending { .. }
+        | Waiting::Downgrading(_)
         | Waiting::InSync(_) => false,
     };
     lasts.then_some(waiting)

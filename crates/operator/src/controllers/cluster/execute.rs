@@ -92,6 +92,7 @@ pub(super) async fn call(
         EtcdCall::Disarm { member, kind } => {
             ("alarm_disarm", client.disarm(Alarm { member, kind }).await.map(drop))
         }
+        EtcdCall::Downgrade { action, to } => ("downgrade", client.downgrade(action, to).await),
     };
     count(&shared.metrics, method, called).map_err(|error| match error {
         EtcdError::Refused(refusal, message) => CallError::Refused(refusal, message),

@@ -177,5 +177,7 @@ fn status_reply(status: &MemberStatus) -> StatusReply {
             in_use: status.db_size_in_use,
             quota: status.db_size_quota,
         },
+        storage_version: status.storage_version,
+        downgrade: status.downgrade,
     }
 }

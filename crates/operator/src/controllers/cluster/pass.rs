@@ -46,6 +46,8 @@ impl Passes for Worker {
     async fn pass(&mut self) -> Passed {
         let shared = self.shared.clone();
         let clock = &shared.runtime.clock;
+        let turn = shared.waves.turn(&shared.indexes.clusters, &shared.defaults, &self.cluster, clock.now());
+        self.memory.set_defaults_turn(turn);
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
         let mut under_way = FuturesUnordered::new();
         let mut begun = BTreeSet::new();
@@ -308,7 +310,10 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::PodStarting(_)
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
+        | Waiting::Downgrading(_)
         | Waiting::SafePoint(_) => Outcome::Waiting,
+        // Each of the clusters that wait looks now and then, so that one of them soon finds that it may.
+        Waiting::Wave(_) => Outcome::Calm,
         Waiting::Quorum { .. }
         | Waiting::Sick(..)
         | Waiting::PodStuck(..)

@@ -1,0 +1,112 @@
+//! Which clusters take new defaults of the operator now, by what the watches have of all of them. Nobody waits in here: the answer is an
+//! input of a pass.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use quorate_api::cluster::OperatorDefaults;
+use quorate_api::{ConditionType, EtcdCluster};
+use quorate_manifests::{Defaults, resolve};
+use quorate_model::snapshot::DefaultsTurn;
+use quorate_model::{ClusterRef, Instant, Span};
+use quorate_planner::fleet::{Limit, Rolling, turn};
+use quorate_reconcile::ReadCluster;
+
+use crate::runtime::watch::{Index, NamespacedName};
+
+/// How long a turn counts that was given and that status does not record yet.
+const GIVEN_FOR: Span = Span::seconds(60);
+
+/// How long a cluster that did not use its turn lets the others go first: what keeps it from writing its status may last.
+const PASSED_FOR: Span = Span::seconds(600);
+
+/// How long a cluster may be degraded while it takes new defaults. Each of its Pods is away for some seconds.
+const STUCK_AFTER: Span = Span::seconds(180);
+
+/// The turns of all clusters.
+#[derive(Debug)]
+pub(crate) struct Waves {
+    limit: Limit,
+    /// Turns that were given and that no status that the watches have shows yet. Without them, clusters that look at the same time would
+    /// all find a free place.
+    given: Mutex<BTreeMap<NamespacedName, Instant>>,
+}
+
+impl Waves {
+    /// So many clusters at a time.
+    pub(crate) fn new(limit: Limit) -> Self {
+        Self { limit, given: Mutex::default() }
+    }
+
+    /// Whether it is a cluster's turn. One that needs nothing takes no place.
+    pub(crate) fn turn(
+        &self,
+        clusters: &Index<ReadCluster>,
+        defaults: &Defaults,
+        own: &ClusterRef,
+        now: Instant,
+    ) -> DefaultsTurn {
+        let own_root = NamespacedName::from(own);
+        let read = |root: &NamespacedName| clusters.get(root).objects.into_values().next();
+        let needs = read(&own_root)
+            .is_some_and(|read| read.0.as_ref().is_ok_and(|cluster| needs_defaults(cluster, defaults)));
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.retain(|_, at| *at <= now && now - *at <= PASSED_FOR);
+        if !needs {
+            given.remove(&own_root);
+            return DefaultsTurn::Now;
+        }
+        let roots = clusters.roots();
+        let mut rolling: BTreeMap<NamespacedName, Option<String>> = BTreeMap::new();
+        for root in &roots {
+            let Some(read) = read(root) else { continue };
+            let Ok(cluster) = &read.0 else { continue };
+            if takes_defaults(cluster) {
+                given.remove(root);
+                rolling.insert(root.clone(), stuck(cluster, now));
+            }
+        }
+        if given.get(&own_root).is_some_and(|at| now - *at > GIVEN_FOR) {
+            return DefaultsTurn::After("the operator's new defaults wait: it was this cluster's turn, and they could not be committed. \
+                Other clusters go first".to_owned());
+        }
+        for (root, _) in given.iter().filter(|(_, at)| now - **at <= GIVEN_FOR) {
+            rolling.entry(root.clone()).or_default();
+        }
+        let rolling: Vec<Rolling> =
+            rolling.into_iter().map(|(root, stuck)| Rolling { name: root.to_string(), stuck }).collect();
+        let turn = turn(&own_root.to_string(), &rolling, roots.len(), self.limit);
+        if turn == DefaultsTurn::Now {
+            given.entry(own_root).or_insert(now);
+        }
+        turn
+    }
+}
+
+/// Whether the operator would build other Pods than the committed ones from the same spec, and may replace them by itself.
+fn needs_defaults(cluster: &EtcdCluster, defaults: &Defaults) -> bool {
+    let follows = cluster.spec.updates.operator_defaults == OperatorDefaults::Rolling && may_roll(cluster);
+    let committed = cluster.status.as_ref().and_then(|status| status.target.as_ref()).filter(|_| follows);
+    let Some((committed, desired)) = committed.zip(resolve(cluster, defaults).ok()) else { return false };
+    committed.version == desired.version.to_string()
+        && committed.pod.template == desired.pod.content
+        && committed.pod.revision != desired.pod.revision.0
+}
+
+/// Whether its members run and may be restarted.
+fn may_roll(cluster: &EtcdCluster) -> bool {
+    !cluster.spec.paused && cluster.spec.size > 0 && cluster.metadata.deletion_timestamp.is_none()
+}
+
+/// Whether it is on its way. One that is paused or stopped is not, and keeps nobody from being next.
+fn takes_defaults(cluster: &EtcdCluster) -> bool {
+    may_roll(cluster) && cluster.status.as_ref().is_some_and(|status| status.takes_defaults)
+}
+
+/// Why it does not get ready.
+fn stuck(cluster: &EtcdCluster, now: Instant) -> Option<String> {
+    let conditions = &cluster.status.as_ref()?.conditions;
+    let degraded = conditions.iter().find(|one| one.type_ == ConditionType::Degraded.as_str())?;
+    let since = Instant(degraded.last_transition_time.0.as_millisecond());
+    (degraded.status == "True" && now - since > STUCK_AFTER).then(|| degraded.message.clone())
+}

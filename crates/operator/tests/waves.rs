@@ -1,0 +1,88 @@
+//! An operator with another image of the agent: its clusters take it one after another, and none more while one of them does not get
+//! ready. The clock is paused, connections are in memory, and the members are modelled.
+
+mod world;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+use kube::api::ListParams;
+use quorate_api::EtcdCluster;
+use world::{RequestOutcome, World, plain, until};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+/// The revision that each cluster has committed; fails where more than one takes new defaults at a time.
+async fn revisions(world: &World) -> Result<BTreeMap<String, String>> {
+    let clusters = world.api::<EtcdCluster>().list(&ListParams::default()).await?;
+    let taking =
+        clusters.iter().filter(|one| one.status.as_ref().is_some_and(|status| status.takes_defaults));
+    ensure!(taking.count() <= 1, "two at a time");
+    let revision = |one: &EtcdCluster| {
+        let target = one.status.as_ref()?.target.as_ref()?;
+        Some((one.metadata.name.clone()?, target.pod.revision.clone()))
+    };
+    Ok(clusters.iter().filter_map(revision).collect())
+}
+
+/// How often each reason of `UpToDate` is there, and one of the messages of those that wait.
+async fn up_to_date(world: &World) -> Result<(BTreeMap<String, usize>, String)> {
+    let (mut reasons, mut message) = (BTreeMap::<String, usize>::new(), String::new());
+    for cluster in world.api::<EtcdCluster>().list(&ListParams::default()).await? {
+        let conditions = cluster.status.unwrap_or_default().conditions;
+        let Some(one) = conditions.into_iter().find(|one| one.type_ == "UpToDate") else { continue };
+        if one.reason == "WaitingForWave" {
+            message = one.message;
+        }
+        *reasons.entry(one.reason).or_default() += 1;
+    }
+    Ok((reasons, message))
+}
+
+async fn all_are_up_to_date(world: &World) -> Result<()> {
+    until("all are up to date", async || {
+        revisions(world).await?;
+        let (reasons, _) = up_to_date(world).await?;
+        let done = reasons.get("Reconciled") == Some(&NAMES.len());
+        Ok(if done { Ok(()) } else { Err(format!("{reasons:?}")) })
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn new_defaults_reach_one_cluster_after_another_and_stop_at_one_that_does_not_get_ready() -> Result<()>
+{
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let first = world.operator();
+    for name in NAMES {
+        world.create_cluster_named(name, plain(1)).await?;
+    }
+    all_are_up_to_date(&world).await?;
+    let before = revisions(&world).await?;
+    first.stop().await?;
+
+    for name in NAMES {
+        world.members.nodes().faults.slow.insert(format!("{name}-0"));
+    }
+    let client = world.client_through(|_| RequestOutcome::Open);
+    let _second = world.operator_over(client, |options| {
+        options.defaults.agent_image = "quorate:next".to_owned();
+        options.max_rolling = "1".parse().expect("a limit");
+    });
+    // Longer than a cluster may be degraded, and a look of those that wait.
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let after = revisions(&world).await?;
+    let changed = NAMES.iter().filter(|name| before[**name] != after[**name]).count();
+    ensure!(changed == 1, "{changed} took the new defaults");
+    let (reasons, message) = up_to_date(&world).await?;
+    ensure!(reasons.get("WaitingForWave") == Some(&3), "{reasons:?}");
+    ensure!(message.contains("does not get ready"), "{message}");
+
+    world.members.end_lasting_faults();
+    all_are_up_to_date(&world).await?;
+    let after = revisions(&world).await?;
+    ensure!(NAMES.iter().all(|name| before[*name] != after[*name]), "all have them: {after:?}");
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! Takes a finished minor upgrade back by etcd's own downgrade, on order: the lower `spec.version` and the annotation
+//! `operator.etcd.io/allow-downgrade` with that version. V1 ask etcd whether it may be; V2 enable it; V3 wait until the data of every
+//! member are those of the lower version, while all binaries are still the newer ones; V4 commit the lower version, which is then rolled out;
+//! V5 etcd has ended the downgrade. VC: the order was withdrawn before V4, or the higher version is desired again, so cancel.
+
+use quorate_model::effect::DowngradeAction;
+use quorate_model::{Effect, EtcdCall, MemberName, Minor, Step, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON};
+use crate::{safety, upgrade};
+
+pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
+    let Some(committed) = draft.record.target.as_ref().map(|target| target.version.line()) else { return ON };
+    match (upgrade::is_ordered(draft.seen, &draft.record), safety::downgrade_under_way(draft.seen, draft.now))
+    {
+        // V4
+        (_, Some(to)) if to == committed => {
+            if all_run(draft, to) {
+                draft.wait(Waiting::Downgrading(format!(
+                    "every member runs {to}, and etcd ends the downgrade within seconds"
+                )));
+            }
+            ON
+        }
+        // V3
+        (Some(line), Some(to)) if line == to => {
+            draft.wait(Waiting::Downgrading(format!(
+                "etcd lowers the version of its data to {to}, while all members still run the newer version"
+            )));
+            ON
+        }
+        (_, Some(to)) => {
+            draft.wait(Waiting::Downgrading(format!("the downgrade to {to} is being cancelled")));
+            ask(draft, to, [(Step::VC, DowngradeAction::Cancel)])
+        }
+        (Some(line), None) => {
+            draft.wait(Waiting::Downgrading(format!("etcd is asked to go back to {line}")));
+            ask(draft, line, [(Step::V1, DowngradeAction::Validate), (Step::V2, DowngradeAction::Enable)])
+        }
+        (None, None) => {
+            match draft.record.goes_back_to {
+                Some(line) if all_run(draft, line) => {
+                    draft.write_record(Step::V5, |record| record.goes_back_to = None);
+                }
+                None => note_reverted_edit(draft, committed),
+                Some(_) => {}
+            }
+            ON
+        }
+    }
+}
+
+/// An edit that was reverted at once: only now it is seen that the newer version has run. What allows to go back is recorded as long as
+/// it can be seen, because a restart needs it when nobody answers.
+fn note_reverted_edit(draft: &mut Draft<'_>, committed: Minor) {
+    let ran_newer = |voter: &MemberName| {
+        let ran = safety::line_of(draft.seen, &draft.record, draft.now, voter);
+        ran.is_some_and(|ran| committed < ran)
+    };
+    let has_version = draft.record.target.as_ref().is_some_and(|target| target.pod.image_has_version);
+    if has_version
+        && draft.record.voters().any(ran_newer)
+        && safety::is_half_done(draft.seen, &draft.record, draft.now, committed)
+    {
+        draft.write_record(Step::V4, |record| record.goes_back_to = Some(committed));
+    }
+}
+
+/// One call after the other: the first that etcd refuses ends the pass.
+fn ask<const N: usize>(draft: &mut Draft<'_>, to: Minor, steps: [(Step, DowngradeAction); N]) -> Flow {
+    let Some(via) = draft.via().cloned() else { return ON };
+    for (step, action) in steps {
+        if !draft.propose(Effect::etcd(step, via.clone(), EtcdCall::Downgrade { action, to })) {
+            return ON;
+        }
+    }
+    DONE
+}
+
+/// Whether every voter answers, and runs this minor version.
+fn all_run(draft: &Draft<'_>, line: Minor) -> bool {
+    let runs =
+        |voter: &MemberName| draft.status_of(voter).is_some_and(|status| status.version.line() == line);
+    draft.record.voters().all(runs)
+}

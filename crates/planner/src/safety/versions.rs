@@ -1,0 +1,198 @@
+//! R20, versions. Membership stays as it is while members run different minor versions. An older binary starts only on data that
+//! etcd lets it read: it panics above its cluster version. etcd's downgrade begins only where it can end.
+//!
+//! The cluster version is in no reply, and need not be. etcd's leader raises it to the lowest minor version that all members run, so it
+//! is not above that of a member that answers and never ran another one. From 3.6 on, the storage version of a member follows it,
+//! and moves only after it.
+
+use quorate_model::effect::{DowngradeAction, Unsafe};
+use quorate_model::record::Stage;
+use quorate_model::snapshot::StatusReply;
+use quorate_model::{Instant, MemberName, Minor, Record, Snapshot};
+
+use super::{Judged, Scene, all_voters_healthy, forbid, fresh_list, progress_is_proven};
+
+/// The first minor version that reports its storage version and can be downgraded.
+const FIRST_THAT_GOES_BACK: Minor = Minor(3, 6);
+
+/// The minor version that a member's data ran on last: the one that it reports, else the one that it reported last.
+pub(crate) fn line_of(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Option<Minor> {
+    let reported = seen.status_of(member, now).map(|status| status.version);
+    let recorded = record.members.get(member).and_then(|member| member.version);
+    reported.or(recorded).map(quorate_model::Version::line)
+}
+
+/// The minor version that etcd is being downgraded to, by any member's answer.
+pub(crate) fn downgrade_under_way(seen: &Snapshot, now: Instant) -> Option<Minor> {
+    answers(seen, now).find_map(|status| status.downgrade)
+}
+
+/// Whether healthy members may come and go. Removing one that is not healthy only helps.
+pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
+    if let Some(to) = downgrade_under_way(seen, now) {
+        forbid(Unsafe::VersionsMixed(format!("etcd is being downgraded to {to}")))?;
+    }
+    let mut lines = record.voters().filter_map(|voter| Some((voter, line_of(seen, record, now, voter)?)));
+    let Some((first, line)) = lines.next() else { return Ok(()) };
+    match lines.find(|(_, other)| *other != line) {
+        None => Ok(()),
+        Some((second, other)) => forbid(Unsafe::VersionsMixed(format!(
+            "{first} runs etcd {line} and {second} runs {other}. It changes once all run the same"
+        ))),
+    }
+}
+
+/// Whether a learner may join: with the version that the voters run.
+pub(crate) fn members_may_join(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
+    membership_may_change(seen, record, now)?;
+    let Some(target) = record.target.as_ref().filter(|target| target.pod.image_has_version) else {
+        return Ok(());
+    };
+    let line = target.version.line();
+    let other = |voter: &&MemberName| line_of(seen, record, now, voter).is_some_and(|runs| runs != line);
+    match record.voters().find(other) {
+        None => Ok(()),
+        Some(voter) => forbid(Unsafe::VersionsMixed(format!(
+            "{voter} does not run etcd {line} yet, and a new member would. It changes once all voters run it"
+        ))),
+    }
+}
+
+/// Whether the committed version may run on a member's data. The version in an image that the user names is not known.
+pub(crate) fn data_allow(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> Judged {
+    let Some(target) = record.target.as_ref().filter(|target| target.pod.image_has_version) else {
+        return Ok(());
+    };
+    let line = target.version.line();
+    let Some(ran) = line_of(seen, record, now, member).filter(|ran| line < *ran) else { return Ok(()) };
+    let too_new = |why: String| forbid(Unsafe::DataTooNew(member.clone(), why));
+    if let Some(above) = storage_above(seen, now, line) {
+        too_new(format!(
+            "the cluster version is {above}, and the data do not go back to {line} by themselves"
+        ))?;
+    }
+    if record.goes_back_to == Some(line) || is_half_done(seen, record, now, line) {
+        return Ok(());
+    }
+    too_new(format!(
+        "it has run {ran}, and its data do not go back to {line}: set spec.version to {ran} or later"
+    ))
+}
+
+/// Whether an upgrade from this minor version to the next is half done: a voter still runs the old one and never ran another, so the
+/// cluster version is still the old one. etcd then lets the others go back.
+pub(crate) fn is_half_done(seen: &Snapshot, record: &Record, now: Instant, line: Minor) -> bool {
+    let Some(list) = seen.list(now) else { return false };
+    let never_left = |member: &MemberName| {
+        let recorded = record.members.get(member).and_then(|member| member.version);
+        let runs = seen.status_of(member, now).is_some_and(|status| status.version.line() == line);
+        runs && recorded.is_none_or(|recorded| recorded.line() <= line)
+    };
+    let listed = list.members.iter().filter(|listed| !listed.is_learner);
+    let mut voters = listed.filter_map(|listed| seen.member_of(record, listed));
+    let next = Minor(line.0, line.1 + 1);
+    let all_near = record
+        .members
+        .keys()
+        .all(|member| line_of(seen, record, now, member).is_none_or(|runs| runs == line || runs == next));
+    all_near
+        && storage_above(seen, now, line).is_none()
+        && downgrade_under_way(seen, now).is_none()
+        && voters.any(|member| never_left(&member))
+}
+
+/// V3: every member has the data of the target, and knows of the downgrade.
+pub(crate) fn data_have_gone_back(seen: &Snapshot, record: &Record, now: Instant, line: Minor) -> bool {
+    let Some(list) = seen.list_just_read(now) else { return false };
+    let has_gone_back = |status: &StatusReply| {
+        let at_target = status.storage_version == Some(line) && status.downgrade == Some(line);
+        at_target || status.version.line() == line
+    };
+    list.members.iter().all(|listed| {
+        let name = seen.member_of(record, listed);
+        let status = name.and_then(|name| seen.status_of(&name, now));
+        !listed.is_learner && status.is_some_and(has_gone_back)
+    })
+}
+
+/// V1, V2, VC.
+pub(super) fn may_ask_for_downgrade(
+    scene: &Scene<'_>,
+    action: DowngradeAction,
+    to: Minor,
+    via: &MemberName,
+) -> Judged {
+    let Scene { seen, record, now, .. } = *scene;
+    let list = fresh_list(seen, now)?;
+    if list.via != *via {
+        forbid(Unsafe::NoFreshList)?;
+    }
+    if record.hibernating || seen.deleting || record.cluster_id != Some(list.cluster_id) {
+        forbid(Unsafe::NoQuorum)?;
+    }
+    match action {
+        DowngradeAction::Cancel => may_cancel(scene),
+        DowngradeAction::Validate | DowngradeAction::Enable => {
+            if let Some(name) = membership_is_changing(record) {
+                forbid(Unsafe::ChangeOutstanding(name.clone()))?;
+            }
+            may_enable(scene, to)
+        }
+    }
+}
+
+/// The leader raises the cluster version again once nobody asks for the lower one. So nothing may be about to start on data of the
+/// lower one.
+fn may_cancel(scene: &Scene<'_>) -> Judged {
+    let Scene { seen, record, now, .. } = *scene;
+    let Some(to) = downgrade_under_way(seen, now) else {
+        return forbid(Unsafe::NoDowngrade("no downgrade is under way".to_owned()));
+    };
+    if record.target.as_ref().is_some_and(|target| target.version.line() == to) {
+        forbid(Unsafe::NoDowngrade(format!("members are about to run {to}")))?;
+    }
+    Ok(())
+}
+
+fn may_enable(scene: &Scene<'_>, to: Minor) -> Judged {
+    let Scene { seen, record, now, .. } = *scene;
+    let from = Minor(to.0, to.1 + 1);
+    let refuse = |why: String| forbid(Unsafe::NoDowngrade(why));
+    let ordered = seen.allow_downgrade == Some(seen.desired.version) && seen.desired.version.line() == to;
+    if !ordered {
+        refuse("nobody has ordered it".to_owned())?;
+    }
+    if from < FIRST_THAT_GOES_BACK {
+        refuse(format!("etcd {from} cannot be downgraded"))?;
+    }
+    all_voters_healthy(seen, record, now, None)?;
+    for listed in &fresh_list(seen, now)?.members {
+        let name = seen.member_of(record, listed);
+        let status = name.and_then(|name| seen.status_of(&name, now));
+        // A storage version that is still on its way up would look like one that has come down.
+        let is_finished = |status: &StatusReply| {
+            status.version.line() == from
+                && status.storage_version == Some(from)
+                && status.downgrade.is_none()
+        };
+        if listed.is_learner || !status.is_some_and(is_finished) {
+            refuse(format!("not every member is a voter that has finished its upgrade to {from}"))?;
+        }
+    }
+    progress_is_proven(seen, now)
+}
+
+/// A member that is joining or leaving.
+fn membership_is_changing(record: &Record) -> Option<&MemberName> {
+    let is_moving = |stage| matches!(stage, Stage::Joining | Stage::Leaving(_));
+    record.members.iter().find(|(_, member)| is_moving(member.stage)).map(|(name, _)| name)
+}
+
+/// The storage version of a member that is above this one.
+fn storage_above(seen: &Snapshot, now: Instant, line: Minor) -> Option<Minor> {
+    answers(seen, now).filter_map(|status| status.storage_version).find(|storage| *storage > line)
+}
+
+fn answers(seen: &Snapshot, now: Instant) -> impl Iterator<Item = &StatusReply> {
+    seen.etcd.answers.keys().filter_map(move |member| seen.status_of(member, now))
+}

@@ -1,0 +1,3 @@
+//! Versions, in the playground.
+
+quorate_scenarios::versions!(quorate_scenarios::Playground::start());
