@@ -9,6 +9,7 @@ use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 
 mod disruption;
+mod maintenance;
 mod options;
 mod pod;
 mod recovery;
@@ -16,6 +17,7 @@ mod storage;
 mod tls;
 
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
+pub use maintenance::{DefragSpec, MaintenanceSpec};
 pub use options::{AutoCompactionMode, EtcdOptions};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
 pub use recovery::{DEFAULT_KEEP_VOLUMES, RecoverySpec};
@@ -156,6 +158,10 @@ pub struct EtcdClusterSpec {
     /// While this is true, the operator observes and reports, and changes nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub paused: bool,
+
+    /// What is done for the databases of the members.
+    #[serde(default)]
+    pub maintenance: MaintenanceSpec,
 }
 
 /// When an image is pulled.

@@ -168,6 +168,10 @@ reasons! {
     LeadershipStays,
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion,
+    /// A member is being defragmented.
+    Defragmenting,
+    /// A volume has not grown yet to the size that the spec asks for.
+    VolumeGrowing,
 }
 
 impl fmt::Display for Reason {

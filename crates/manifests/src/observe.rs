@@ -3,6 +3,7 @@
 //! Pods, Services, budgets and Secrets belong to the cluster if this EtcdCluster controls them. Volumes carry no owner
 //! reference. They belong to the cluster by label and name, also those of an earlier incarnation, which their annotations name.
 
+mod maintenance;
 mod pods;
 mod services;
 
@@ -118,6 +119,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
         certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls)),
         etcd: Etcd::default(),
+        maintenance: maintenance::read(cluster),
         cluster: at,
         uid,
     };

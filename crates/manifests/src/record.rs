@@ -5,12 +5,14 @@ use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, BootstrapStatus, CertificatesStatus,
-    EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
-    StorageTarget, TargetStatus,
+    DefragmentingStatus, EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus,
+    PodTarget, StorageTarget, TargetStatus,
 };
-use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
-use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
+use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
+use quorate_model::target::{Medium, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
+
+use crate::template;
 
 /// The recorded facts in a status; an empty or unreadable part counts as not recorded. Members in a phase that only a newer
 /// operator knows are left out.
@@ -49,6 +51,12 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             AgentDelivery::InitContainer => delivery.reason.clone(),
         }),
         members: members.collect(),
+        defragmenting: status.defragmenting.as_ref().map(|ordered| Defragmenting {
+            member: MemberName::new(&*ordered.member),
+            pod: Uid::new(&*ordered.pod_uid),
+            restarts: ordered.restarts,
+            since: Instant(ordered.since.0.as_millisecond()),
+        }),
     }
 }
 
@@ -68,6 +76,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         failed_learners,
         no_image_volume,
         members,
+        defragmenting,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -98,6 +107,12 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.agent_delivery = no_image_volume
         .clone()
         .map(|reason| AgentDeliveryStatus { method: AgentDelivery::InitContainer, reason });
+    status.defragmenting = defragmenting.as_ref().map(|ordered| DefragmentingStatus {
+        member: ordered.member.as_str().to_owned(),
+        pod_uid: ordered.pod.to_string(),
+        restarts: ordered.restarts,
+        since: MicroTime(Timestamp::from_millisecond(ordered.since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+    });
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     let before = std::mem::take(&mut status.members);
     status.members = members
@@ -176,11 +191,7 @@ fn read_target(status: &TargetStatus) -> Option<Target> {
         size: usize::try_from(size).ok()?,
         version: version.parse().ok()?,
         tls,
-        pod: PodTemplate {
-            revision: PodRevision(pod.revision),
-            image_has_version: pod.image_has_version,
-            content: pod.template,
-        },
+        pod: template::read(pod.revision, pod.image_has_version, pod.template),
         storage: Storage {
             medium: match storage.medium {
                 cluster::Medium::Disk => Medium::Disk,

@@ -14,7 +14,7 @@ use quorate_manifests::{
 };
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Abandoned;
-use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Etcd, Listed};
+use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{ClusterId, Fingerprint, MemberId, MemberName, PeerUrl, Span, Waiting};
 use serde_json::{Value, json};
 use world::{World, plain};
@@ -136,7 +136,16 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::StatusFromNewerVersion("status.formatVersion is 2, and this operator knows 1".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
-        Waiting::Unsafe(_) => return None,
+        Waiting::Unsafe(_) => Waiting::Defragmenting(name("demo-1")),
+        Waiting::Defragmenting(_) => {
+            let database = Database { size: 600 << 20, in_use: 590 << 20, quota: Some(600 << 20) };
+            Waiting::StillFull { member: name("demo-1"), database, compacts: true }
+        }
+        Waiting::StillFull { member, database, compacts: true } => {
+            Waiting::StillFull { member: member.clone(), database: *database, compacts: false }
+        }
+        Waiting::StillFull { .. } => Waiting::VolumeGrowing(name("demo-1")),
+        Waiting::VolumeGrowing(_) => return None,
     })
 }
 
@@ -172,7 +181,13 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::WouldLoseQuorum { .. } => Unsafe::SplitBrain,
         Unsafe::SplitBrain => Unsafe::AnotherAuthority,
         Unsafe::AnotherAuthority => Unsafe::AuthorityKept,
-        Unsafe::AuthorityKept => return None,
+        Unsafe::AuthorityKept => {
+            Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace })
+        }
+        Unsafe::AlarmHolds(_) => Unsafe::Defragmenting(demo()),
+        Unsafe::Defragmenting(_) => Unsafe::NoRoomToDefragment(demo()),
+        Unsafe::NoRoomToDefragment(_) => Unsafe::HistoryKept,
+        Unsafe::HistoryKept => return None,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
 use quorate_manifests::record::{from_status, into_status};
-use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
+use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterUid, Fingerprint, Instant, MemberId, MemberName, Ordinal, Record, Target, Token, Uid,
@@ -44,6 +44,9 @@ fn pod() -> impl Strategy<Value = PodTemplate> {
         revision: PodRevision(revision),
         image_has_version,
         content,
+        // Read from the content.
+        quota: None,
+        compacts: false,
     })
 }
 
@@ -89,6 +92,7 @@ fn record() -> impl Strategy<Value = Record> {
         members,
     )
         .prop_map(|(attempt, (token, authority), id, abandoned, hibernating, next, target, members)| {
+            let had_leader = token.2;
             Record {
                 attempt,
                 token: token.0.map(Token::new),
@@ -107,6 +111,12 @@ fn record() -> impl Strategy<Value = Record> {
                 }),
                 no_image_volume: hibernating.then(|| "Pod demo-0: its volumes are not mounted".to_owned()),
                 members,
+                defragmenting: had_leader.then(|| Defragmenting {
+                    member: MemberName::new("demo-1"),
+                    pod: Uid::new("pod"),
+                    restarts: attempt,
+                    since: Instant(i64::from(next)),
+                }),
             }
         })
 }

@@ -91,6 +91,8 @@ pub enum Protocol {
     Scale,
     /// Pods get the committed revision, one at a time.
     Rollout,
+    /// Databases get room again, or are defragmented.
+    Maintain,
 }
 
 impl fmt::Display for Protocol {
@@ -113,6 +115,7 @@ impl fmt::Display for Protocol {
             Self::Replace => "replace",
             Self::Scale => "scale",
             Self::Rollout => "rollout",
+            Self::Maintain => "maintain",
         })
     }
 }
@@ -194,7 +197,9 @@ impl Effect {
                 EtcdCall::Promote { .. }
                 | EtcdCall::RemoveMember { .. }
                 | EtcdCall::MoveLeadership { .. }
-                | EtcdCall::Disarm { .. } => true,
+                | EtcdCall::Disarm { .. }
+                | EtcdCall::Compact { .. }
+                | EtcdCall::Defragment { .. } => true,
             },
         }
     }

@@ -41,6 +41,22 @@ pub struct Record {
     pub no_image_volume: Option<String>,
     /// Every member that has a name and is not completely removed yet.
     pub members: BTreeMap<MemberName, Member>,
+    /// The member that the operator is defragmenting. Recorded before it begins, so that the next operator does not take the
+    /// member's silence for a fault.
+    pub defragmenting: Option<Defragmenting>,
+}
+
+/// A defragmentation that the operator ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defragmenting {
+    /// The member.
+    pub member: MemberName,
+    /// Its Pod: the process in the next one does not defragment.
+    pub pod: Uid,
+    /// How often etcd had been restarted in it.
+    pub restarts: u32,
+    /// When it was ordered.
+    pub since: Instant,
 }
 
 /// Learners that did not get in sync in time, one after another. Each used up a name and a volume.

@@ -25,6 +25,7 @@ const SLOW_LEARNER: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::GrowWithASl
 const ABANDON: [Scene; 1] = [Scene::AbandonBootstrap];
 const ADOPT: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Adopt];
 const NO_IMAGE_VOLUMES: [Scene; 1] = [Scene::CreateWithoutImageVolumes];
+const FULL: [Scene; 2] = [Scene::CreateCompacting, Scene::FillDatabases];
 const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
 
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
@@ -115,6 +116,7 @@ stories! {
     no_failure_during_adoption_changes_the_end: ADOPT;
     no_failure_while_a_stray_pod_is_deleted_changes_the_end: STRAY_POD;
     no_failure_where_image_volumes_are_refused_changes_the_end: NO_IMAGE_VOLUMES;
+    no_failure_while_full_databases_are_given_room_changes_the_end: FULL;
 }
 
 #[tokio::test(start_paused = true)]

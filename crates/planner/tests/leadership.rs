@@ -16,7 +16,9 @@ fn target_of(plan: &Plan) -> Option<String> {
             EtcdCall::AddLearner { .. }
             | EtcdCall::Promote { .. }
             | EtcdCall::RemoveMember { .. }
-            | EtcdCall::Disarm { .. },
+            | EtcdCall::Disarm { .. }
+            | EtcdCall::Compact { .. }
+            | EtcdCall::Defragment { .. },
         )
         | None => None,
     })

@@ -25,7 +25,7 @@ use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Record, Snapshot, Span, Version,
 };
 
-use crate::etcd::Conf;
+use crate::etcd::{AlarmKind, Conf};
 
 pub use disruption::Landing;
 pub use property::{Property, Violation};
@@ -301,7 +301,22 @@ impl Oracle {
             EtcdCall::RemoveMember { .. }
             | EtcdCall::Promote { .. }
             | EtcdCall::MoveLeadership { .. }
-            | EtcdCall::Disarm { .. } => {}
+            | EtcdCall::Defragment { .. } => {}
+            EtcdCall::Disarm { member, kind } => {
+                let is_full = conf.members.keys().any(|member| truth.full.contains(member));
+                let holds = match kind {
+                    AlarmKind::NoSpace => is_full || truth.differs,
+                    AlarmKind::Corrupt => conf.members.contains_key(member),
+                };
+                if holds {
+                    self.add_violation(Property::AlarmsHold, format!("{call}, but its cause is not gone"));
+                }
+            }
+            EtcdCall::Compact { .. } => {
+                if !truth.compacts {
+                    self.add_violation(Property::HistoryIsKept, format!("{call}, which only clients may"));
+                }
+            }
         }
     }
 }

@@ -31,6 +31,9 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::SafePoint(_) => Reason::SpecPending,
         Waiting::StatusFromNewerVersion(_) => Reason::StatusFromNewerVersion,
         Waiting::Unsafe(_) => Reason::UnsafeChange,
+        Waiting::Defragmenting(_) => Reason::Defragmenting,
+        Waiting::StillFull { .. } => Reason::AlarmActive,
+        Waiting::VolumeGrowing(_) => Reason::VolumeGrowing,
     };
     Explanation::new(reason, waiting.to_string())
 }

@@ -273,6 +273,7 @@ impl World {
             EtcdCall::Disarm { member, kind } => {
                 self.alarms.retain(|alarm| *alarm != Alarm { member: *member, kind: *kind });
             }
+            EtcdCall::Compact { .. } | EtcdCall::Defragment { .. } => {}
         }
     }
 

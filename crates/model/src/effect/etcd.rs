@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ids::MemberId;
+use crate::ids::{MemberId, Revision};
 use crate::names::{MemberName, PeerUrl};
 use crate::snapshot::AlarmKind;
 
@@ -46,6 +46,16 @@ pub enum EtcdCall {
         /// Its kind.
         kind: AlarmKind,
     },
+    /// Compact the history up to this revision, and wait until the member that is asked has done so physically.
+    Compact {
+        /// The revision that was read just before.
+        revision: Revision,
+    },
+    /// Defragment the database of the member that is asked. It answers nothing meanwhile.
+    Defragment {
+        /// The member.
+        member: MemberName,
+    },
 }
 
 impl EtcdCall {
@@ -53,7 +63,10 @@ impl EtcdCall {
     pub fn changes_membership(&self) -> bool {
         match self {
             Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. } => true,
-            Self::MoveLeadership { .. } | Self::Disarm { .. } => false,
+            Self::MoveLeadership { .. }
+            | Self::Disarm { .. }
+            | Self::Compact { .. }
+            | Self::Defragment { .. } => false,
         }
     }
 }
@@ -66,6 +79,8 @@ impl fmt::Display for EtcdCall {
             Self::RemoveMember { member, id, .. } => write!(f, "MemberRemove {member} ({id})"),
             Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
             Self::Disarm { member, kind } => write!(f, "disarm alarm {kind} of {member}"),
+            Self::Compact { revision } => write!(f, "compact up to revision {}", revision.0),
+            Self::Defragment { member } => write!(f, "defragment {member}"),
         }
     }
 }

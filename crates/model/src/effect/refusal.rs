@@ -58,6 +58,12 @@ pub enum Unsafe {
     AuthorityKept,
     /// N3: what an alarm was raised for is still so, or it is not known that it is not.
     AlarmHolds(Alarm),
+    /// R5, R15: a member is being defragmented, so nothing else takes a member away.
+    Defragmenting(MemberName),
+    /// N3: its volume has too little room for the copy that a defragmentation makes, or it is not known to have.
+    NoRoomToDefragment(MemberName),
+    /// N1: the compaction of the history is not this cluster's own policy, or the database is not full.
+    HistoryKept,
 }
 
 impl Unsafe {
@@ -85,6 +91,9 @@ impl Unsafe {
             Self::AnotherAuthority => "AnotherAuthority",
             Self::AuthorityKept => "AuthorityKept",
             Self::AlarmHolds(_) => "AlarmHolds",
+            Self::Defragmenting(_) => "Defragmenting",
+            Self::NoRoomToDefragment(_) => "NoRoomToDefragment",
+            Self::HistoryKept => "HistoryKept",
         }
     }
 }
@@ -151,6 +160,15 @@ impl fmt::Display for Unsafe {
             Self::AlarmHolds(alarm) => {
                 write!(f, "{alarm} stays: it is not known that what it was raised for is over")
             }
+            Self::Defragmenting(member) => {
+                write!(f, "{member} is being defragmented, so no other member is disturbed")
+            }
+            Self::NoRoomToDefragment(member) => write!(
+                f,
+                "the volume of {member} has no room for the copy that a defragmentation makes. Raise \
+                 spec.storageSpec.volumeSizeRequest"
+            ),
+            Self::HistoryKept => f.write_str("the history of the keys is not the operator's to compact"),
         }
     }
 }

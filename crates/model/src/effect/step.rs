@@ -62,6 +62,16 @@ pub enum Step {
     I4,
     /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
     K1,
+    /// Compact the history of a full database.
+    N1,
+    /// Move leadership away from the member that is defragmented next.
+    N2,
+    /// Record the member, then defragment it.
+    N3,
+    /// Record that the defragmentation is over.
+    N4,
+    /// Disarm an alarm.
+    N5,
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).
@@ -73,7 +83,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 37] = [
+    pub const ALL: [Self; 42] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -111,6 +121,11 @@ impl Step {
         Self::I3,
         Self::I4,
         Self::K1,
+        Self::N1,
+        Self::N2,
+        Self::N3,
+        Self::N4,
+        Self::N5,
     ];
 }
 

@@ -53,6 +53,10 @@ pub enum Scene {
     Delete,
     /// Creates the cluster again, and adopts its old volumes.
     Adopt,
+    /// Creates three members whose etcd compacts its history.
+    CreateCompacting,
+    /// The database of every member is full.
+    FillDatabases,
 }
 
 /// A failure that happens once.
@@ -89,7 +93,7 @@ struct Director {
 }
 
 /// The kinds of effects.
-pub const EFFECTS: [&str; 22] = [
+pub const EFFECTS: [&str; 25] = [
     "AddFinalizer",
     "RemoveFinalizer",
     "ApplyPeerService",
@@ -112,6 +116,9 @@ pub const EFFECTS: [&str; 22] = [
     "MoveLeadership",
     "ApplyClientService",
     "ApplyBudget",
+    "Disarm",
+    "Compact",
+    "Defragment",
 ];
 
 /// The name of an effect in [`EFFECTS`].
@@ -146,6 +153,8 @@ pub fn name_of(effect: &Effect) -> &'static str {
             EtcdCall::RemoveMember { .. } => "RemoveMember",
             EtcdCall::MoveLeadership { .. } => "MoveLeadership",
             EtcdCall::Disarm { .. } => "Disarm",
+            EtcdCall::Compact { .. } => "Compact",
+            EtcdCall::Defragment { .. } => "Defragment",
         },
     }
 }
@@ -188,6 +197,9 @@ fn of_call(call: &str) -> Option<&'static str> {
         "MemberPromote" => "Promote",
         "MemberRemove" => "RemoveMember",
         "MoveLeader" => "MoveLeadership",
+        "AlarmDisarm" => "Disarm",
+        "Compact" => "Compact",
+        "Defragment" => "Defragment",
         _ => return None,
     })
 }
@@ -383,6 +395,24 @@ impl Scene {
                 let object = serde_json::from_value(object)?;
                 world.api::<EtcdCluster>().create(&PostParams::default(), &object).await?;
                 settled(world, 1).await
+            }
+            Self::CreateCompacting => {
+                let mut spec = plain(3);
+                spec["etcd"] = json!({"autoCompactionRetention": "1h"});
+                world.create_cluster(spec).await?;
+                settled(world, 3).await
+            }
+            Self::FillDatabases => {
+                for member in ["demo-0", "demo-1", "demo-2"] {
+                    let is_full = world.members.strike(&Fault::Alarm(member.to_owned()));
+                    ensure!(is_full, "{member} cannot be filled");
+                }
+                until("no alarm is active", async || {
+                    let alarms = world.members.alarms();
+                    Ok(if alarms == 0 { Ok(()) } else { Err(format!("{alarms} alarms")) })
+                })
+                .await?;
+                settled(world, 3).await
             }
         }
     }

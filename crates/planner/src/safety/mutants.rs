@@ -5,7 +5,7 @@ pub use quorate_model::mutants::is_broken;
 use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 21] = [
+pub const CHECKS: [&str; 24] = [
     "NotABootstrapMember",
     "NotRecorded",
     "NotItsVolume",
@@ -27,6 +27,9 @@ pub const CHECKS: [&str; 21] = [
     "AnotherAuthority",
     "AuthorityKept",
     "AlarmHolds",
+    "Defragmenting",
+    "NoRoomToDefragment",
+    "HistoryKept",
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.

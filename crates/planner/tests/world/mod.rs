@@ -10,7 +10,10 @@ use std::fmt::Write as _;
 use quorate_model::effect::Boot;
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
-use quorate_model::snapshot::{Alarm, Answer, Budget, BudgetPolicy, Database, Etcd, List, Listed, Pod, Presence, Proof, Quarantine, StatusReply, TransferAttempt, Unready, Volume};
+use quorate_model::snapshot::{
+    Alarm, Answer, Budget, BudgetPolicy, Database, DefragmentAttempt, Etcd, List, Listed, Maintenance, Pod,
+    Presence, Proof, Quarantine, StatusReply, TransferAttempt, Unready, Volume,
+};
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Plan,
@@ -44,6 +47,11 @@ pub struct World {
     pub alarms: BTreeSet<Alarm>,
     /// The databases of the members that are not nearly empty.
     pub databases: BTreeMap<MemberName, Database>,
+    /// What the pass remembers: the history was compacted, and the defragmentations.
+    pub compacted: bool,
+    pub defragmentations: Vec<DefragmentAttempt>,
+    /// Whether the reply to a defragmentation arrives.
+    pub replies: bool,
     /// The committed index.
     pub committed: u64,
     /// When progress was proved last.
@@ -65,6 +73,8 @@ pub fn target(size: usize) -> Target {
             revision: PodRevision("r1".into()),
             image_has_version: true,
             content: "{}".into(),
+            quota: Some(QUOTA),
+            compacts: false,
         },
         storage: Storage {
             medium: Medium::Disk,
@@ -109,6 +119,7 @@ impl World {
                 budget_policy: BudgetPolicy::OneAtATime,
                 certificates: Some(certificates::none()),
                 etcd: Etcd::default(),
+                maintenance: Maintenance { no_space_remedy: true, defrag: None },
             },
             now: Instant(1_000_000),
             data: BTreeMap::new(),
@@ -124,6 +135,9 @@ impl World {
             unheard_since: BTreeMap::new(),
             alarms: BTreeSet::new(),
             databases: BTreeMap::new(),
+            compacted: false,
+            defragmentations: Vec::new(),
+            replies: true,
             committed: 100,
             proved_at: None,
             counter: 0,
@@ -302,8 +316,13 @@ impl World {
             .as_ref()
             .and_then(|leader| self.members.iter().find(|member| self.is(leader, member)));
         let (leader_id, cluster_id) = (leader_id.map(|member| member.id), self.cluster_id);
-        self.seen.etcd =
-            Etcd { proved_at: self.proved_at, transfers: self.transfers.clone(), ..Etcd::default() };
+        self.seen.etcd = Etcd {
+            proved_at: self.proved_at,
+            transfers: self.transfers.clone(),
+            compacted: self.compacted,
+            defragmentations: self.defragmentations.clone(),
+            ..Etcd::default()
+        };
         for (pod, _) in self.seen.pods.clone() {
             let member = self.members.iter().find(|member| self.is(&pod, member));
             let reply = match (member, cluster_id) {
@@ -405,6 +424,8 @@ impl World {
                     quarantine: None,
                     bytes: self.seen.desired.storage.bytes,
                     trouble: None,
+                    capacity: Some(4 << 30),
+                    grows_at_mount: false,
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }
@@ -471,6 +492,15 @@ impl World {
             EtcdCall::MoveLeadership { to, to_id } => self.move_leadership(to, *to_id),
             EtcdCall::Disarm { member, kind } => {
                 self.alarms.remove(&Alarm { member: *member, kind: *kind });
+            }
+            EtcdCall::Compact { .. } => self.compacted = true,
+            EtcdCall::Defragment { member } => {
+                if let Some(database) = self.databases.get_mut(member) {
+                    database.size = database.in_use;
+                }
+                let attempt =
+                    DefragmentAttempt { member: member.clone(), at: self.now, answered: self.replies };
+                self.defragmentations.push(attempt);
             }
         }
     }

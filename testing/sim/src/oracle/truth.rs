@@ -8,7 +8,7 @@ use quorate_apistore::fields::{annotation, deleting, label, name, uid};
 use quorate_manifests::Kind;
 use quorate_model::{ClusterId, Instant, MemberId, MemberName};
 
-use crate::etcd::{Conf, Group, State};
+use crate::etcd::{AlarmKind, Conf, Group, State};
 use crate::world::World;
 
 /// What is true at a moment.
@@ -28,6 +28,12 @@ pub struct Truth {
     pub(super) members: BTreeMap<String, MemberId>,
     /// The time.
     pub(super) now: Instant,
+    /// The members whose databases have reached their quota.
+    pub(super) full: BTreeSet<MemberId>,
+    /// An alarm says that data differ.
+    pub(super) differs: bool,
+    /// etcd compacts its history by itself, as the spec says.
+    pub(super) compacts: bool,
 }
 
 impl Truth {
@@ -68,7 +74,16 @@ impl Truth {
         let lagging = world.etcd.processes().filter(|(_, process)| process.lags);
         let lagging = lagging.filter_map(|(_, process)| Some(world.etcd.dir_of(process)?.member));
         let at_fault = alarms.map(|alarm| alarm.member).chain(lagging).collect();
-        Self { conf: group.map(Group::conf).cloned(), healthy, at_fault, answering, members, now: world.now }
+        let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
+        let full =
+            dirs.filter(|dir| dir.full && Some(dir.cluster) == recorded).map(|dir| dir.member).collect();
+        let differs = group
+            .is_some_and(|group| group.tip().alarms.iter().any(|alarm| alarm.kind == AlarmKind::Corrupt));
+        let cluster = world.object(Kind::Cluster, &world.at.name);
+        let compacts =
+            cluster.is_some_and(|object| object["spec"]["etcd"]["autoCompactionRetention"].is_string());
+        let conf = group.map(Group::conf).cloned();
+        Self { conf, healthy, at_fault, answering, members, now: world.now, full, differs, compacts }
     }
 
     /// Whether this member is healthy.
@@ -102,5 +117,6 @@ impl Hash for Truth {
     /// The time does not count.
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members).hash(hasher);
+        (&self.full, self.differs, self.compacts).hash(hasher);
     }
 }

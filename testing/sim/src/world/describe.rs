@@ -50,6 +50,7 @@ impl World {
             failed_learners,
             no_image_volume,
             members,
+            defragmenting,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -66,6 +67,7 @@ impl World {
                 .map(|failed| format!("failed learners: {}, {}", failed.count, failed.reason)),
         );
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
+        lines.extend(defragmenting.iter().map(|ordered| format!("{} is being defragmented", ordered.member)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)

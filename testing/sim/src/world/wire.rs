@@ -118,6 +118,8 @@ impl World {
             EtcdCall::Disarm { member, kind } => {
                 self.etcd.disarm_one(at, Alarm { member: *member, kind: *kind })
             }
+            EtcdCall::Compact { .. } => self.etcd.compact(at),
+            EtcdCall::Defragment { .. } => self.etcd.defragment(at),
         };
         Response::Etcd(reply.map_err(|failed| match failed {
             Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),

@@ -57,7 +57,10 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::UnmanagedMember(..)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
-        | Waiting::Unsafe(_) => false,
+        | Waiting::Unsafe(_)
+        | Waiting::Defragmenting(_)
+        | Waiting::StillFull { .. }
+        | Waiting::VolumeGrowing(_) => false,
     };
     halts.then(|| Finding::because(explain(waiting)))
 }
@@ -82,6 +85,8 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
         if picture.is_waking() { Reason::Waking } else { Reason::Bootstrapping }
     } else if !picture.has_quorum() {
         return restarting.then(|| Finding::yes(Reason::Restarting, picture.next_step()));
+    } else if picture.plan.record.defragmenting.is_some() {
+        Reason::Defragmenting
     } else if picture.is_scaling() {
         Reason::Scaling
     } else if !picture.stale().is_empty() {
@@ -120,7 +125,9 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Unsafe(_)
         | Waiting::AuthorityLost { .. }
         | Waiting::AuthorityEnded(_)
-        | Waiting::Objects => true,
+        | Waiting::Objects
+        | Waiting::StillFull { .. }
+        | Waiting::VolumeGrowing(_) => true,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ExistingData { .. }
@@ -133,7 +140,8 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
         | Waiting::FirstLeader
-        | Waiting::InSync(_) => false,
+        | Waiting::InSync(_)
+        | Waiting::Defragmenting(_) => false,
     };
     lasts.then_some(waiting)
 }

@@ -304,13 +304,16 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::PodStarting(_)
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
-        | Waiting::SafePoint(_) => Outcome::Waiting,
+        | Waiting::SafePoint(_)
+        | Waiting::Defragmenting(_) => Outcome::Waiting,
         Waiting::Quorum { .. }
         | Waiting::Sick(..)
         | Waiting::PodStuck(..)
         | Waiting::LeadershipStays { .. }
         | Waiting::LearnersFailed { .. }
-        | Waiting::Unsafe(_) => Outcome::Unwell,
+        | Waiting::Unsafe(_)
+        | Waiting::StillFull { .. }
+        | Waiting::VolumeGrowing(_) => Outcome::Unwell,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ForeignObjects(_)
