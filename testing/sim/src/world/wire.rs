@@ -145,7 +145,10 @@ impl World {
             })
         };
         let reply = match &write.act {
-            Act::Create(object) => self.store.create(&key.resource, &key.namespace, object.clone(), false),
+            Act::Create(object) => {
+                let created = self.store.create(&key.resource, &key.namespace, object.clone(), false);
+                if write.kind == Kind::Volume { created.and_then(|_| self.bind(&key)) } else { created }
+            }
             Act::Patch(wish) => merge(Part::Main, wish),
             Act::PatchStatus(wish) => merge(Part::Status, wish),
             Act::Evict { uid } => {
@@ -174,6 +177,15 @@ impl World {
             Ok(object) => Ok(Some(Arc::new(object))),
             Err(error) => Err(WriteError::from_status(error.code, error.reason, error.message)),
         }
+    }
+
+    /// A claim is bound at once, to a volume of the size that it asks for.
+    fn bind(&self, key: &ObjectKey) -> Result<Value, ApiError> {
+        self.store.modify(key, Part::Status, false, |claim| {
+            let mut bound = claim.clone();
+            bound["status"]["capacity"] = claim["spec"]["resources"]["requests"].clone();
+            Ok(bound)
+        })
     }
 
     /// Somebody annotates the object that a request is about.
