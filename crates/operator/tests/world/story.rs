@@ -400,7 +400,14 @@ impl Scene {
                 let mut spec = plain(3);
                 spec["etcd"] = json!({"autoCompactionRetention": "1h"});
                 world.create_cluster(spec).await?;
-                settled(world, 3).await
+                settled(world, 3).await?;
+                // Nothing binds claims here.
+                let bound = Patch::Merge(json!({"status": {"capacity": {"storage": "1Gi"}}}));
+                for claim in world.names::<PersistentVolumeClaim>().await? {
+                    let claims = world.api::<PersistentVolumeClaim>();
+                    claims.patch_status(&claim, &PatchParams::default(), &bound).await?;
+                }
+                Ok(())
             }
             Self::FillDatabases => {
                 for member in ["demo-0", "demo-1", "demo-2"] {
