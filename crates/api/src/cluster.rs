@@ -9,6 +9,7 @@ use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 
 mod disruption;
+mod maintenance;
 mod options;
 mod placement;
 mod pod;
@@ -18,6 +19,7 @@ mod tls;
 mod updates;
 
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
+pub use maintenance::{DefragSpec, MaintenanceSpec};
 pub use options::{AutoCompactionMode, EtcdOptions};
 pub use placement::{OneMemberPerNode, PlacementSpec, Zones};
 pub use pod::{PodMetadata, PodSpec, PodTemplate, Resources};
@@ -172,6 +174,9 @@ pub struct EtcdClusterSpec {
     /// When changes that do not come from this spec reach the members.
     #[serde(default)]
     pub updates: UpdatesSpec,
+    /// What is done for the databases of the members.
+    #[serde(default)]
+    pub maintenance: MaintenanceSpec,
 }
 
 /// When an image is pulled.

@@ -188,6 +188,10 @@ reasons! {
     WaitingForWave,
     /// Members run a version that is known to corrupt data.
     VersionUnsound,
+    /// A member is being defragmented.
+    Defragmenting,
+    /// A volume has not grown yet to the size that the spec asks for.
+    VolumeGrowing,
 }
 
 impl fmt::Display for Reason {

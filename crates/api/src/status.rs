@@ -114,6 +114,10 @@ pub struct EtcdClusterStatus {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
     #[schemars(with = "PriorityClassStatus")]
     pub no_priority_class: Option<PriorityClassStatus>,
+    /// The member that the operator is defragmenting. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "DefragmentingStatus")]
+    pub defragmenting: Option<DefragmentingStatus>,
 
     /// Every member that has a name and is not yet removed completely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -204,6 +208,23 @@ pub struct CertificatesStatus {
     /// When the first of the certificates ends, the authority included.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_after: Option<Time>,
+}
+
+/// A defragmentation that the operator ordered.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct DefragmentingStatus {
+    /// The member.
+    pub member: String,
+
+    /// The uid of its Pod: the process in the next one does not defragment.
+    pub pod_uid: String,
+
+    /// How often etcd had been restarted in that Pod.
+    pub restarts: u32,
+
+    /// When it was ordered.
+    pub since: MicroTime,
 }
 
 /// Learners that did not get in sync in time. Each used up a name and a volume.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorate_model::effect::DowngradeAction;
+use quorate_model::snapshot::DEFRAGMENT_DEADLINE;
 use quorate_model::version::Minor;
 use quorate_model::{MemberId, PeerUrl, Revision};
 use tonic::transport::Channel;
@@ -21,6 +22,12 @@ use crate::{
     Alarm, AlarmKind, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, StoredValue,
     Transport,
 };
+
+/// How long a compaction may take until the database has the space back: it deletes a thousand revisions at a time, and pauses.
+const COMPACT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// What etcd answers when the history was compacted up to this revision before.
+const COMPACTED: &str = "required revision has been compacted";
 
 /// A client for exactly one member. Every call has a deadline and is sent at most once: the caller repeats it, after it has
 /// observed again (R8). Clones share the connection, which the first call makes.
@@ -140,6 +147,33 @@ impl MemberClient {
         self.call(async |channel| MaintenanceClient::new(channel).alarm(request).await).await.map(drop)
     }
 
+    /// Compacts the history of keys up to a revision, and waits until the member has the space back. That it is compacted already
+    /// is no error.
+    pub async fn compact(&self, revision: Revision) -> Result<(), CallError> {
+        let request = wire::CompactionRequest { revision: revision.0, physical: true };
+        let reply = self
+            .call_within(COMPACT_DEADLINE, async |channel| KvClient::new(channel).compact(request).await)
+            .await;
+        match reply {
+            Err(CallError::Refused(_, message) | CallError::Unknown(message))
+                if message.contains(COMPACTED) =>
+            {
+                Ok(())
+            }
+            reply => reply.map(drop),
+        }
+    }
+
+    /// Defragments the database of this member, and waits until that is done. It answers no other call meanwhile, or few. Two calls
+    /// at the same time are carried out one after the other.
+    pub async fn defragment(&self) -> Result<(), CallError> {
+        let request = wire::DefragmentRequest {};
+        let within = Duration::from_millis(DEFRAGMENT_DEADLINE.0);
+        self.call_within(within, async |channel| MaintenanceClient::new(channel).defragment(request).await)
+            .await
+            .map(drop)
+    }
+
     /// The value of a key.
     pub async fn get(&self, key: &str, read: Read) -> Result<Option<StoredValue>, CallError> {
         let request = wire::RangeRequest {
@@ -164,8 +198,16 @@ impl MemberClient {
         &self,
         send: impl AsyncFnOnce(Channel) -> Result<Response<T>, Status>,
     ) -> Result<T, CallError> {
+        self.call_within(self.shared.deadline, send).await
+    }
+
+    async fn call_within<T>(
+        &self,
+        deadline: Duration,
+        send: impl AsyncFnOnce(Channel) -> Result<Response<T>, Status>,
+    ) -> Result<T, CallError> {
         let Connection { channel, verdict } = self.connection().clone();
-        if let Ok(reply) = tokio::time::timeout(self.shared.deadline, send(channel)).await {
+        if let Ok(reply) = tokio::time::timeout(deadline, send(channel)).await {
             return reply.map(Response::into_inner).map_err(|status| match verdict.rejection() {
                 Some(reason) => CallError::Unreachable(reason),
                 None => status.into(),
@@ -174,7 +216,7 @@ impl MemberClient {
         // The address may be gone without a closed connection (a lost node). Then every further call on the old connection
         // would time out too.
         *self.connection() = self.shared.dialler.connection();
-        Err(CallError::Unknown(format!("no reply within {:?}", self.shared.deadline)))
+        Err(CallError::Unknown(format!("no reply within {deadline:?}")))
     }
 
     fn connection(&self) -> MutexGuard<'_, Connection> {
@@ -209,6 +251,8 @@ mod tests {
         spawnable(&client.downgrade(DowngradeAction::Validate, Minor(3, 6)));
         spawnable(&client.alarms());
         spawnable(&client.disarm(Alarm { member: MemberId(1), kind: AlarmKind::NoSpace }));
+        spawnable(&client.compact(Revision(1)));
+        spawnable(&client.defragment());
         spawnable(&client.get("key", Read::Linearizable));
         spawnable(&client.put("key", "value"));
     }

@@ -75,6 +75,15 @@ pub(crate) fn quota<'a>(flags: impl Iterator<Item = &'a String>) -> Option<u64> 
     }
 }
 
+/// Whether etcd compacts its history by itself with these flags. Without a retention the mode has no effect.
+pub(crate) fn compacts(flags: &[String]) -> bool {
+    let value = |flag: &String| {
+        let value = flag.trim_start_matches('-').strip_prefix("auto-compaction-retention=")?;
+        Some(value.chars().any(|digit| ('1'..='9').contains(&digit)))
+    };
+    flags.iter().filter_map(value).last().unwrap_or(false)
+}
+
 /// The flags of a member's identity.
 pub fn identity(member: &Member<'_>) -> Vec<String> {
     let Member { at, target, token, name, boot, peers, ip_family, .. } = member;

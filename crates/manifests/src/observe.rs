@@ -3,6 +3,7 @@
 //! Pods, Services, budgets and Secrets belong to the cluster if this EtcdCluster controls them. Volumes carry no owner
 //! reference. They belong to the cluster by label and name, also those of an earlier incarnation, which their annotations name.
 
+mod maintenance;
 mod pods;
 mod services;
 
@@ -126,6 +127,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         recovery: recovery(cluster),
         sites: BTreeMap::new(),
         priority_class_refused: None,
+        maintenance: maintenance::read(cluster),
         cluster: at,
         uid,
         allow_downgrade,

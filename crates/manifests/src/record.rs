@@ -7,13 +7,15 @@ use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, BootstrapStatus, CertificatesStatus,
-    EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus, PodTarget,
-    PriorityClassStatus, StorageTarget, TargetStatus,
+    DefragmentingStatus, EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus,
+    PodTarget, PriorityClassStatus, StorageTarget, TargetStatus,
 };
 use quorate_model::priority::NoPriorityClass;
-use quorate_model::record::{Abandoned, FailedLearners, Leaving, Member, Stage};
-use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
+use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
+use quorate_model::target::{Medium, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
+
+use crate::template;
 
 /// The recorded facts in a status; an empty or unreadable part counts as not recorded. Members in a phase that only a newer
 /// operator knows are left out.
@@ -61,6 +63,12 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .map(|no| NoPriorityClass { class: no.class.clone(), why: no.reason.clone() }),
         goes_back_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
         takes_defaults: status.takes_defaults,
+        defragmenting: status.defragmenting.as_ref().map(|ordered| Defragmenting {
+            member: MemberName::new(&*ordered.member),
+            pod: Uid::new(&*ordered.pod_uid),
+            restarts: ordered.restarts,
+            since: Instant(ordered.since.0.as_millisecond()),
+        }),
     }
 }
 
@@ -86,6 +94,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         no_priority_class,
         goes_back_to,
         takes_defaults,
+        defragmenting,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -119,6 +128,12 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.no_priority_class = no_priority_class
         .as_ref()
         .map(|no| PriorityClassStatus { class: no.class.clone(), reason: no.why.clone() });
+    status.defragmenting = defragmenting.as_ref().map(|ordered| DefragmentingStatus {
+        member: ordered.member.as_str().to_owned(),
+        pod_uid: ordered.pod.to_string(),
+        restarts: ordered.restarts,
+        since: MicroTime(Timestamp::from_millisecond(ordered.since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+    });
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     status.goes_back_to = goes_back_to.map(|minor| minor.to_string());
     status.takes_defaults = *takes_defaults;
@@ -204,11 +219,7 @@ fn read_target(status: &TargetStatus) -> Option<Target> {
         size: usize::try_from(size).ok()?,
         version: version.parse().ok()?,
         tls,
-        pod: PodTemplate {
-            revision: PodRevision(pod.revision),
-            image_has_version: pod.image_has_version,
-            content: pod.template,
-        },
+        pod: template::read(pod.revision, pod.image_has_version, pod.template),
         storage: Storage {
             medium: match storage.medium {
                 cluster::Medium::Disk => Medium::Disk,

@@ -153,8 +153,13 @@ fn grace_is_enough(spec: &cluster::PodSpec, flags: &[String]) -> Result<(), Inva
 /// a cluster whose spec was never committed.
 pub(crate) fn always_safe(cluster: &EtcdCluster) -> Target {
     let rest = cluster::StorageSpec { retention: cluster.spec.storage_spec.retention, ..Default::default() };
-    let pod =
-        PodTemplate { revision: PodRevision::default(), image_has_version: false, content: String::new() };
+    let pod = PodTemplate {
+        revision: PodRevision::default(),
+        image_has_version: false,
+        content: String::new(),
+        quota: None,
+        compacts: false,
+    };
     let storage = storage(&rest).expect("the defaults of a storage spec are sound");
     let size = usize::try_from(cluster.spec.size).unwrap_or(usize::MAX);
     Target { size, version: Version::new(0, 0, 0), pod, storage, tls: false }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::flags;
 use crate::pod::SHAPE;
 
 /// Everything of the spec that a Pod is built from. What is absent or empty is not written, so that a new field changes
@@ -59,6 +60,8 @@ impl Template {
             revision: revision(&all),
             image_has_version: self.image.ends_with(&format!(":v{version}")),
             content: canonical(&content),
+            quota: flags::quota(self.flags.iter()),
+            compacts: flags::compacts(&self.flags),
         }
     }
 
@@ -66,6 +69,19 @@ impl Template {
     pub fn open(sealed: &PodTemplate) -> Self {
         serde_json::from_str(&sealed.content).unwrap_or_default()
     }
+}
+
+/// A template as status keeps it. What it says of the database is read from its flags.
+pub(crate) fn read(revision: String, image_has_version: bool, content: String) -> PodTemplate {
+    let sealed = PodTemplate {
+        revision: PodRevision(revision),
+        image_has_version,
+        content,
+        quota: None,
+        compacts: false,
+    };
+    let flags = Template::open(&sealed).flags;
+    PodTemplate { quota: flags::quota(flags.iter()), compacts: flags::compacts(&flags), ..sealed }
 }
 
 /// Twelve hexadecimal digits of the SHA-256 of the canonical JSON.

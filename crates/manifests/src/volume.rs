@@ -119,6 +119,16 @@ pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
         bytes: requested.and_then(quantity::bytes).unwrap_or(0),
         trouble: trouble(volume),
         bound: volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound"),
+        capacity: volume
+            .status
+            .as_ref()
+            .and_then(|status| status.capacity.as_ref()?.get("storage"))
+            .and_then(quantity::bytes),
+        grows_at_mount: volume
+            .status
+            .iter()
+            .flat_map(|status| status.conditions.iter().flatten())
+            .any(|condition| condition.type_ == "FileSystemResizePending" && condition.status == "True"),
     }
 }
 

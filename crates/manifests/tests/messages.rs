@@ -16,7 +16,7 @@ use quorate_manifests::{
 };
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Abandoned, Loss};
-use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Etcd, Listed};
+use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
     ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Span, Version, Waiting,
 };
@@ -156,7 +156,16 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
              (--max-clusters-rolling=1)"
                 .to_owned(),
         ),
-        Waiting::Wave(_) => return None,
+        Waiting::Wave(_) => Waiting::Defragmenting(name("demo-1")),
+        Waiting::Defragmenting(_) => {
+            let database = Database { size: 600 << 20, in_use: 590 << 20, quota: Some(600 << 20) };
+            Waiting::StillFull { member: name("demo-1"), database, compacts: true }
+        }
+        Waiting::StillFull { member, database, compacts: true } => {
+            Waiting::StillFull { member: member.clone(), database: *database, compacts: false }
+        }
+        Waiting::StillFull { .. } => Waiting::VolumeGrowing(name("demo-1")),
+        Waiting::VolumeGrowing(_) => return None,
     })
 }
 
@@ -203,7 +212,10 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
             "it has run 3.7, and its data do not go back to 3.6: set spec.version to 3.7 or later".to_owned(),
         ),
         Unsafe::DataTooNew(..) => Unsafe::NoDowngrade("nobody has ordered it".to_owned()),
-        Unsafe::NoDowngrade(_) => return None,
+        Unsafe::NoDowngrade(_) => Unsafe::Defragmenting(demo()),
+        Unsafe::Defragmenting(_) => Unsafe::NoRoomToDefragment(demo()),
+        Unsafe::NoRoomToDefragment(_) => Unsafe::HistoryKept,
+        Unsafe::HistoryKept => return None,
     })
 }
 

@@ -7,7 +7,8 @@ use quorate_api::EtcdClusterStatus;
 use quorate_manifests::record::{from_status, into_status};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{
-    Abandoned, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd, Stage, Suspicion,
+    Abandoned, Defragmenting, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd,
+    Stage, Suspicion,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -54,6 +55,9 @@ fn pod() -> impl Strategy<Value = PodTemplate> {
         revision: PodRevision(revision),
         image_has_version,
         content,
+        // Read from the content.
+        quota: None,
+        compacts: false,
     })
 }
 
@@ -168,6 +172,12 @@ fn record() -> impl Strategy<Value = Record> {
                     }),
                     goes_back_to: (next > 7).then_some(Minor(3, 6)),
                     takes_defaults: hibernating,
+                    defragmenting: token.2.then(|| Defragmenting {
+                        member: MemberName::new("demo-1"),
+                        pod: Uid::new("pod"),
+                        restarts: attempt,
+                        since: Instant(i64::from(next)),
+                    }),
                 }
             },
         )

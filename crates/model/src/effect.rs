@@ -93,6 +93,8 @@ pub enum Protocol {
     Rollout,
     /// A finished minor upgrade is taken back.
     Downgrade,
+    /// Databases get room again, or are defragmented.
+    Maintain,
 }
 
 impl fmt::Display for Protocol {
@@ -116,6 +118,7 @@ impl fmt::Display for Protocol {
             Self::Scale => "scale",
             Self::Rollout => "rollout",
             Self::Downgrade => "downgrade",
+            Self::Maintain => "maintain",
         })
     }
 }
@@ -198,6 +201,8 @@ impl Effect {
                 | EtcdCall::RemoveMember { .. }
                 | EtcdCall::MoveLeadership { .. }
                 | EtcdCall::Disarm { .. }
+                | EtcdCall::Compact { .. }
+                | EtcdCall::Defragment { .. }
                 | EtcdCall::Downgrade { .. } => true,
             },
         }

@@ -58,6 +58,22 @@ pub struct Record {
     pub goes_back_to: Option<Minor>,
     /// The last target that was committed has other defaults of the operator and nothing else. Until every member has them.
     pub takes_defaults: bool,
+    /// The member that the operator is defragmenting. Recorded before it begins, so that the next operator does not take the
+    /// member's silence for a fault.
+    pub defragmenting: Option<Defragmenting>,
+}
+
+/// A defragmentation that the operator ordered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Defragmenting {
+    /// The member.
+    pub member: MemberName,
+    /// Its Pod: the process in the next one does not defragment.
+    pub pod: Uid,
+    /// How often etcd had been restarted in it.
+    pub restarts: u32,
+    /// When it was ordered.
+    pub since: Instant,
 }
 
 /// Learners that did not get in sync in time, one after another. Each used up a name and a volume.

@@ -26,7 +26,9 @@ use crate::version::{Minor, Version};
 pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
 };
-pub use database::{Database, SPACE_REGAINED_PERCENT};
+pub use database::{
+    DEFRAGMENT_DEADLINE, Database, DefragmentAttempt, Maintenance, SPACE_REGAINED_PERCENT, Threshold, Window,
+};
 pub use quarantine::Quarantine;
 
 pub use health::{READY_WITHIN, Unhealthy, Unready};
@@ -93,6 +95,8 @@ pub struct Snapshot {
     pub certificates: Option<Certificates>,
     /// What etcd reported.
     pub etcd: Etcd,
+    /// `spec.maintenance`.
+    pub maintenance: Maintenance,
     /// When and how lost members are replaced.
     pub recovery: RecoveryPolicy,
     /// What Kubernetes says about where volumes can be used, of members for which it was asked.
@@ -236,6 +240,10 @@ pub struct Volume {
     pub trouble: Option<String>,
     /// A PersistentVolume is bound to it.
     pub bound: bool,
+    /// The bytes that it has, once it is bound. A growth may take a while, or never come about.
+    pub capacity: Option<u64>,
+    /// It has grown, and its file system grows when it is mounted next.
+    pub grows_at_mount: bool,
 }
 
 /// What etcd reported.
@@ -271,6 +279,10 @@ pub struct Etcd {
     pub learner_progress: Option<(MemberName, Instant)>,
     /// The joining members that the list has as voters and that do not answer, and since when.
     pub unheard_since: BTreeMap<MemberName, Instant>,
+    /// The operator compacted the history since the alarm NOSPACE was raised.
+    pub compacted: bool,
+    /// The recent defragmentations, in the order in which they were made.
+    pub defragmentations: Vec<DefragmentAttempt>,
 }
 
 /// A linearizable member list.

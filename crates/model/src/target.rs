@@ -28,6 +28,10 @@ pub struct PodTemplate {
     pub image_has_version: bool,
     /// Everything that the Pod is built from, as canonical JSON. `manifests` writes and reads it.
     pub content: String,
+    /// The quota of the database, as the content has it. `None`: it sets none, or no limit.
+    pub quota: Option<u64>,
+    /// etcd compacts its history by itself, as the content has it.
+    pub compacts: bool,
 }
 
 /// Names a [`PodTemplate`].

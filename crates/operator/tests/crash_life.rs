@@ -27,6 +27,7 @@ const ADOPT: [Scene; 3] = [Scene::CreateOne("3.6.16"), Scene::Delete, Scene::Ado
 const NO_IMAGE_VOLUMES: [Scene; 1] = [Scene::CreateWithoutImageVolumes];
 const NO_PRIORITY_CLASS: [Scene; 1] = [Scene::CreateWithoutPriorityClass];
 const REPLACE: [Scene; 2] = [Scene::Create, Scene::EmptyVolume("demo-1")];
+const FULL: [Scene; 2] = [Scene::CreateCompacting, Scene::FillDatabases];
 const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPod];
 const DOWNGRADE: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::Downgrade("3.6.16")];
 const CANCEL: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::CancelDowngrade];
@@ -124,6 +125,7 @@ stories! {
     no_failure_where_the_priority_class_is_refused_changes_the_end: NO_PRIORITY_CLASS;
     no_failure_during_a_downgrade_changes_the_end: DOWNGRADE;
     no_failure_while_a_downgrade_is_cancelled_changes_the_end: CANCEL;
+    no_failure_while_full_databases_are_given_room_changes_the_end: FULL;
 }
 
 #[tokio::test(start_paused = true)]

@@ -60,7 +60,7 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
     let has_leader = draft.seen.leader(draft.now).is_some();
     let is_ready = |member: &MemberName| draft.pod(member).is_some_and(|pod| pod.ready && !pod.terminating);
     let mut voters = draft.record.voters();
-    let any_pretends = voters.any(|voter| is_ready(voter) && !draft.seen.is_healthy(voter, draft.now));
+    let any_pretends = voters.any(|voter| is_ready(voter) && !draft.seen.is_sound(voter, draft.now));
     let any_leaves = draft.record.members.iter().any(|(name, member)| match member.stage {
         Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Removed | Leaving::Replaced) => {
             draft.is_listed_voter(name) || is_ready(name)
@@ -77,5 +77,5 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
 fn is_rolling(draft: &Draft<'_>) -> bool {
     let mut voters = draft.record.voters();
     let any_stale = draft.record.voters().any(|voter| facts::is_stale(draft, voter));
-    any_stale && voters.all(|voter| draft.seen.is_healthy(voter, draft.now))
+    any_stale && voters.all(|voter| draft.seen.is_sound(voter, draft.now))
 }

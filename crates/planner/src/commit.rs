@@ -30,7 +30,14 @@ fn follow(draft: &mut Draft<'_>, desired: Target) -> Flow {
         draft.write_record(Step::T1, |record| record.target = Some(desired));
         return ON;
     };
-    let pod = PodTemplate { revision: PodRevision::default(), content: String::new(), ..desired.pod };
+    // What is said of the database is said by the content.
+    let pod = PodTemplate {
+        revision: PodRevision::default(),
+        content: String::new(),
+        quota: None,
+        compacts: false,
+        ..desired.pod
+    };
     let target = Target { version, pod, ..desired };
     draft.write_record(Step::T1, |record| record.target = Some(target));
     DONE

@@ -276,7 +276,7 @@ impl<'a> Draft<'a> {
     /// Takes a Pod away so that it is created again: one that serves is evicted (R16), another one is deleted.
     pub(crate) fn restart_pod(&mut self, step: Step, member: &MemberName) -> Progress {
         let Some(pod) = self.pod(member) else { return Progress::Done };
-        let serves = pod.ready && self.seen.is_healthy(member, self.now);
+        let serves = pod.ready && self.seen.is_sound(member, self.now);
         if pod.terminating || !serves {
             return self.delete_pod(step, member);
         }

@@ -77,11 +77,12 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
     DONE
 }
 
-/// Members with a Pod that count for quorum and are not healthy, and why.
+/// Members with a Pod that count for quorum and are not healthy, and why. Of a database that is full, `maintain` says what is done.
 fn unhealthy(draft: &Draft<'_>) -> Vec<(MemberName, String)> {
     safety::voters_by_record(&draft.record)
         .filter(|member| draft.via().is_none() || draft.listed(member).is_some())
         .filter(|member| draft.pod(member).is_some_and(|pod| !pod.terminating && !pod.finished))
+        .filter(|member| !draft.seen.is_sound(member, draft.now))
         .filter_map(|member| Some((member.clone(), draft.seen.why_unhealthy(member, draft.now)?)))
         .collect()
 }

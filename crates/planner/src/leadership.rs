@@ -50,7 +50,7 @@ pub(crate) fn move_away(draft: &mut Draft<'_>, step: Step, member: &MemberName) 
 fn targets<'a>(draft: &Draft<'a>, leader: &MemberName) -> Vec<(MemberName, &'a StatusReply)> {
     let others = draft.record.voters().filter(|voter| *voter != leader);
     others
-        .filter(|voter| draft.is_listed_voter(voter) && draft.seen.is_healthy(voter, draft.now))
+        .filter(|voter| draft.is_listed_voter(voter) && draft.seen.is_sound(voter, draft.now))
         .filter_map(|voter| Some((voter.clone(), draft.status_of(voter)?)))
         .collect()
 }

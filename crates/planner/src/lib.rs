@@ -21,6 +21,7 @@ mod grow;
 mod halt;
 mod hibernate;
 mod leadership;
+mod maintain;
 mod membership;
 mod priority;
 mod replace;
@@ -68,13 +69,16 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     restart::lost_pods(draft);
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;
     upkeep::services_and_volumes(draft);
+    by(Protocol::Maintain, maintain::finish_defragmentation(draft).into())?;
     by(Protocol::Shrink, shrink::finish(draft))?;
     by(Protocol::Grow, grow::finish(draft))?;
     by(Protocol::JoinedLabels, upkeep::require_all_voters_joined(draft))?;
     by(Protocol::Downgrade, downgrade::settle(draft))?;
     by(Protocol::Replace, replace::lost_members(draft))?;
+    by(Protocol::Maintain, maintain::regain_space(draft))?;
     by(Protocol::Scale, scale::to_size(draft))?;
-    by(Protocol::Rollout, rollout::next(draft))
+    by(Protocol::Rollout, rollout::next(draft))?;
+    by(Protocol::Maintain, maintain::defragment_by_threshold(draft))
 }
 
 /// Names the protocol that ends the pass.

@@ -24,6 +24,10 @@ pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
         draft.wait(Waiting::PodStarting(other));
         return DONE;
     }
+    if lacks_room(draft, &next) {
+        draft.wait(Waiting::VolumeGrowing(next));
+        return DONE;
+    }
     if leadership::move_away(draft, Step::U4, &next).is_done() {
         let _ = draft.restart_pod(Step::U5, &next);
     }
@@ -34,4 +38,14 @@ pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
 fn not_ready(draft: &Draft<'_>, next: &MemberName) -> Option<MemberName> {
     let other = |voter: &&MemberName| *voter != next && draft.pod(voter).is_none_or(|pod| !pod.ready);
     draft.record.voters().find(other).cloned()
+}
+
+/// Whether the restart would give a member a larger quota than its volume can carry by now: then the disk would be full before the
+/// database is, and a full disk stops the member. A volume whose file system grows when it is mounted needs the restart.
+fn lacks_room(draft: &Draft<'_>, member: &MemberName) -> bool {
+    let wanted = draft.record.target.as_ref().map_or(0, |target| target.storage.bytes);
+    let is_small = draft.volume(member).is_some_and(|volume| {
+        !volume.grows_at_mount && volume.capacity.is_some_and(|capacity| capacity < wanted)
+    });
+    is_small && draft.seen.restart_raises_quota(&draft.record, member)
 }

@@ -12,6 +12,8 @@ mod space;
 mod versions;
 mod volumes;
 
+pub use space::{may_begin_defragmentation, may_disarm};
+
 use std::collections::BTreeSet;
 
 use quorate_model::effect::{Boot, Unsafe};
@@ -108,8 +110,13 @@ fn may_call(scene: &Scene<'_>, at: &MemberName, call: &EtcdCall) -> Judged {
         EtcdCall::Promote { member, id } => may_promote(scene, member, *id, at),
         EtcdCall::RemoveMember { member, id, peer_url } => may_remove_now(scene, member, *id, peer_url, at),
         EtcdCall::MoveLeadership { to, to_id } => may_lead(scene, to, *to_id),
-        EtcdCall::Disarm { member, kind } => space::may_disarm(scene, Alarm { member: *member, kind: *kind }),
         EtcdCall::Downgrade { action, to } => versions::may_ask_for_downgrade(scene, *action, *to, at),
+        EtcdCall::Disarm { member, kind } => {
+            let alarm = Alarm { member: *member, kind: *kind };
+            space::may_disarm(scene.seen, scene.record, scene.now, alarm)
+        }
+        EtcdCall::Compact { revision } => space::may_compact(scene, *revision),
+        EtcdCall::Defragment { member } => space::may_defragment(scene, member),
     }
 }
 
@@ -138,6 +145,7 @@ pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
 /// R5, R6, R9, R11: whether a member may be added.
 pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     let list = fresh_list(seen, now)?;
+    nobody_defragments(record)?;
     let listed_leaving =
         record.leaving().map(|(name, _)| name).find(|name| seen.listed(record, name, now).is_some());
     if let Some(leaving) = listed_leaving {
@@ -158,6 +166,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     if listed.is_learner {
         return Ok(());
     }
+    nobody_defragments(record)?;
     if let Some((joining, _)) = record.joining().filter(|(name, _)| seen.listed(record, name, now).is_some())
     {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
@@ -294,7 +303,7 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
         forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
     // R16
-    if seen.ready && scene.seen.is_healthy(member, scene.now) {
+    if seen.ready && scene.seen.is_sound(member, scene.now) {
         forbid(Unsafe::MustEvict(member.clone()))?;
     }
     if seen.ready {
@@ -331,10 +340,13 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if let Some((joining, _)) = scene.record.joining() {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
-    all_voters_healthy(scene.seen, scene.record, scene.now, Some(member))?;
+    nobody_defragments(scene.record)?;
+    // A restart that cures a full database waits for no other member whose database is full.
+    let fit =
+        if scene.seen.restart_raises_quota(scene.record, member) { Fit::ButForSpace } else { Fit::Healthy };
+    all_voters_fit(fit, scene.seen, scene.record, scene.now, Some(member))?;
     let of = list.members.iter().filter(|listed| !listed.is_learner).count();
-    let left =
-        healthy_voters(scene.seen, scene.record, scene.now).filter(|healthy| healthy != member).count();
+    let left = fit_voters(fit, scene.seen, scene.record, scene.now).filter(|fit| fit != member).count();
     // With one or two voters, any restart interrupts service. On a disk the data stay. In memory they would be lost with the
     // Pod, and with them the quorum that has to remove the member.
     if !((of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of)) {
@@ -351,7 +363,8 @@ fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {
         }
         Some(_) | None => false,
     };
-    deletes_a_voter || matches!(effect.as_etcd(), Some(EtcdCall::RemoveMember { .. }))
+    let call = effect.as_etcd();
+    deletes_a_voter || matches!(call, Some(EtcdCall::RemoveMember { .. } | EtcdCall::Defragment { .. }))
 }
 
 /// R5, R6, R7, R9.
@@ -371,6 +384,7 @@ fn may_add(scene: &Scene<'_>, member: &MemberName, peer_url: &PeerUrl, via: &Mem
 fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &MemberName) -> Judged {
     let recorded = recorded(scene, member)?;
     let list = membership_call(scene, member, via)?;
+    nobody_defragments(scene.record)?;
     all_voters_healthy(scene.seen, scene.record, scene.now, None)?;
     let learner = list.members.iter().any(|listed| listed.id == id && listed.is_learner);
     if !learner || recorded.stage != Stage::Joining {
@@ -421,7 +435,8 @@ fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
     if !voter {
         forbid(Unsafe::NotThatMember(to.clone()))?;
     }
-    if !scene.seen.is_healthy(to, scene.now) {
+    nobody_defragments(scene.record)?;
+    if !scene.seen.is_sound(to, scene.now) {
         forbid(Unsafe::VoterUnhealthy(to.clone()))?;
     }
     // A member that cannot store its vote does not take over, and meanwhile etcd drops writes.
@@ -483,11 +498,37 @@ fn is_gone_from_list(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if listed { forbid(Unsafe::StillListed(member.clone())) } else { Ok(()) }
 }
 
+/// How well members must be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fit {
+    /// R15.
+    Healthy,
+    /// R15, but for a database that is full.
+    ButForSpace,
+}
+
+fn is_fit(fit: Fit, seen: &Snapshot, member: &MemberName, now: Instant) -> bool {
+    match fit {
+        Fit::Healthy => seen.is_healthy(member, now),
+        Fit::ButForSpace => seen.is_sound(member, now),
+    }
+}
+
 fn all_voters_healthy(seen: &Snapshot, record: &Record, now: Instant, except: Option<&MemberName>) -> Judged {
+    all_voters_fit(Fit::Healthy, seen, record, now, except)
+}
+
+fn all_voters_fit(
+    fit: Fit,
+    seen: &Snapshot,
+    record: &Record,
+    now: Instant,
+    except: Option<&MemberName>,
+) -> Judged {
     let list = fresh_list(seen, now)?;
     for listed in list.members.iter().filter(|listed| !listed.is_learner) {
         let name = seen.member_of(record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
-        if Some(&name) != except && !seen.is_healthy(&name, now) {
+        if Some(&name) != except && !is_fit(fit, seen, &name, now) {
             forbid(Unsafe::VoterUnhealthy(name))?;
         }
     }
@@ -499,11 +540,29 @@ fn healthy_voters<'a>(
     record: &'a Record,
     now: Instant,
 ) -> impl Iterator<Item = MemberName> + 'a {
+    fit_voters(Fit::Healthy, seen, record, now)
+}
+
+fn fit_voters<'a>(
+    fit: Fit,
+    seen: &'a Snapshot,
+    record: &'a Record,
+    now: Instant,
+) -> impl Iterator<Item = MemberName> + 'a {
     let listed = seen.list(now).into_iter().flat_map(|list| &list.members);
     listed
         .filter(|listed| !listed.is_learner)
         .filter_map(move |listed| seen.member_of(record, listed))
-        .filter(move |name| seen.is_healthy(name, now))
+        .filter(move |name| is_fit(fit, seen, name, now))
+}
+
+/// R5, R15: while a member is being defragmented it applies nothing and answers no read, and it is excused. Nothing else takes a
+/// member away meanwhile.
+fn nobody_defragments(record: &Record) -> Judged {
+    match &record.defragmenting {
+        Some(ordered) => forbid(Unsafe::Defragmenting(ordered.member.clone())),
+        None => Ok(()),
+    }
 }
 
 fn recorded<'a>(scene: &Scene<'a>, member: &MemberName) -> Result<&'a quorate_model::record::Member, Unsafe> {

@@ -17,7 +17,9 @@ fn target_of(plan: &Plan) -> Option<String> {
             | EtcdCall::Promote { .. }
             | EtcdCall::RemoveMember { .. }
             | EtcdCall::Disarm { .. }
-            | EtcdCall::Downgrade { .. },
+            | EtcdCall::Downgrade { .. }
+            | EtcdCall::Compact { .. }
+            | EtcdCall::Defragment { .. },
         )
         | None => None,
     })

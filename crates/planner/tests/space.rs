@@ -3,8 +3,11 @@
 mod world;
 
 use quorate_model::effect::Unsafe;
+use quorate_model::record::Defragmenting;
 use quorate_model::snapshot::{Alarm, AlarmKind, Database};
-use quorate_model::{Effect, EtcdCall, MemberId, Step};
+use quorate_model::snapshot::{Threshold, Window};
+use quorate_model::target::PodRevision;
+use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 use world::{QUOTA, World, name};
@@ -31,7 +34,7 @@ fn judge(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
 }
 
 fn disarm(Alarm { member, kind }: Alarm) -> Effect {
-    Effect::etcd(Step::P1, name("demo-0"), EtcdCall::Disarm { member, kind })
+    Effect::etcd(Step::N5, name("demo-0"), EtcdCall::Disarm { member, kind })
 }
 
 #[test]
@@ -73,4 +76,240 @@ fn p7_corrupt_is_disarmed_only_when_its_member_is_gone_and_the_others_are_health
     assert_eq!(judge(&mut world, &disarm(gone)), Ok(()));
     world.silence("demo-2");
     assert_eq!(judge(&mut world, &disarm(gone)), Err(Unsafe::VoterUnhealthy(name("demo-2"))));
+}
+
+/// All members raised the alarm.
+fn all_full(size: usize) -> World {
+    let mut world = World::running(size);
+    for member in 0..size {
+        let member = format!("demo-{member}");
+        full(&mut world, &member, 100, 20);
+        let alarm = alarm(&world, &member, AlarmKind::NoSpace);
+        world.alarms.insert(alarm);
+    }
+    world
+}
+
+fn raise_quota(world: &mut World) {
+    (world.seen.desired.pod.revision, world.seen.desired.pod.quota) =
+        (PodRevision("larger".into()), Some(2 * QUOTA));
+}
+
+/// Makes passes until nothing is to be done. Returns the calls to etcd, and the Pods that were evicted, in order.
+fn acts(world: &mut World) -> Vec<String> {
+    let mut acts = Vec::new();
+    for _ in 0..80 {
+        let plan = world.plan();
+        acts.extend(plan.effects.iter().filter_map(|effect| match effect {
+            Effect::Etcd { call, step, .. } => Some(format!("{step} {call}")),
+            Effect::Kube { write: KubeEffect::EvictPod { member, .. }, .. } => {
+                Some(format!("evict {member}"))
+            }
+            Effect::Kube { .. } => None,
+        }));
+        let next = world.now + Span::seconds(5);
+        world.carry_out(plan);
+        world.now = next;
+        // A Pod that was restarted has what the target says.
+        let quota = world.seen.record.target.as_ref().and_then(|target| target.pod.quota);
+        for (member, pod) in &mut world.seen.pods {
+            if pod.revision == PodRevision("larger".into()) {
+                pod.quota = quota;
+                if let Some(database) = world.databases.get_mut(member) {
+                    database.quota = quota;
+                }
+            }
+        }
+    }
+    acts
+}
+
+fn names(acts: &[String], word: &str) -> Vec<String> {
+    let named = acts.iter().filter(|act| act.contains(word));
+    named.filter_map(|act| Some(act.rsplit(' ').next()?.to_owned())).collect()
+}
+
+#[test]
+fn l07_a_larger_quota_is_rolled_out_although_every_member_has_raised_the_alarm() {
+    let mut world = all_full(3);
+    world.seen.maintenance.no_space_remedy = false;
+    raise_quota(&mut world);
+    let acts = acts(&mut world);
+    assert_eq!(names(&acts, "evict"), ["demo-1", "demo-2", "demo-0"], "{acts:#?}");
+    assert!(acts.iter().any(|act| act.starts_with("U4 MoveLeader")), "the leader hands over: {acts:#?}");
+    assert!(!acts.iter().any(|act| act.contains("disarm")), "the remedy is off: {acts:#?}");
+}
+
+#[test]
+fn l07_another_edit_waits_while_members_are_full() {
+    let mut world = all_full(3);
+    world.seen.maintenance.no_space_remedy = false;
+    world.seen.desired.pod.revision = PodRevision("other".into());
+    assert_eq!(names(&acts(&mut world), "evict"), Vec::<String>::new());
+}
+
+#[test]
+fn l07_the_alarms_are_disarmed_once_every_member_has_the_larger_quota() {
+    let mut world = all_full(3);
+    raise_quota(&mut world);
+    let acts = acts(&mut world);
+    assert_eq!(names(&acts, "evict"), ["demo-1", "demo-2", "demo-0"], "{acts:#?}");
+    assert_eq!(names(&acts, "disarm").len(), 3, "{acts:#?}");
+    assert!(names(&acts, "defragment").is_empty(), "the rollout is the remedy: {acts:#?}");
+    assert!(world.alarms.is_empty());
+}
+
+#[test]
+fn u3_a_larger_quota_waits_until_the_volume_has_grown() {
+    let mut world = all_full(3);
+    raise_quota(&mut world);
+    world.seen.desired.storage.bytes = 5 << 30;
+    for volume in world.seen.volumes.values_mut() {
+        volume.capacity = Some(1 << 30);
+    }
+    let done = acts(&mut world);
+    assert!(names(&done, "evict").is_empty(), "{done:#?}");
+    assert!(world.plan().waiting.contains(&Waiting::VolumeGrowing(name("demo-1"))));
+    for volume in world.seen.volumes.values_mut() {
+        volume.capacity = Some(5 << 30);
+    }
+    assert_eq!(names(&acts(&mut world), "evict"), ["demo-1", "demo-2", "demo-0"]);
+}
+
+#[test]
+fn n1_to_n5_full_members_are_given_room_one_after_another_the_leader_last() {
+    let mut world = all_full(3);
+    let mut target = world.seen.record.target.clone().unwrap();
+    target.pod.compacts = true;
+    world.seen.desired.pod.compacts = true;
+    world.seen.record.target = Some(target);
+    let acts = acts(&mut world);
+    let steps: Vec<&str> = acts.iter().filter_map(|act| act.split(' ').next()).collect();
+    assert_eq!(steps, ["N1", "N3", "N3", "N2", "N3", "N5", "N5", "N5"], "{acts:#?}");
+    assert_eq!(names(&acts, "defragment"), ["demo-1", "demo-2", "demo-0"]);
+    assert!(world.alarms.is_empty() && world.seen.record.defragmenting.is_none());
+}
+
+#[test]
+fn n1_history_is_compacted_only_where_etcd_does_so_by_itself() {
+    let mut world = all_full(3);
+    assert!(names(&acts(&mut world), "compact").is_empty());
+    let mut world = all_full(3);
+    let compact = |world: &World| {
+        let revision = world.seen.etcd.answers[&name("demo-0")].reply.as_ref().unwrap().revision;
+        Effect::etcd(Step::N1, name("demo-0"), EtcdCall::Compact { revision })
+    };
+    world.observe();
+    let effect = compact(&world);
+    assert_eq!(judge(&mut world, &effect), Err(Unsafe::HistoryKept));
+    assert_eq!(without("HistoryKept", || judge(&mut world, &effect)), Ok(()));
+    world.seen.record.target.as_mut().unwrap().pod.compacts = true;
+    assert_eq!(judge(&mut world, &effect), Ok(()));
+    world.alarms.clear();
+    assert_eq!(judge(&mut world, &effect), Err(Unsafe::HistoryKept), "nothing is full");
+}
+
+#[test]
+fn n3_a_volume_without_room_for_the_copy_is_left_alone_and_told() {
+    let mut world = all_full(3);
+    for volume in world.seen.volumes.values_mut() {
+        volume.capacity = Some(1 << 30);
+    }
+    full(&mut world, "demo-1", 100, 20);
+    assert!(names(&acts(&mut world), "defragment").is_empty());
+    let told =
+        |plan: &Plan| plan.waiting.contains(&Waiting::Unsafe(Unsafe::NoRoomToDefragment(name("demo-1"))));
+    assert!(told(&world.plan()));
+    without("NoRoomToDefragment", || assert!(!names(&acts(&mut world), "defragment").is_empty()));
+}
+
+/// The record says that a member is being defragmented, and no reply is known.
+fn interrupted(world: &mut World, member: &str) {
+    world.observe();
+    let pod = &world.seen.pods[&name(member)];
+    let (pod, restarts) = (pod.uid.clone(), pod.restarts);
+    world.seen.record.defragmenting =
+        Some(Defragmenting { member: name(member), pod, restarts, since: world.now });
+}
+
+#[test]
+fn n3_a_member_that_is_silent_since_its_defragmentation_was_ordered_is_excused_and_nothing_else_is_disturbed()
+{
+    let mut world = World::running(3);
+    let evict = |world: &World| {
+        let pod = world.seen.pods[&name("demo-2")].uid.clone();
+        Effect::kube(Step::U5, KubeEffect::EvictPod { member: name("demo-2"), pod })
+    };
+    world.seen.budget_policy = quorate_model::snapshot::BudgetPolicy::None;
+    let effect = evict(&world);
+    assert_eq!(judge(&mut world, &effect), Ok(()));
+    interrupted(&mut world, "demo-1");
+    world.silence("demo-1");
+    world.observe();
+    assert!(world.seen.is_healthy(&name("demo-1"), world.now), "its silence is our doing");
+    assert_eq!(judge(&mut world, &effect), Err(Unsafe::Defragmenting(name("demo-1"))));
+    let lets = without("Defragmenting", || judge(&mut world, &effect));
+    assert_eq!(lets, Ok(()), "only this keeps the second member");
+    let plan = world.plan();
+    assert!(plan.waiting.contains(&Waiting::Defragmenting(name("demo-1"))), "{:?}", plan.waiting);
+    world.now = world.now + Span::seconds(901);
+    world.observe();
+    assert!(!world.seen.is_healthy(&name("demo-1"), world.now), "it does not come back");
+}
+
+#[test]
+fn n3_the_next_operator_asks_again_and_its_reply_answers_for_both() {
+    let mut world = all_full(3);
+    interrupted(&mut world, "demo-1");
+    world.replies = false;
+    let plan = world.plan();
+    let again = Effect::etcd(Step::N3, name("demo-1"), EtcdCall::Defragment { member: name("demo-1") });
+    assert!(plan.effects.contains(&again), "{plan:?}");
+    world.carry_out(plan);
+    assert!(world.plan().effects.contains(&again), "the reply was lost");
+    world.replies = true;
+    let plan = world.plan();
+    world.carry_out(plan);
+    let next = world.plan().record.defragmenting.map(|ordered| ordered.member);
+    assert_eq!(next, Some(name("demo-2")), "the next one");
+}
+
+#[test]
+fn n4_a_process_that_was_restarted_does_not_defragment() {
+    let mut world = World::running(3);
+    interrupted(&mut world, "demo-1");
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().restarts += 1;
+    assert_eq!(world.plan().record.defragmenting, None);
+}
+
+#[test]
+fn an_alarm_of_a_member_that_is_gone_is_disarmed_also_where_the_remedy_is_off() {
+    let mut world = World::running(3);
+    world.seen.maintenance.no_space_remedy = false;
+    world.alarms.insert(Alarm { member: MemberId(0xdead), kind: AlarmKind::NoSpace });
+    assert_eq!(names(&acts(&mut world), "disarm"), [MemberId(0xdead).to_string()]);
+}
+
+#[test]
+fn a_threshold_defragments_in_its_window_one_after_another_the_leader_last() {
+    let mut world = World::running(3);
+    let window = Some(Window { from: 120, to: 180 });
+    world.seen.maintenance.defrag = Some(Threshold { min_free_percent: 50, min_free_bytes: 1 << 20, window });
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        full(&mut world, member, 60, 20);
+    }
+    world.now = Instant(1000 * 24 * 3_600_000);
+    assert!(acts(&mut world).is_empty(), "midnight is not in the window");
+    world.now = Instant((1000 * 24 + 2) * 3_600_000);
+    let acts = acts(&mut world);
+    assert_eq!(names(&acts, "defragment"), ["demo-1", "demo-2", "demo-0"], "{acts:#?}");
+}
+
+#[test]
+fn a_threshold_waits_for_every_member() {
+    let mut world = World::running(3);
+    world.seen.maintenance.defrag = Some(Threshold { min_free_percent: 50, min_free_bytes: 1, window: None });
+    full(&mut world, "demo-1", 60, 20);
+    world.silence("demo-2");
+    assert!(names(&acts(&mut world), "defragment").is_empty());
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{Etcd, TransferAttempt};
+use quorate_model::snapshot::{AlarmKind, DefragmentAttempt, Etcd, TransferAttempt};
 use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
 
 use crate::reply::CallError;
@@ -30,6 +30,10 @@ pub(crate) struct Recent {
     no_list_since: Option<Instant>,
     /// The joining member, the highest index that it has applied, and since when.
     learner: Option<(MemberName, u64, Instant)>,
+    /// The history was compacted since the alarm NOSPACE was raised.
+    compacted: bool,
+    /// In the order in which they were made.
+    defragmentations: Vec<DefragmentAttempt>,
 }
 
 impl Recent {
@@ -38,6 +42,13 @@ impl Recent {
         self.forget_attempts(snapshot.leader(now), now);
         snapshot.etcd.transfers.clone_from(&self.transfers);
         self.note_quorum(&mut snapshot.etcd, now);
+        let is_full = snapshot.alarms(now).iter().any(|alarm| alarm.kind == AlarmKind::NoSpace);
+        let any_answers = snapshot.leader(now).is_some();
+        // The next time that it is full, there is new history.
+        self.compacted &= is_full || !any_answers;
+        snapshot.etcd.compacted = self.compacted;
+        self.defragmentations.retain(|attempt| now - attempt.at <= ATTEMPT_COUNTS_FOR);
+        snapshot.etcd.defragmentations.clone_from(&self.defragmentations);
         // Without a leader nobody is unhealthy (R15).
         if snapshot.leader(now).is_some() {
             let unhealthy = snapshot.record.voters().filter(|voter| !snapshot.is_healthy(voter, now));
@@ -116,6 +127,13 @@ impl Recent {
             | EtcdCall::RemoveMember { .. }
             | EtcdCall::Disarm { .. }
             | EtcdCall::Downgrade { .. } => {}
+            EtcdCall::Compact { .. } => self.compacted |= reply.is_ok(),
+            EtcdCall::Defragment { member } if was_sent => {
+                let answered = matches!(reply, Ok(()) | Err(CallError::Refused(..)));
+                let attempt = DefragmentAttempt { member: member.clone(), at: now, answered };
+                self.defragmentations.push(attempt);
+            }
+            EtcdCall::Defragment { .. } => {}
         }
     }
 }

@@ -15,7 +15,7 @@
 //!   contradict the log
 //! - `raft`: replication and commits; `lead`: leaders; `start`: what a process does when it starts
 //! - `calls`: the calls of clients, and their refusals; `membership`: those that change the configuration; `replicated`: alarms,
-//!   auth; `downgrade`: the cluster version, and how it goes back
+//!   auth; `downgrade`: the cluster version, and how it goes back; `space`: databases that are full
 
 mod calls;
 pub mod conf;
@@ -26,6 +26,7 @@ mod lead;
 mod membership;
 mod raft;
 mod replicated;
+mod space;
 mod start;
 pub mod stored;
 
@@ -105,6 +106,8 @@ pub struct Dir {
     pub differs: bool,
     /// Its member is a voter by the list, and still a learner to raft: it neither counts nor leads (etcd-io/etcd#18347).
     pub unpromoted: bool,
+    /// The file of its database has reached its quota. Most of it is free, and a defragmentation gives that back.
+    pub full: bool,
 }
 
 /// An etcd process.
@@ -196,8 +199,8 @@ impl Etcd {
             transfer.map(|(to, _)| to).hash(hasher);
             tip.hash_beside(tip, hasher);
         }
-        for (at, Dir { cluster, member, stored, corrupt, differs, unpromoted }) in &self.dirs {
-            (at, cluster, member, corrupt, differs, unpromoted).hash(hasher);
+        for (at, Dir { cluster, member, stored, corrupt, differs, unpromoted, full }) in &self.dirs {
+            (at, cluster, member, corrupt, differs, unpromoted, full).hash(hasher);
             match self.group(*cluster) {
                 Some(group) => stored.hash_beside(&group.tip, hasher),
                 None => stored.len.hash(hasher),

@@ -25,7 +25,7 @@ use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Minor, Plan, Record, Snapshot, Span, Version,
 };
 
-use crate::etcd::Conf;
+use crate::etcd::{AlarmKind, Conf};
 
 pub use disruption::Landing;
 pub use property::{Property, Violation};
@@ -298,6 +298,8 @@ impl Oracle {
             EtcdCall::RemoveMember { id, .. } => conf.is_voter(*id) && truth.is_free_of_faults(*id),
             EtcdCall::MoveLeadership { .. }
             | EtcdCall::Downgrade { .. }
+            | EtcdCall::Compact { .. }
+            | EtcdCall::Defragment { .. }
             | EtcdCall::Disarm { .. } => false,
         };
         if changes_by_choice && truth.lines.len() > 1 {
@@ -316,8 +318,23 @@ impl Oracle {
             EtcdCall::RemoveMember { .. }
             | EtcdCall::Promote { .. }
             | EtcdCall::MoveLeadership { .. }
-            | EtcdCall::Disarm { .. }
-            | EtcdCall::Downgrade { .. } => {}
+            | EtcdCall::Downgrade { .. }
+            | EtcdCall::Defragment { .. } => {}
+            EtcdCall::Disarm { member, kind } => {
+                let is_full = conf.members.keys().any(|member| truth.full.contains(member));
+                let holds = match kind {
+                    AlarmKind::NoSpace => is_full || truth.differs,
+                    AlarmKind::Corrupt => conf.members.contains_key(member),
+                };
+                if holds {
+                    self.add_violation(Property::AlarmsHold, format!("{call}, but its cause is not gone"));
+                }
+            }
+            EtcdCall::Compact { .. } => {
+                if !truth.compacts {
+                    self.add_violation(Property::HistoryIsKept, format!("{call}, which only clients may"));
+                }
+            }
         }
     }
 }

@@ -14,6 +14,7 @@ use quorate_etcd::wire::{
     MemberRemoveResponse, MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse, RangeRequest,
     RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
+use quorate_etcd::wire::{CompactionRequest, CompactionResponse, DefragmentRequest, DefragmentResponse};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Request, Response, Status};
 
@@ -91,6 +92,13 @@ impl Maintenance for FakeMember {
     async fn downgrade(&self, _: Request<DowngradeRequest>) -> Result<Response<DowngradeResponse>, Status> {
         not_played()
     }
+
+    async fn defragment(
+        &self,
+        _: Request<DefragmentRequest>,
+    ) -> Result<Response<DefragmentResponse>, Status> {
+        not_played()
+    }
 }
 
 #[tonic::async_trait]
@@ -101,6 +109,10 @@ impl Kv for FakeMember {
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        not_played()
+    }
+
+    async fn compact(&self, _: Request<CompactionRequest>) -> Result<Response<CompactionResponse>, Status> {
         not_played()
     }
 }

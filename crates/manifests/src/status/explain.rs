@@ -37,6 +37,9 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::ReplacementFailed { .. } => Reason::ReplacementFailed,
         Waiting::Downgrading(_) => Reason::Downgrading,
         Waiting::Wave(_) => Reason::WaitingForWave,
+        Waiting::Defragmenting(_) => Reason::Defragmenting,
+        Waiting::StillFull { .. } => Reason::AlarmActive,
+        Waiting::VolumeGrowing(_) => Reason::VolumeGrowing,
     };
     Explanation::new(reason, waiting.to_string())
 }

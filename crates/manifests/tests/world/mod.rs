@@ -274,6 +274,7 @@ impl World {
                 self.alarms.retain(|alarm| *alarm != Alarm { member: *member, kind: *kind });
             }
             EtcdCall::Downgrade { .. } => {}
+            EtcdCall::Compact { .. } | EtcdCall::Defragment { .. } => {}
         }
     }
 

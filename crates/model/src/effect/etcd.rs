@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::ids::MemberId;
+use crate::ids::{MemberId, Revision};
 use crate::names::{MemberName, PeerUrl};
 use crate::snapshot::AlarmKind;
 use crate::version::Minor;
@@ -47,6 +47,16 @@ pub enum EtcdCall {
         /// Its kind.
         kind: AlarmKind,
     },
+    /// Compact the history up to this revision, and wait until the member that is asked has done so physically.
+    Compact {
+        /// The revision that was read just before.
+        revision: Revision,
+    },
+    /// Defragment the database of the member that is asked. It answers nothing meanwhile.
+    Defragment {
+        /// The member.
+        member: MemberName,
+    },
     /// Downgrade.
     Downgrade {
         /// What about it.
@@ -72,7 +82,11 @@ impl EtcdCall {
     pub fn changes_membership(&self) -> bool {
         match self {
             Self::AddLearner { .. } | Self::Promote { .. } | Self::RemoveMember { .. } => true,
-            Self::MoveLeadership { .. } | Self::Disarm { .. } | Self::Downgrade { .. } => false,
+            Self::MoveLeadership { .. }
+            | Self::Disarm { .. }
+            | Self::Compact { .. }
+            | Self::Defragment { .. }
+            | Self::Downgrade { .. } => false,
         }
     }
 }
@@ -86,6 +100,8 @@ impl fmt::Display for EtcdCall {
             Self::MoveLeadership { to, to_id } => write!(f, "MoveLeader to {to} ({to_id})"),
             Self::Disarm { member, kind } => write!(f, "disarm alarm {kind} of {member}"),
             Self::Downgrade { action, to } => write!(f, "Downgrade {action:?} {to}"),
+            Self::Compact { revision } => write!(f, "compact up to revision {}", revision.0),
+            Self::Defragment { member } => write!(f, "defragment {member}"),
         }
     }
 }

@@ -68,6 +68,12 @@ pub enum Unsafe {
     DataTooNew(MemberName, String),
     /// R20: etcd's downgrade may not begin or end now; why.
     NoDowngrade(String),
+    /// R5, R15: a member is being defragmented, so nothing else takes a member away.
+    Defragmenting(MemberName),
+    /// N3: its volume has too little room for the copy that a defragmentation makes, or it is not known to have.
+    NoRoomToDefragment(MemberName),
+    /// N1: the compaction of the history is not this cluster's own policy, or the database is not full.
+    HistoryKept,
 }
 
 impl Unsafe {
@@ -100,6 +106,9 @@ impl Unsafe {
             Self::VersionsMixed(_) => "VersionsMixed",
             Self::DataTooNew(..) => "DataTooNew",
             Self::NoDowngrade(_) => "NoDowngrade",
+            Self::Defragmenting(_) => "Defragmenting",
+            Self::NoRoomToDefragment(_) => "NoRoomToDefragment",
+            Self::HistoryKept => "HistoryKept",
         }
     }
 }
@@ -178,6 +187,15 @@ impl fmt::Display for Unsafe {
                 write!(f, "{member} is not started with an older version: {why}")
             }
             Self::NoDowngrade(why) => write!(f, "etcd is not asked about a downgrade now: {why}"),
+            Self::Defragmenting(member) => {
+                write!(f, "{member} is being defragmented, so no other member is disturbed")
+            }
+            Self::NoRoomToDefragment(member) => write!(
+                f,
+                "the volume of {member} has no room for the copy that a defragmentation makes. Raise \
+                 spec.storageSpec.volumeSizeRequest"
+            ),
+            Self::HistoryKept => f.write_str("the history of the keys is not the operator's to compact"),
         }
     }
 }

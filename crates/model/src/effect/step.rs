@@ -85,6 +85,16 @@ pub enum Step {
     V5,
     /// Cancel the downgrade.
     VC,
+    /// Compact the history of a full database.
+    N1,
+    /// Move leadership away from the member that is defragmented next.
+    N2,
+    /// Record the member, then defragment it.
+    N3,
+    /// Record that the defragmentation is over.
+    N4,
+    /// Disarm an alarm.
+    N5,
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).
@@ -96,7 +106,7 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 49] = [
+    pub const ALL: [Self; 54] = [
         Self::B1,
         Self::B2,
         Self::B3,
@@ -146,6 +156,11 @@ impl Step {
         Self::V4,
         Self::V5,
         Self::VC,
+        Self::N1,
+        Self::N2,
+        Self::N3,
+        Self::N4,
+        Self::N5,
     ];
 }
 

@@ -7,7 +7,7 @@ use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum::quorum;
 use crate::record::Loss;
-use crate::snapshot::AuthorityLoss;
+use crate::snapshot::{AuthorityLoss, Database};
 
 /// What a plan waits on. Its text goes to status and events unchanged.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -138,6 +138,19 @@ pub enum Waiting {
     Downgrading(String),
     /// New defaults of the operator wait until other clusters have taken them; which.
     Wave(String),
+    /// A member is being defragmented (N3).
+    Defragmenting(MemberName),
+    /// The database of a member stays full: compaction and defragmentation give it too little room.
+    StillFull {
+        /// The member.
+        member: MemberName,
+        /// Its database.
+        database: Database,
+        /// Whether the history is compacted by etcd itself, so that the operator may compact it too.
+        compacts: bool,
+    },
+    /// A volume must have grown before the quota that it is to carry.
+    VolumeGrowing(MemberName),
 }
 
 impl fmt::Display for Waiting {
@@ -264,8 +277,41 @@ impl fmt::Display for Waiting {
                 "replacing {member} has failed {failures} times in a row, so it is not tried again. status.recovery.message has \
                  the cause. Remove it, then edit the spec"
             ),
+            Self::Defragmenting(member) => {
+                write!(f, "{member} is being defragmented: it answers again when that is done")
+            }
+            Self::StillFull { member, database, compacts } => still_full(f, member, database, *compacts),
+            Self::VolumeGrowing(member) => write!(
+                f,
+                "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet. Until then its Pod keeps the \
+                 present quota. If its storage class cannot expand volumes, the events of PersistentVolumeClaim {member} say so"
+            ),
         }
     }
+}
+
+/// Without the exact sizes: status would change with every write.
+fn still_full(
+    f: &mut fmt::Formatter<'_>,
+    member: &MemberName,
+    database: &Database,
+    compacts: bool,
+) -> fmt::Result {
+    let quota =
+        database.quota.map_or_else(|| "its quota".to_owned(), |quota| format!("its quota of {quota} bytes"));
+    let why = if database.would_be_below_quota() {
+        "it was defragmented a short while ago, or cannot be now"
+    } else if compacts {
+        "the keys themselves take the space. Delete keys that are not needed"
+    } else {
+        "nothing compacts the history of its keys by the spec, so that is left to the clients, as a kube-apiserver does \
+         every 5 minutes"
+    };
+    write!(
+        f,
+        "the database of {member} has reached {quota}, and {why}. Raise spec.etcd.quotaBackendBytes or \
+         spec.storageSpec.volumeSizeRequest; the alarm is disarmed once every member has room"
+    )
 }
 
 fn existing_data(

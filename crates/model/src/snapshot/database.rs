@@ -6,12 +6,25 @@ use std::fmt;
 use super::{Alarm, AlarmKind, Snapshot};
 use crate::ids::MemberId;
 use crate::names::MemberName;
-use crate::record::Record;
-use crate::time::Instant;
+use crate::record::{Defragmenting, Record};
+use crate::time::{Instant, Span};
 
 /// An alarm NOSPACE is disarmed once every member is below this share of its quota. Closer to it the next writes would raise it
 /// again.
 pub const SPACE_REGAINED_PERCENT: u64 = 90;
+
+/// How long a defragmentation may take. etcd copies what is in use; after this time without an answer the agent's probe has it
+/// restarted anyway.
+pub const DEFRAGMENT_DEADLINE: Span = Span::seconds(300);
+
+/// When an ordered defragmentation of which nothing is heard counts as over, whatever became of it.
+const GIVEN_UP_AFTER: Span = Span::seconds(900);
+
+/// How long a member is left alone after a defragmentation, whatever came of it.
+const REST: Span = Span::seconds(1800);
+
+/// What a volume holds beside the database: etcd keeps five files of its log, of 64 MiB each, and prepares the next one.
+const LOG_BYTES: u64 = 6 * (64 << 20);
 
 /// The database of a member, by its own Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,10 +37,82 @@ pub struct Database {
     pub quota: Option<u64>,
 }
 
+/// A defragmentation that was tried.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DefragmentAttempt {
+    /// The member.
+    pub member: MemberName,
+    /// When the reply came, or was given up.
+    pub at: Instant,
+    /// Whether the member answered, so that it is certainly over.
+    pub answered: bool,
+}
+
+/// `spec.maintenance`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Maintenance {
+    /// Full databases are given room again, and their alarm is disarmed.
+    pub no_space_remedy: bool,
+    /// When members are defragmented without need; `None`: never.
+    pub defrag: Option<Threshold>,
+}
+
+/// From how much free space on a database is defragmented, and at which time of the day.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Threshold {
+    /// The free share of the file, in percent.
+    pub min_free_percent: u64,
+    /// The free part of the file, in bytes.
+    pub min_free_bytes: u64,
+    /// The daily window; `None`: at any time.
+    pub window: Option<Window>,
+}
+
+/// A daily window, in minutes since midnight UTC. One that ends before it begins goes over midnight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Window {
+    /// The first minute in it.
+    pub from: u16,
+    /// The first minute after it.
+    pub to: u16,
+}
+
 impl Database {
     /// How much of the file a defragmentation gives back, in bytes.
     pub fn free(&self) -> u64 {
         self.size.saturating_sub(self.in_use)
+    }
+
+    /// Whether the file is known to be smaller than this share of the quota.
+    pub fn is_below_quota(&self, percent: u64) -> bool {
+        self.quota.is_some_and(|quota| is_below(self.size, quota, percent))
+    }
+
+    /// Whether it would be below the share at which writes are admitted again, if its file had no free part.
+    pub fn would_be_below_quota(&self) -> bool {
+        self.quota.is_some_and(|quota| is_below(self.in_use, quota, SPACE_REGAINED_PERCENT))
+    }
+}
+
+fn is_below(bytes: u64, quota: u64, percent: u64) -> bool {
+    u128::from(bytes) * 100 < u128::from(quota) * u128::from(percent)
+}
+
+impl Threshold {
+    /// Whether the window is open.
+    pub fn is_open(&self, now: Instant) -> bool {
+        let minute = now.0.div_euclid(60_000).rem_euclid(24 * 60);
+        self.window.is_none_or(|Window { from, to }| {
+            let (from, to) = (i64::from(from), i64::from(to));
+            if from <= to { (from..to).contains(&minute) } else { minute >= from || minute < to }
+        })
+    }
+
+    /// Whether a file has that much free space.
+    pub fn is_reached(&self, database: &Database) -> bool {
+        let share = u128::from(database.free()) * 100
+            >= u128::from(database.size) * u128::from(self.min_free_percent);
+        database.free() > 0 && share && database.free() >= self.min_free_bytes
     }
 }
 
@@ -45,15 +130,60 @@ impl Snapshot {
         list.members.iter().all(|listed| {
             let member = self.member_of(record, listed);
             let database = member.and_then(|member| self.database_of(&member, now));
-            database.is_some_and(|Database { size, quota, .. }| {
-                quota.is_some_and(|quota| u128::from(size) * 100 < u128::from(quota) * u128::from(percent))
-            })
+            database.is_some_and(|database| database.is_below_quota(percent))
         })
     }
 
     /// Whether the list has a member with this id. Without a list nobody is known to be gone.
     pub fn is_listed(&self, id: MemberId, now: Instant) -> bool {
         self.list(now).is_none_or(|list| list.members.iter().any(|listed| listed.id == id))
+    }
+
+    /// Whether the next Pod of a member has a larger quota than its present one, by the committed target.
+    pub fn restart_raises_quota(&self, record: &Record, member: &MemberName) -> bool {
+        let now = self.pods.get(member).and_then(|pod| pod.quota);
+        let next = record.target.as_ref().and_then(|target| target.pod.quota);
+        now.zip(next).is_some_and(|(now, next)| next > now)
+    }
+
+    /// Whether a defragmentation that was ordered is not over: its Pod is the same and etcd in it was not restarted, no reply to
+    /// it is known, and it has not taken longer than it may.
+    pub fn is_defragmenting(&self, ordered: &Defragmenting, now: Instant) -> bool {
+        let same =
+            |pod: &&super::Pod| pod.uid == ordered.pod && pod.restarts == ordered.restarts && !pod.finished;
+        let is_same = self.pods.get(&ordered.member).is_some_and(|pod| same(&pod));
+        let is_answered = self.etcd.defragmentations.iter().any(|attempt| {
+            attempt.member == ordered.member && attempt.answered && attempt.at >= ordered.since
+        });
+        let is_recent = ordered.since <= now && now - ordered.since <= GIVEN_UP_AFTER;
+        is_same && !is_answered && is_recent
+    }
+
+    /// Whether the operator's own defragmentation excuses the silence of a member (R15).
+    pub(super) fn is_excused(&self, member: &MemberName, now: Instant) -> bool {
+        let ordered = self.record.defragmenting.as_ref().filter(|ordered| ordered.member == *member);
+        ordered.is_some_and(|ordered| self.is_defragmenting(ordered, now))
+    }
+
+    /// Whether a member was defragmented of late, or that was tried. An attempt in the future does not count: the clock was set
+    /// back.
+    pub fn was_defragmented_lately(&self, member: &MemberName, now: Instant) -> bool {
+        let mut own = self.etcd.defragmentations.iter().filter(|attempt| attempt.member == *member);
+        own.any(|attempt| attempt.at <= now && now - attempt.at < REST)
+    }
+
+    /// Whether the volume of a member has room for the copy that a defragmentation makes: 1.1 times what is in use. What is free
+    /// on it is not known, so it is estimated: the capacity without the twentieth that a file system takes, the database, and the
+    /// files of the log. In memory the copy would count against the memory of the container, whose end is that of its data.
+    pub fn has_room_to_defragment(&self, member: &MemberName, now: Instant) -> bool {
+        let Some(database) = self.database_of(member, now).filter(|_| !self.record.is_in_memory()) else {
+            return false;
+        };
+        let capacity = self.volumes.get(member).and_then(|volume| volume.capacity);
+        capacity.is_some_and(|capacity| {
+            let free = (capacity - capacity / 20).saturating_sub(database.size).saturating_sub(LOG_BYTES);
+            free >= database.in_use.saturating_add(database.in_use / 10)
+        })
     }
 }
 
@@ -69,5 +199,33 @@ impl fmt::Display for AlarmKind {
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "alarm {} of {}", self.kind, self.member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_may_go_over_midnight() {
+        let open = |from, to, minute: i64| {
+            let window = Some(Window { from, to });
+            let threshold = Threshold { min_free_percent: 0, min_free_bytes: 0, window };
+            threshold.is_open(Instant((5 * 24 * 60 + minute) * 60_000))
+        };
+        assert_eq!([119, 120, 299, 300].map(|minute| open(120, 300, minute)), [false, true, true, false]);
+        assert_eq!(
+            [1379, 1380, 0, 59, 60].map(|minute| open(1380, 60, minute)),
+            [false, true, true, true, false]
+        );
+    }
+
+    #[test]
+    fn a_threshold_is_reached_by_share_and_bytes() {
+        let threshold = Threshold { min_free_percent: 50, min_free_bytes: 100, window: None };
+        let reached = |size, in_use| threshold.is_reached(&Database { size, in_use, quota: None });
+        assert!(reached(200, 100));
+        assert!(!reached(200, 101), "too few bytes");
+        assert!(!reached(1000, 501), "too small a share");
     }
 }

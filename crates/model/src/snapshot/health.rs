@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{AlarmKind, Snapshot};
+use super::{Alarm, AlarmKind, Snapshot};
 use crate::ids::MemberId;
 use crate::mutants;
 use crate::names::MemberName;
@@ -64,14 +64,35 @@ impl Snapshot {
         self.health(member, now).is_ok()
     }
 
+    /// Whether a member is healthy but for a full database. It refuses writes of clients, and takes part in raft as ever: it votes,
+    /// leads, and stores what the cluster commits.
+    pub fn is_sound(&self, member: &MemberName, now: Instant) -> bool {
+        self.health_but_for_space(member, now).is_ok()
+    }
+
     /// Why a member is not healthy, if it is not.
     pub fn health(&self, member: &MemberName, now: Instant) -> Result<(), Unhealthy> {
+        self.health_but_for_space(member, now)?;
+        let no_space = || {
+            let id = self.status_of(member, now)?.member_id;
+            self.alarms(now).into_iter().find(|alarm| alarm.member == id)
+        };
+        match no_space() {
+            Some(alarm) if !mutants::is_broken("R15 alarm") => Err(Unhealthy::Alarm(alarm.kind)),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    fn health_but_for_space(&self, member: &MemberName, now: Instant) -> Result<(), Unhealthy> {
         match self.pods.get(member) {
             None => return Err(Unhealthy::NoPod),
             Some(pod) if pod.terminating && !mutants::is_broken("R15 terminating") => {
                 return Err(Unhealthy::Terminating);
             }
             Some(_) => {}
+        }
+        if self.is_excused(member, now) {
+            return Ok(());
         }
         let Some(status) = self.status_of(member, now) else {
             if mutants::is_broken("R15 answers") {
@@ -97,10 +118,8 @@ impl Snapshot {
         {
             return Err(Unhealthy::Lagging { applied: status.applied, committed });
         }
-        if let Some(kind) = self.alarm_of(status.member_id, now)
-            && !mutants::is_broken("R15 alarm")
-        {
-            return Err(Unhealthy::Alarm(kind));
+        if self.is_corrupt(status.member_id, now) && !mutants::is_broken("R15 alarm") {
+            return Err(Unhealthy::Alarm(AlarmKind::Corrupt));
         }
         if !status.errors.is_empty() && !mutants::is_broken("R15 errors") {
             return Err(Unhealthy::Errors(status.errors.clone()));
@@ -156,9 +175,9 @@ impl Snapshot {
         before.map(|mark| mark.index).max(proof.map(|proof| proof.index))
     }
 
-    /// An alarm that names this member, by any member's answer.
-    fn alarm_of(&self, id: MemberId, now: Instant) -> Option<AlarmKind> {
-        self.alarms(now).into_iter().find(|alarm| alarm.member == id).map(|alarm| alarm.kind)
+    /// Whether an alarm says that the data of this member differ, by any member's answer.
+    fn is_corrupt(&self, id: MemberId, now: Instant) -> bool {
+        self.alarms(now).contains(&Alarm { member: id, kind: AlarmKind::Corrupt })
     }
 }
 

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use quorate_apistore::Store;
 use quorate_etcd::wire::cluster_server::ClusterServer;
+use quorate_etcd::wire::kv_server::KvServer;
 use quorate_etcd::wire::maintenance_server::MaintenanceServer;
 use quorate_etcd::{Stream, Transport};
 use quorate_manifests::Write;
@@ -220,6 +221,11 @@ impl Members {
         self.nodes().etcd.groups().map(|group| group.id().to_string()).collect()
     }
 
+    /// How many alarms are active.
+    pub fn alarms(&self) -> usize {
+        self.nodes().etcd.groups().map(|group| group.tip().alarms.len()).sum()
+    }
+
     /// The name of the leader.
     pub fn leader(&self) -> Option<String> {
         let nodes = self.nodes();
@@ -290,6 +296,7 @@ impl Members {
         });
         let router = tonic::transport::Server::builder()
             .add_service(ClusterServer::new(member.clone()))
+            .add_service(KvServer::new(member.clone()))
             .add_service(MaintenanceServer::new(member));
         let incoming = tokio_stream::once(Ok::<_, io::Error>(theirs));
         tokio::spawn(async move {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use quorate_etcd::wire::cluster_server::Cluster;
 use quorate_etcd::wire::downgrade_request::DowngradeAction as WireAction;
+use quorate_etcd::wire::kv_server::Kv;
 use quorate_etcd::wire::maintenance_server::Maintenance;
 use quorate_etcd::wire::{self, ResponseHeader};
 use quorate_model::effect::DowngradeAction;
@@ -247,6 +248,9 @@ impl Maintenance for Member {
                 downgrade_info: status
                     .downgrade
                     .map(|line| wire::DowngradeInfo { enabled: true, target_version: format!("{line}.0") }),
+                db_size: i64::try_from(status.database.size).unwrap_or(i64::MAX),
+                db_size_in_use: i64::try_from(status.database.in_use).unwrap_or(i64::MAX),
+                db_size_quota: status.database.quota.and_then(|quota| i64::try_from(quota).ok()).unwrap_or(0),
                 errors: status
                     .alarms
                     .iter()
@@ -297,6 +301,16 @@ impl Maintenance for Member {
         .await
     }
 
+    async fn defragment(&self, _: Request<wire::DefragmentRequest>) -> Reply<wire::DefragmentResponse> {
+        self.handle("Defragment", |nodes, own| {
+            nodes.etcd.defragment(&own.at)?;
+            let now = nodes.now;
+            nodes.etcd.settle(now);
+            Ok(wire::DefragmentResponse { header: None })
+        })
+        .await
+    }
+
     async fn alarm(&self, request: Request<wire::AlarmRequest>) -> Reply<wire::AlarmResponse> {
         let request = request.into_inner();
         if request.action() == wire::AlarmAction::Deactivate {
@@ -319,6 +333,25 @@ impl Maintenance for Member {
             nodes.etcd.alarm_list(&own.at)?;
             nodes.etcd.settle(now);
             Ok(wire::AlarmResponse { header: Some(own.header(nodes)), alarms: Vec::new() })
+        })
+        .await
+    }
+}
+
+#[async_trait]
+impl Kv for Member {
+    async fn range(&self, _: Request<wire::RangeRequest>) -> Reply<wire::RangeResponse> {
+        Err(Status::unimplemented("the operator reads no keys"))
+    }
+
+    async fn put(&self, _: Request<wire::PutRequest>) -> Reply<wire::PutResponse> {
+        Err(Status::unimplemented("the operator writes no keys"))
+    }
+
+    async fn compact(&self, _: Request<wire::CompactionRequest>) -> Reply<wire::CompactionResponse> {
+        self.handle("Compact", |nodes, own| {
+            nodes.etcd.compact(&own.at)?;
+            Ok(wire::CompactionResponse { header: Some(own.header(nodes)) })
         })
         .await
     }

@@ -62,6 +62,10 @@ pub enum Scene {
     Downgrade(&'static str),
     /// Somebody enables a downgrade to 3.6 in etcd, and nobody has ordered it.
     CancelDowngrade,
+    /// Creates three members whose etcd compacts its history.
+    CreateCompacting,
+    /// The database of every member is full.
+    FillDatabases,
 }
 
 /// A failure that happens once.
@@ -98,7 +102,7 @@ struct Director {
 }
 
 /// The kinds of effects.
-pub const EFFECTS: [&str; 24] = [
+pub const EFFECTS: [&str; 27] = [
     "AddFinalizer",
     "RemoveFinalizer",
     "ApplyPeerService",
@@ -123,6 +127,9 @@ pub const EFFECTS: [&str; 24] = [
     "ApplyBudget",
     "QuarantineVolume",
     "Downgrade",
+    "Disarm",
+    "Compact",
+    "Defragment",
 ];
 
 /// The name of an effect in [`EFFECTS`].
@@ -158,6 +165,8 @@ pub fn name_of(effect: &Effect) -> &'static str {
             EtcdCall::MoveLeadership { .. } => "MoveLeadership",
             EtcdCall::Disarm { .. } => "Disarm",
             EtcdCall::Downgrade { .. } => "Downgrade",
+            EtcdCall::Compact { .. } => "Compact",
+            EtcdCall::Defragment { .. } => "Defragment",
         },
     }
 }
@@ -206,6 +215,9 @@ fn of_call(call: &str) -> Option<&'static str> {
         "MemberRemove" => "RemoveMember",
         "MoveLeader" => "MoveLeadership",
         "Downgrade" => "Downgrade",
+        "AlarmDisarm" => "Disarm",
+        "Compact" => "Compact",
+        "Defragment" => "Defragment",
         _ => return None,
     })
 }
@@ -453,6 +465,31 @@ impl Scene {
                 let object = serde_json::from_value(object)?;
                 world.api::<EtcdCluster>().create(&PostParams::default(), &object).await?;
                 settled(world, 1).await
+            }
+            Self::CreateCompacting => {
+                let mut spec = plain(3);
+                spec["etcd"] = json!({"autoCompactionRetention": "1h"});
+                world.create_cluster(spec).await?;
+                settled(world, 3).await?;
+                // Nothing binds claims here.
+                let bound = Patch::Merge(json!({"status": {"capacity": {"storage": "1Gi"}}}));
+                for claim in world.names::<PersistentVolumeClaim>().await? {
+                    let claims = world.api::<PersistentVolumeClaim>();
+                    claims.patch_status(&claim, &PatchParams::default(), &bound).await?;
+                }
+                Ok(())
+            }
+            Self::FillDatabases => {
+                for member in ["demo-0", "demo-1", "demo-2"] {
+                    let is_full = world.members.strike(&Fault::Alarm(member.to_owned()));
+                    ensure!(is_full, "{member} cannot be filled");
+                }
+                until("no alarm is active", async || {
+                    let alarms = world.members.alarms();
+                    Ok(if alarms == 0 { Ok(()) } else { Err(format!("{alarms} alarms")) })
+                })
+                .await?;
+                settled(world, 3).await
             }
         }
     }

@@ -5,7 +5,7 @@ pub use quorate_model::mutants::is_broken;
 use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 26] = [
+pub const CHECKS: [&str; 29] = [
     "NotABootstrapMember",
     "NotRecorded",
     "NotItsVolume",
@@ -32,6 +32,9 @@ pub const CHECKS: [&str; 26] = [
     "VersionsMixed",
     "DataTooNew",
     "NoDowngrade",
+    "Defragmenting",
+    "NoRoomToDefragment",
+    "HistoryKept",
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.

@@ -1,23 +1,25 @@
-//! Alarms: when they may be disarmed. An alarm is all that keeps etcd from writing on with data that differ, or into a database
-//! that is full.
+//! Full databases: when an alarm may be disarmed, the history compacted, a member defragmented.
 
-use quorate_model::snapshot::{Alarm, AlarmKind, SPACE_REGAINED_PERCENT};
+use quorate_model::record::Record;
+use quorate_model::snapshot::{Alarm, AlarmKind, SPACE_REGAINED_PERCENT, Snapshot};
+use quorate_model::{Instant, MemberId, MemberName, Revision};
 
-use super::{Judged, Scene, Unsafe, all_voters_healthy, forbid, fresh_list};
-use quorate_model::MemberId;
+use super::{
+    Fit, Judged, Scene, Unsafe, all_voters_fit, all_voters_healthy, fit_voters, forbid, fresh_list,
+    nobody_defragments, progress_is_proven, reduces_redundancy,
+};
+use quorate_model::quorum::quorum;
 
-/// N3. NOSPACE: when every member has room again. CORRUPT: when its member is gone, and all that are left are healthy.
-pub(super) fn may_disarm(scene: &Scene<'_>, alarm: Alarm) -> Judged {
-    let (seen, record, now) = (scene.seen, scene.record, scene.now);
+/// N5. An alarm is all that keeps etcd from writing on into a full database, or with data that differ. NOSPACE: when every member has
+/// room again. CORRUPT: when its member is gone, and all that are left are healthy.
+pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) -> Judged {
     fresh_list(seen, now)?;
     let is_gone = alarm.member != MemberId(0) && !seen.is_listed(alarm.member, now);
     match alarm.kind {
         AlarmKind::NoSpace => {
             // etcd 3.5 lifts every refusal of writes with the last alarm of either kind (`applierV3backend.Alarm`).
-            let any_corrupt = seen.alarms(now).iter().any(|other| other.kind == AlarmKind::Corrupt);
             let percent = if is_gone { 100 } else { SPACE_REGAINED_PERCENT };
-            let has_room = seen.is_below_quota(record, percent, now);
-            if any_corrupt || seen.has_unnamed_alarm(now) || !has_room {
+            if any_corrupt(seen, now) || !seen.is_below_quota(record, percent, now) {
                 forbid(Unsafe::AlarmHolds(alarm))?;
             }
             Ok(())
@@ -29,4 +31,71 @@ pub(super) fn may_disarm(scene: &Scene<'_>, alarm: Alarm) -> Judged {
             all_voters_healthy(seen, record, now, None)
         }
     }
+}
+
+fn any_corrupt(seen: &Snapshot, now: Instant) -> bool {
+    seen.has_unnamed_alarm(now) || seen.alarms(now).iter().any(|alarm| alarm.kind == AlarmKind::Corrupt)
+}
+
+/// N1. Only where etcd compacts by itself anyway: clients such as a kube-apiserver compact their history themselves, and read what
+/// they have not compacted yet. Never beyond what was read.
+pub(super) fn may_compact(scene: &Scene<'_>, revision: Revision) -> Judged {
+    let (seen, now) = (scene.seen, scene.now);
+    fresh_list(seen, now)?;
+    let compacts = scene.record.target.as_ref().is_some_and(|target| target.pod.compacts);
+    let is_full = seen.alarms(now).iter().any(|alarm| alarm.kind == AlarmKind::NoSpace);
+    let mut answers = seen.etcd.answers.keys().filter_map(|member| seen.status_of(member, now));
+    let is_read = answers.any(|status| status.revision >= revision);
+    if compacts && is_full && is_read && !any_corrupt(seen, now) {
+        Ok(())
+    } else {
+        forbid(Unsafe::HistoryKept)
+    }
+}
+
+/// N3, the first time: every voter takes part in raft, so that the others serve meanwhile, and the volume has room for the copy.
+pub fn may_begin_defragmentation(
+    seen: &Snapshot,
+    record: &Record,
+    now: Instant,
+    member: &MemberName,
+) -> Judged {
+    let list = fresh_list(seen, now)?;
+    nobody_defragments(record)?;
+    if let Some((joining, _)) = record.joining() {
+        forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
+    }
+    all_voters_fit(Fit::ButForSpace, seen, record, now, None)?;
+    let of = list.members.iter().filter(|listed| !listed.is_learner).count();
+    let left = fit_voters(Fit::ButForSpace, seen, record, now).filter(|fit| fit != member).count();
+    // With one or two voters, any defragmentation interrupts service.
+    if of > 2 && left < quorum(of) {
+        forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
+    }
+    if any_corrupt(seen, now) {
+        forbid(Unsafe::VoterUnhealthy(member.clone()))?;
+    }
+    if !seen.has_room_to_defragment(member, now) {
+        forbid(Unsafe::NoRoomToDefragment(member.clone()))?;
+    }
+    progress_is_proven(seen, now)
+}
+
+/// N3. What was recorded already is asked for again without these gates: the member may be at it, and its copy take the room.
+pub(super) fn may_defragment(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    let (seen, record, now) = (scene.seen, scene.record, scene.now);
+    // R3
+    if record.defragmenting.as_ref().is_none_or(|ordered| ordered.member != *member) {
+        forbid(Unsafe::NotRecorded(member.clone()))?;
+    }
+    // R5
+    if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
+        forbid(Unsafe::SecondDisruption(member.clone()))?;
+    }
+    if seen.record.defragmenting == record.defragmenting {
+        fresh_list(seen, now)?;
+        return all_voters_fit(Fit::ButForSpace, seen, record, now, Some(member));
+    }
+    let before = Record { defragmenting: None, ..record.clone() };
+    may_begin_defragmentation(seen, &before, now, member)
 }

@@ -11,8 +11,9 @@ use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
-    Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, Etcd, List, Listed, Pod, Presence, Proof,
-    Quarantine, RecoveryPolicy, StatusReply, TransferAttempt, Unready, Volume,
+    Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd, List, Listed,
+    Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy, StatusReply, TransferAttempt, Unready,
+    Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -47,6 +48,11 @@ pub struct World {
     pub alarms: BTreeSet<Alarm>,
     /// The databases of the members that are not nearly empty.
     pub databases: BTreeMap<MemberName, Database>,
+    /// What the pass remembers: the history was compacted, and the defragmentations.
+    pub compacted: bool,
+    pub defragmentations: Vec<DefragmentAttempt>,
+    /// Whether the reply to a defragmentation arrives.
+    pub replies: bool,
     /// The committed index.
     pub committed: u64,
     /// When progress was proved last.
@@ -74,6 +80,8 @@ pub fn target(size: usize) -> Target {
             revision: PodRevision("r1".into()),
             image_has_version: true,
             content: "{}".into(),
+            quota: Some(QUOTA),
+            compacts: false,
         },
         storage: Storage {
             medium: Medium::Disk,
@@ -123,6 +131,7 @@ impl World {
                 etcd: Etcd::default(),
                 allow_downgrade: None,
                 defaults: DefaultsTurn::Now,
+                maintenance: Maintenance { no_space_remedy: true, defrag: None },
             },
             now: Instant(1_000_000),
             data: BTreeMap::new(),
@@ -138,6 +147,9 @@ impl World {
             unheard_since: BTreeMap::new(),
             alarms: BTreeSet::new(),
             databases: BTreeMap::new(),
+            compacted: false,
+            defragmentations: Vec::new(),
+            replies: true,
             committed: 100,
             proved_at: None,
             counter: 0,
@@ -338,8 +350,13 @@ impl World {
             .as_ref()
             .and_then(|leader| self.members.iter().find(|member| self.is(leader, member)));
         let (leader_id, cluster_id) = (leader_id.map(|member| member.id), self.cluster_id);
-        self.seen.etcd =
-            Etcd { proved_at: self.proved_at, transfers: self.transfers.clone(), ..Etcd::default() };
+        self.seen.etcd = Etcd {
+            proved_at: self.proved_at,
+            transfers: self.transfers.clone(),
+            compacted: self.compacted,
+            defragmentations: self.defragmentations.clone(),
+            ..Etcd::default()
+        };
         for (pod, _) in self.seen.pods.clone() {
             let version = self.versions.get(&pod).copied().unwrap_or(Version::new(3, 6, 16));
             let reports = version.line() >= Minor(3, 6);
@@ -446,6 +463,8 @@ impl World {
                     bytes: self.seen.desired.storage.bytes,
                     trouble: None,
                     bound: true,
+                    capacity: Some(4 << 30),
+                    grows_at_mount: false,
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }
@@ -522,6 +541,15 @@ impl World {
                     DowngradeAction::Enable => Some(*to),
                     DowngradeAction::Cancel => None,
                 };
+            }
+            EtcdCall::Compact { .. } => self.compacted = true,
+            EtcdCall::Defragment { member } => {
+                if let Some(database) = self.databases.get_mut(member) {
+                    database.size = database.in_use;
+                }
+                let attempt =
+                    DefragmentAttempt { member: member.clone(), at: self.now, answered: self.replies };
+                self.defragmentations.push(attempt);
             }
         }
     }

@@ -1,10 +1,11 @@
 //! What clients may ask a member, and whether it answers.
 
-use quorate_model::snapshot::{Alarm, Database, StatusReply};
+use quorate_model::snapshot::{Alarm, StatusReply};
 use quorate_model::version::Minor;
 use quorate_model::{ClusterId, Instant, MemberId, Refusal, Revision};
 
 use super::replicated::Role;
+use super::space;
 use super::{Conf, Entry, Etcd, Group, HEALTH_INTERVAL_MS, State};
 
 /// Why a call brought nothing.
@@ -54,7 +55,7 @@ impl Etcd {
                 .iter()
                 .map(|alarm| format!("alarm:{}", format!("{:?}", alarm.kind).to_uppercase()))
                 .collect(),
-            database: Database::default(),
+            database: space::database(dir.full),
             storage_version: dir.stored.cluster_version.filter(|_| reports_versions),
             downgrade: dir.stored.downgrade.filter(|_| reports_versions),
         })
@@ -94,7 +95,7 @@ impl Etcd {
     }
 
     /// The member behind a process, if it answers clients at all.
-    fn serving(&self, at: &str) -> Reply<(&super::Process, &super::Dir, &Group)> {
+    pub(super) fn serving(&self, at: &str) -> Reply<(&super::Process, &super::Dir, &Group)> {
         let process = self.processes.get(at).filter(|process| !process.cut).ok_or(Failed::Unreachable)?;
         if process.state != State::Running {
             return Err(Failed::Unreachable);

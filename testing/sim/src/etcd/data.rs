@@ -11,7 +11,15 @@ use super::{Alarm, AlarmKind, Conf, Dir, Etcd, Group, Stored};
 impl Dir {
     /// A data directory before its first entry.
     pub(super) fn empty(cluster: ClusterId, member: MemberId) -> Self {
-        Self { cluster, member, stored: Stored::default(), corrupt: false, differs: false, unpromoted: false }
+        Self {
+            cluster,
+            member,
+            stored: Stored::default(),
+            corrupt: false,
+            differs: false,
+            unpromoted: false,
+            full: false,
+        }
     }
 
     /// Whether its member takes itself for a learner.
@@ -63,7 +71,7 @@ impl Etcd {
         conf
     }
 
-    fn change_data_of(&mut self, at: &str, change: impl FnOnce(&mut Dir)) -> bool {
+    pub(super) fn change_data_of(&mut self, at: &str, change: impl FnOnce(&mut Dir)) -> bool {
         let dir = self.processes.get(at).map(|process| process.launch.dir.clone());
         dir.and_then(|dir| self.dirs.get_mut(&dir)).map(change).is_some()
     }

@@ -30,6 +30,7 @@ impl Etcd {
     /// Disarms all alarms of a cluster, as a person does. Returns whether that was committed.
     pub fn disarm(&mut self, cluster: ClusterId) -> bool {
         let any = self.group(cluster).is_some_and(|group| !group.tip.alarms.is_empty());
+        self.make_room();
         any && self.commit_shared(cluster, |group| group.tip.alarms.clear())
     }
 

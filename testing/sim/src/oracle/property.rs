@@ -61,6 +61,10 @@ pub enum Property {
     /// E3: where no fault destroys anything, a history ends in the same objects as without faults, and creates and deletes no
     /// object more often.
     EndsAsWithoutFaults,
+    /// N5: an alarm stays while what it was raised for is so.
+    AlarmsHold,
+    /// N1: the history of keys is compacted only where etcd does so by itself.
+    HistoryIsKept,
 }
 
 impl fmt::Display for Property {
@@ -91,6 +95,8 @@ impl fmt::Display for Property {
             Self::GoalIsReached => "E1: the goal is reached once faults end",
             Self::RestIsQuiet => "E2: at the goal nothing is written",
             Self::EndsAsWithoutFaults => "E3: where nothing is destroyed, all ends as without faults",
+            Self::AlarmsHold => "N5: an alarm stays while its cause does",
+            Self::HistoryIsKept => "N1: the history of keys is compacted by its owner",
         })
     }
 }

@@ -11,7 +11,7 @@ use quorate_model::{ClusterId, Instant, MemberId, MemberName, Minor};
 
 use serde_json::Value;
 
-use crate::etcd::{Conf, Group, State};
+use crate::etcd::{AlarmKind, Conf, Group, State};
 use crate::world::World;
 
 /// What is true at a moment.
@@ -37,6 +37,12 @@ pub struct Truth {
     pub(super) now: Instant,
     /// The minor versions that voters run.
     pub(super) lines: BTreeSet<Minor>,
+    /// The members whose databases have reached their quota.
+    pub(super) full: BTreeSet<MemberId>,
+    /// An alarm says that data differ.
+    pub(super) differs: bool,
+    /// etcd compacts its history by itself, as the spec says.
+    pub(super) compacts: bool,
 }
 
 impl Truth {
@@ -86,6 +92,14 @@ impl Truth {
         let dirs = volumes.iter().filter(usable).filter_map(|volume| world.etcd.dir(uid(volume)));
         let intact = dirs.filter(|dir| !dir.corrupt && !dir.differs).map(|dir| dir.member).collect();
         let claims = volumes.iter().map(|volume| name(volume).to_owned()).collect();
+        let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
+        let full =
+            dirs.filter(|dir| dir.full && Some(dir.cluster) == recorded).map(|dir| dir.member).collect();
+        let differs = group
+            .is_some_and(|group| group.tip().alarms.iter().any(|alarm| alarm.kind == AlarmKind::Corrupt));
+        let cluster = world.object(Kind::Cluster, &world.at.name);
+        let compacts =
+            cluster.is_some_and(|object| object["spec"]["etcd"]["autoCompactionRetention"].is_string());
         let conf = group.map(Group::conf).cloned();
         let voters = world.etcd.processes().filter(|(at, _)| {
             let votes = |id: &MemberId| conf.as_ref().is_some_and(|conf| conf.is_voter(*id));
@@ -94,7 +108,20 @@ impl Truth {
         // The version of an image without one in its tag is not known.
         let lines =
             voters.map(|(_, process)| process.launch.version.line()).filter(|line| line.0 > 0).collect();
-        Self { claims, intact, conf, healthy, at_fault, answering, members, now: world.now, lines }
+        Self {
+            claims,
+            intact,
+            conf,
+            healthy,
+            at_fault,
+            answering,
+            members,
+            now: world.now,
+            lines,
+            full,
+            differs,
+            compacts,
+        }
     }
 
     /// Whether this member is healthy.
@@ -130,5 +157,6 @@ impl Hash for Truth {
         (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members, &self.intact)
             .hash(hasher);
         self.lines.hash(hasher);
+        (&self.full, self.differs, self.compacts).hash(hasher);
     }
 }

@@ -67,6 +67,11 @@ impl World {
             }
             // etcd does not mind an alarm that is not active.
             EtcdCall::Disarm { .. } => Ok(()),
+            EtcdCall::Compact { .. } | EtcdCall::Defragment { .. } => {
+                let how = format!("{call} is sent to a member of another cluster");
+                self.oracle.add_violation(Property::MembersAreIdAndUrl, how);
+                Ok(())
+            }
         }
     }
 

@@ -56,6 +56,7 @@ impl World {
             no_priority_class,
             goes_back_to,
             takes_defaults,
+            defragmenting,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -76,6 +77,7 @@ impl World {
             .extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
         lines.extend(goes_back_to.iter().map(|line| format!("members go back to {line}")));
         lines.extend(takes_defaults.then(|| "takes new defaults".to_owned()));
+        lines.extend(defragmenting.iter().map(|ordered| format!("{} is being defragmented", ordered.member)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));
         lines.extend(target.iter().map(|target| {
             format!("target: size {}, version {}, {:?}", target.size, target.version, target.storage.medium)

@@ -6,6 +6,7 @@ use std::fmt;
 use quorate_manifests::Kind;
 use quorate_model::effect::Boot;
 use quorate_model::record::{Leaving, Member, Stage};
+use quorate_model::snapshot::AlarmKind;
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Step, Uid};
 use quorate_planner::safety::{Scene, permits};
 use serde::{Deserialize, Serialize};
@@ -44,6 +45,10 @@ pub enum RogueEffect {
     Replace(String),
     /// Record a member as leaving and remove another one.
     RemoveAnother(String),
+    /// Disarm an alarm of a member.
+    Disarm(String),
+    /// Compact the history.
+    Compact,
 }
 
 impl World {
@@ -91,6 +96,8 @@ impl RogueEffect {
             Self::Remove(_) => "rogue: remove",
             Self::Replace(_) => "rogue: replace",
             Self::RemoveAnother(_) => "rogue: remove another",
+            Self::Disarm(_) => "rogue: disarm",
+            Self::Compact => "rogue: compact",
         }
     }
 
@@ -197,6 +204,16 @@ impl RogueEffect {
                 let call = EtcdCall::RemoveMember { member, id: other, peer_url: own.peer_url };
                 Some(Effect::etcd(Step::S3, via()?, call))
             }
+            Self::Disarm(member) => {
+                let member = listed(&MemberName::new(member.as_str()))?.id;
+                let call = EtcdCall::Disarm { member, kind: AlarmKind::NoSpace };
+                Some(Effect::etcd(Step::N5, via()?, call))
+            }
+            Self::Compact => {
+                let via = via()?;
+                let revision = observed.status_of(&via, now)?.revision;
+                Some(Effect::etcd(Step::N1, via, EtcdCall::Compact { revision }))
+            }
         }
     }
 }
@@ -242,6 +259,8 @@ impl fmt::Display for RogueEffect {
             Self::Remove(member) => write!(f, "record {member} as leaving and remove it"),
             Self::Replace(member) => write!(f, "record {member} as lost and remove it"),
             Self::RemoveAnother(member) => write!(f, "record {member} as leaving and remove another one"),
+            Self::Disarm(member) => write!(f, "disarm the alarm of {member}"),
+            Self::Compact => f.write_str("compact the history"),
         }
     }
 }

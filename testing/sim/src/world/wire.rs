@@ -119,6 +119,8 @@ impl World {
                 self.etcd.disarm_one(at, Alarm { member: *member, kind: *kind })
             }
             EtcdCall::Downgrade { action, to } => self.etcd.downgrade(at, *action, *to),
+            EtcdCall::Compact { .. } => self.etcd.compact(at),
+            EtcdCall::Defragment { .. } => self.etcd.defragment(at),
         };
         Response::Etcd(reply.map_err(|failed| match failed {
             Failed::Refused(refusal) => CallError::Refused(refusal, format!("{refusal:?}")),
@@ -144,7 +146,10 @@ impl World {
             })
         };
         let reply = match &write.act {
-            Act::Create(object) => self.store.create(&key.resource, &key.namespace, object.clone(), false),
+            Act::Create(object) => {
+                let created = self.store.create(&key.resource, &key.namespace, object.clone(), false);
+                if write.kind == Kind::Volume { created.and_then(|_| self.bind(&key)) } else { created }
+            }
             Act::Patch(wish) => merge(Part::Main, wish),
             Act::PatchStatus(wish) => merge(Part::Status, wish),
             Act::Evict { uid } => {
@@ -173,6 +178,15 @@ impl World {
             Ok(object) => Ok(Some(Arc::new(object))),
             Err(error) => Err(WriteError::from_status(error.code, error.reason, error.message)),
         }
+    }
+
+    /// A claim is bound at once, to a volume of the size that it asks for.
+    fn bind(&self, key: &ObjectKey) -> Result<Value, ApiError> {
+        self.store.modify(key, Part::Status, false, |claim| {
+            let mut bound = claim.clone();
+            bound["status"]["capacity"] = claim["spec"]["resources"]["requests"].clone();
+            Ok(bound)
+        })
     }
 
     /// Somebody annotates the object that a request is about.

@@ -42,6 +42,8 @@ const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
 const OF_REPLACEMENT: [&str; 3] = ["NotLost", "NoClaim", "P second look"];
 /// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.
 const OF_VERSIONS: [&str; 2] = ["DataTooNew", "NoDowngrade"];
+/// `crates/planner/tests/space.rs` shows that they are needed: the model has no sizes of volumes, and defragments at once.
+const OF_SPACE: [&str; 2] = ["Defragmenting", "NoRoomToDefragment"];
 
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;
@@ -107,7 +109,8 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_HEALTH.contains(check)
             || OF_CERTIFICATES.contains(check)
             || OF_REPLACEMENT.contains(check)
-            || OF_VERSIONS.contains(check);
+            || OF_VERSIONS.contains(check)
+            || OF_SPACE.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.into_iter().chain(RULES).filter(|check| !shown(check)).collect();
@@ -203,6 +206,22 @@ fn staged() -> Vec<Staged> {
                 fault(Fault::Swap(one())),
                 rogue(RogueEffect::Resume("demo-2".to_owned())),
             ],
+        ),
+        // N5: the alarm of a member whose database is full is disarmed.
+        at(
+            "AlarmHolds",
+            Property::AlarmsHold,
+            &[3, 3],
+            None,
+            vec![fault(Fault::Alarm(one())), rogue(RogueEffect::Disarm(one()))],
+        ),
+        // N1: history is compacted that clients compact themselves.
+        at(
+            "HistoryKept",
+            Property::HistoryIsKept,
+            &[3, 3],
+            None,
+            vec![fault(Fault::Alarm(one())), rogue(RogueEffect::Compact)],
         ),
         // R4: the observed size is taken for the desired size.
         at("R4", Property::GoalIsReached, &[3, 4], None, Vec::new()),

@@ -1,6 +1,6 @@
 //! Whether a client that connects through the client Service can read and write now.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use quorate_api::Reason;
@@ -46,11 +46,7 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
              replace the member whose data differ, then run `etcdctl alarm disarm`",
         )
     } else if any(AlarmKind::NoSpace) {
-        (
-            "writes",
-            "Raise spec.etcd.quotaBackendBytes or spec.storageSpec.volumeSizeRequest, or compact and defragment; then run \
-             `etcdctl alarm disarm`",
-        )
+        ("writes", no_space(picture, &alarms))
     } else {
         return None;
     };
@@ -58,11 +54,24 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
     Some(format!("etcd refuses {refused}: {named} is active. {cure}"))
 }
 
+/// What becomes of a full database.
+fn no_space(picture: &Picture<'_>, alarms: &BTreeSet<Alarm>) -> &'static str {
+    let is_gone = |alarm: &Alarm| !picture.seen.is_listed(alarm.member, picture.now);
+    if alarms.iter().all(is_gone) {
+        "Reads are served. The operator disarms it as soon as every member is below its quota"
+    } else if picture.seen.maintenance.no_space_remedy {
+        "Reads are served. The operator defragments the members that are full and disarms the alarm once every member is below \
+         nine tenths of its quota; Progressing says what it waits for. A larger spec.etcd.quotaBackendBytes or \
+         spec.storageSpec.volumeSizeRequest is rolled out at once"
+    } else {
+        "Reads are served. spec.maintenance.noSpaceRemedy is false: raise spec.etcd.quotaBackendBytes or \
+         spec.storageSpec.volumeSizeRequest, which is rolled out at once, or compact and defragment; then run `etcdctl alarm \
+         disarm`"
+    }
+}
+
 fn named(alarm: &Alarm, picture: &Picture<'_>) -> String {
-    let kind = match alarm.kind {
-        AlarmKind::NoSpace => "NOSPACE",
-        AlarmKind::Corrupt => "CORRUPT",
-    };
+    let kind = alarm.kind;
     let mut members = picture.record.members.iter();
     match members.find(|(_, member)| member.id == Some(alarm.member)) {
         Some((name, _)) => format!("alarm {kind} of {name}"),

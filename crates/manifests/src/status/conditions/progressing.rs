@@ -63,7 +63,10 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::ReplacementOff { .. }
         | Waiting::ReplacementFailed { .. }
         | Waiting::Downgrading(_)
-        | Waiting::Wave(_) => false,
+        | Waiting::Wave(_)
+        | Waiting::Defragmenting(_)
+        | Waiting::StillFull { .. }
+        | Waiting::VolumeGrowing(_) => false,
     };
     halts.then(|| Finding::because(explain(waiting)))
 }
@@ -88,6 +91,8 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
         if picture.is_waking() { Reason::Waking } else { Reason::Bootstrapping }
     } else if !picture.has_quorum() {
         return restarting.then(|| Finding::yes(Reason::Restarting, picture.next_step()));
+    } else if picture.plan.record.defragmenting.is_some() {
+        Reason::Defragmenting
     } else if picture.record.replacement.is_some() {
         Reason::Replacing
     } else if picture.is_scaling() {
@@ -134,7 +139,9 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::ReplacementOff { .. }
         | Waiting::ReplacementFailed { .. }
         | Waiting::Wave(_)
-        | Waiting::Objects => true,
+        | Waiting::Objects
+        | Waiting::StillFull { .. }
+        | Waiting::VolumeGrowing(_) => true,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ExistingData { .. }
@@ -149,7 +156,8 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::FirstLeader
         | Waiting::ClaimPending { .. }
         | Waiting::Downgrading(_)
-        | Waiting::InSync(_) => false,
+        | Waiting::InSync(_)
+        | Waiting::Defragmenting(_) => false,
     };
     lasts.then_some(waiting)
 }

@@ -89,10 +89,10 @@ pub(super) async fn call(
         EtcdCall::Promote { id, .. } => ("member_promote", client.member_promote(id).await.map(drop)),
         EtcdCall::RemoveMember { id, .. } => ("member_remove", client.member_remove(id).await.map(drop)),
         EtcdCall::MoveLeadership { to_id, .. } => ("move_leader", client.move_leader(to_id).await.map(drop)),
-        EtcdCall::Disarm { member, kind } => {
-            ("alarm_disarm", client.disarm(Alarm { member, kind }).await.map(drop))
-        }
         EtcdCall::Downgrade { action, to } => ("downgrade", client.downgrade(action, to).await),
+        EtcdCall::Disarm { member, kind } => ("alarm_disarm", client.disarm(Alarm { member, kind }).await),
+        EtcdCall::Compact { revision } => ("compact", client.compact(revision).await),
+        EtcdCall::Defragment { .. } => ("defragment", client.defragment().await),
     };
     count(&shared.metrics, method, called).map_err(|error| match error {
         EtcdError::Refused(refusal, message) => CallError::Refused(refusal, message),

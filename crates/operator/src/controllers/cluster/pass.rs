@@ -311,7 +311,8 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
         | Waiting::Downgrading(_)
-        | Waiting::SafePoint(_) => Outcome::Waiting,
+        | Waiting::SafePoint(_)
+        | Waiting::Defragmenting(_) => Outcome::Waiting,
         // Each of the clusters that wait looks now and then, so that one of them soon finds that it may.
         Waiting::Wave(_) => Outcome::Calm,
         Waiting::Quorum { .. }
@@ -321,7 +322,9 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::LearnersFailed { .. }
         | Waiting::VolumeLost(_)
         | Waiting::MayBeLost(..)
-        | Waiting::Unsafe(_) => Outcome::Unwell,
+        | Waiting::Unsafe(_)
+        | Waiting::StillFull { .. }
+        | Waiting::VolumeGrowing(_) => Outcome::Unwell,
         Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ForeignObjects(_)

@@ -4,12 +4,11 @@ use quorate_apistore::fields::{deleting, name, uid};
 use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_manifests::Kind;
 use quorate_model::snapshot::FRESH;
-use quorate_model::{ClusterId, MemberId};
 use serde_json::Value;
 
 use super::lasting::REFUSALS;
 use super::{Fault, Patch, Stopping};
-use crate::etcd::{Alarm, AlarmKind, Disk, State};
+use crate::etcd::{Disk, State};
 use crate::world::World;
 use crate::world::former_leader::Turn;
 use crate::world::kubelet::{Running, delete};
@@ -113,10 +112,7 @@ impl World {
             Fault::LoseVolume(member) => self.lose_volume(member),
             Fault::Wipe(member) => self.wipe(member),
             Fault::EmptyMount(member) => self.mount_empty(member),
-            Fault::Alarm(member) => {
-                let Some((cluster, member)) = self.member_on(member) else { return false };
-                self.etcd.raise_alarm(cluster, Alarm { member, kind: AlarmKind::NoSpace })
-            }
+            Fault::Alarm(member) => self.process_of(member).is_some_and(|at| self.etcd.fill(&at)),
             Fault::Damage(member) => self.process_of(member).is_some_and(|at| self.etcd.damage(&at)),
             Fault::ForgetPromotion(member) => {
                 self.process_of(member).is_some_and(|at| self.etcd.forget_promotion(&at))
@@ -224,13 +220,6 @@ impl World {
     fn cut(&mut self, member: &str) -> bool {
         let process = self.process_of(member).and_then(|at| self.etcd.process_mut(&at));
         process.filter(|process| !process.cut).map(|process| process.cut = true).is_some()
-    }
-
-    /// The cluster and the id of a member that runs.
-    fn member_on(&self, member: &str) -> Option<(ClusterId, MemberId)> {
-        let process = self.etcd.process(&self.process_of(member)?)?;
-        let dir = self.etcd.dir_of(process)?;
-        Some((dir.cluster, dir.member))
     }
 
     /// The data directory is emptied under a running Pod, and etcd ends. Only its container starts again.

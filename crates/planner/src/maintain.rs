@@ -1,0 +1,136 @@
+//! Maintenance of databases. A full one (alarm NOSPACE) is given room again: N1 compact the history, only where its compaction is
+//! this cluster's own policy; N2 move leadership away from the member that is next; N3 record the member, then defragment it; N4
+//! record that this is over; N5 disarm the alarm when every member has room. The same steps N2 to N4 serve `maintenance.defrag`.
+//!
+//! etcd answers no read and applies nothing while it defragments, and goes on voting and storing. So it is done to one member after
+//! another, the leader last, and nothing else that takes a member away runs beside it.
+
+use quorate_model::record::Defragmenting;
+use quorate_model::snapshot::{Alarm, AlarmKind, Database, SPACE_REGAINED_PERCENT};
+use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON, Progress};
+use crate::{facts, leadership, safety};
+
+/// N4. Until a defragmentation is over, nothing that takes a member away begins.
+pub(crate) fn finish_defragmentation(draft: &mut Draft<'_>) -> Progress {
+    let Some(ordered) = draft.record.defragmenting.clone() else { return Progress::Done };
+    if !draft.seen.is_defragmenting(&ordered, draft.now) {
+        draft.write_record(Step::N4, |record| record.defragmenting = None);
+        return Progress::Done;
+    }
+    // The reply was lost, or went to an operator that is no more. etcd makes this call wait until the first one has ended, so its
+    // reply answers for both.
+    if draft.status_of(&ordered.member).is_some() {
+        let member = ordered.member.clone();
+        draft.propose(Effect::etcd(Step::N3, member.clone(), EtcdCall::Defragment { member }));
+    }
+    draft.wait(Waiting::Defragmenting(ordered.member));
+    Progress::Pending
+}
+
+/// Gives members room again whose databases are full, and disarms the alarms.
+pub(crate) fn regain_space(draft: &mut Draft<'_>) -> Flow {
+    let alarms: Vec<Alarm> = draft.seen.alarms(draft.now).into_iter().collect();
+    disarm(draft, &alarms);
+    let is_full = alarms.iter().any(|alarm| is_own_nospace(draft, alarm));
+    if !is_full || !draft.seen.maintenance.no_space_remedy || rollout_cures(draft) {
+        return ON;
+    }
+    if draft.record.target.as_ref().is_some_and(|target| target.pod.compacts) && !draft.seen.etcd.compacted {
+        return compact(draft);
+    }
+    let full = |database: &Database| !database.is_below_quota(SPACE_REGAINED_PERCENT);
+    // etcd 3.5 reports what a compaction freed on an idle member only after the next write.
+    let compacted = draft.seen.etcd.compacted;
+    let shrinks = |database: &Database| full(database) && (compacted || database.would_be_below_quota());
+    if let Some(next) = next(draft, shrinks) {
+        return defragment(draft, &next);
+    }
+    if let Some((member, database)) = databases(draft).into_iter().find(|(_, database)| full(database)) {
+        let compacts = draft.record.target.as_ref().is_some_and(|target| target.pod.compacts);
+        draft.wait(Waiting::StillFull { member, database, compacts });
+    }
+    ON
+}
+
+/// `maintenance.defrag`: members with much free space in their files, on a calm cluster, in the daily window.
+pub(crate) fn defragment_by_threshold(draft: &mut Draft<'_>) -> Flow {
+    let Some(threshold) = draft.seen.maintenance.defrag.filter(|threshold| threshold.is_open(draft.now))
+    else {
+        return ON;
+    };
+    let is_calm = draft.seen.alarms(draft.now).is_empty()
+        && draft.record.voters().all(|voter| draft.seen.is_healthy(voter, draft.now));
+    match next(draft, |database| threshold.is_reached(database)).filter(|_| is_calm) {
+        Some(next) => defragment(draft, &next),
+        None => ON,
+    }
+}
+
+/// N5. An alarm of a member that is gone is nobody's remedy: nothing else would ever disarm it.
+fn disarm(draft: &mut Draft<'_>, alarms: &[Alarm]) {
+    for alarm in alarms {
+        let is_gone = !draft.seen.is_listed(alarm.member, draft.now);
+        let is_remedy = alarm.kind == AlarmKind::NoSpace && draft.seen.maintenance.no_space_remedy;
+        let Some(via) = draft.via().cloned().filter(|_| is_gone || is_remedy) else { continue };
+        if safety::may_disarm(draft.seen, &draft.record, draft.now, *alarm).is_ok() {
+            let Alarm { member, kind } = *alarm;
+            draft.propose(Effect::etcd(Step::N5, via, EtcdCall::Disarm { member, kind }));
+        }
+    }
+}
+
+fn is_own_nospace(draft: &Draft<'_>, alarm: &Alarm) -> bool {
+    alarm.kind == AlarmKind::NoSpace && draft.seen.is_listed(alarm.member, draft.now)
+}
+
+/// Whether Pods are about to be restarted with a larger quota: then that is the remedy.
+fn rollout_cures(draft: &Draft<'_>) -> bool {
+    let mut voters = draft.record.voters();
+    voters.any(|voter| facts::is_stale(draft, voter) && draft.seen.restart_raises_quota(&draft.record, voter))
+}
+
+/// N1, at the leader's revision. Under the alarm nothing but a deletion raises it.
+fn compact(draft: &mut Draft<'_>) -> Flow {
+    let leader = draft.record.voters().find(|voter| draft.is_leader(voter)).cloned();
+    let Some((leader, status)) = leader.and_then(|leader| Some((leader.clone(), draft.status_of(&leader)?)))
+    else {
+        return ON;
+    };
+    let call = EtcdCall::Compact { revision: status.revision };
+    if draft.propose(Effect::etcd(Step::N1, leader, call)) { DONE } else { ON }
+}
+
+/// The databases of the voters, as far as they are known.
+fn databases(draft: &Draft<'_>) -> Vec<(MemberName, Database)> {
+    let known = |voter: &MemberName| Some((voter.clone(), draft.seen.database_of(voter, draft.now)?));
+    draft.record.voters().filter_map(known).collect()
+}
+
+/// The next member to defragment: the leader last. One that was defragmented of late is left alone, whatever came of it.
+fn next(draft: &Draft<'_>, wanted: impl Fn(&Database) -> bool) -> Option<MemberName> {
+    let candidates =
+        databases(draft).into_iter().filter(|(_, database)| wanted(database)).map(|(name, _)| name);
+    let rested = candidates.filter(|name| !draft.seen.was_defragmented_lately(name, draft.now));
+    rested.min_by_key(|name| (draft.is_leader(name), draft.seen.cluster.ordinal(name)))
+}
+
+/// N2 and N3.
+fn defragment(draft: &mut Draft<'_>, member: &MemberName) -> Flow {
+    if let Err(why) = safety::may_begin_defragmentation(draft.seen, &draft.record, draft.now, member) {
+        draft.wait(Waiting::Unsafe(why));
+        return ON;
+    }
+    if !leadership::move_away(draft, Step::N2, member).is_done() {
+        return DONE;
+    }
+    let Some(pod) = draft.pod(member) else { return ON };
+    let (member, since) = (member.clone(), draft.now);
+    let ordered =
+        Defragmenting { member: member.clone(), pod: pod.uid.clone(), restarts: pod.restarts, since };
+    draft.write_record(Step::N3, |record| record.defragmenting = Some(ordered));
+    draft.propose(Effect::etcd(Step::N3, member.clone(), EtcdCall::Defragment { member: member.clone() }));
+    draft.wait(Waiting::Defragmenting(member));
+    DONE
+}
