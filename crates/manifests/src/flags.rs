@@ -81,7 +81,7 @@ pub(crate) fn compacts(flags: &[String]) -> bool {
         let value = flag.trim_start_matches('-').strip_prefix("auto-compaction-retention=")?;
         Some(value.chars().any(|digit| ('1'..='9').contains(&digit)))
     };
-    flags.iter().filter_map(value).last().unwrap_or(false)
+    flags.iter().filter_map(value).next_back().unwrap_or(false)
 }
 
 /// The flags of a member's identity.

@@ -30,11 +30,10 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
             {
                 suspected.insert(voter.clone(), Suspicion { loss, since: draft.now, rechecked: None });
             }
-            Some(_) => {}
             None if before.is_some_and(|before| is_refuted(draft, voter, before.loss)) => {
                 suspected.remove(voter);
             }
-            None => {}
+            Some(_) | None => {}
         }
     }
     draft.write_record(Step::P0, |record| record.suspected = suspected);

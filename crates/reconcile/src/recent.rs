@@ -121,19 +121,19 @@ impl Recent {
                     self.transfers.push(TransferAttempt { from, to: *to_id, at: now });
                 }
             }
-            EtcdCall::MoveLeadership { .. }
-            | EtcdCall::AddLearner { .. }
-            | EtcdCall::Promote { .. }
-            | EtcdCall::RemoveMember { .. }
-            | EtcdCall::Disarm { .. }
-            | EtcdCall::Downgrade { .. } => {}
             EtcdCall::Compact { .. } => self.compacted |= reply.is_ok(),
             EtcdCall::Defragment { member } if was_sent => {
                 let answered = matches!(reply, Ok(()) | Err(CallError::Refused(..)));
                 let attempt = DefragmentAttempt { member: member.clone(), at: now, answered };
                 self.defragmentations.push(attempt);
             }
-            EtcdCall::Defragment { .. } => {}
+            EtcdCall::MoveLeadership { .. }
+            | EtcdCall::AddLearner { .. }
+            | EtcdCall::Promote { .. }
+            | EtcdCall::RemoveMember { .. }
+            | EtcdCall::Disarm { .. }
+            | EtcdCall::Downgrade { .. }
+            | EtcdCall::Defragment { .. } => {}
         }
     }
 }

@@ -25,9 +25,8 @@ async fn fill(world: &Playground) -> Result<()> {
     let leader = leader(world).await?;
     for _ in 0..200 {
         match leader.put("filler", vec![7_u8; VALUE]).await {
-            Ok(_) => {}
             Err(CallError::Refused(Refusal::NoSpace, _)) => return Ok(()),
-            Err(CallError::Unknown(_)) => {}
+            Ok(_) | Err(CallError::Unknown(_)) => {}
             Err(error) => return Err(error).context("filling"),
         }
     }

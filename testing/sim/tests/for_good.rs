@@ -84,10 +84,14 @@ fn a_fault_at_any_step_of_a_replacement_ends_well() {
     };
     // P1 and P5 are records here: there is no request that could be lost.
     for step in ["P2#2", "P3#1", "G3#1", "G4#1", "G6#1"] {
-        at_operator.iter().for_each(|what| ends(format!("before:{step}"), what));
+        for what in &at_operator {
+            ends(format!("before:{step}"), what);
+        }
     }
     for step in ["P1", "P2", "P3", "P5", "G3", "G4", "G6", "P7"] {
-        at_members.iter().for_each(|what| ends(format!("before:{step}"), what));
+        for what in &at_members {
+            ends(format!("before:{step}"), what);
+        }
     }
 }
 

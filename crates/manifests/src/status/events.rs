@@ -128,8 +128,13 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         {
             true
         }
-        ConditionType::SplitBrain | ConditionType::ExistingData if turned && holds => true,
-        ConditionType::SingleMemberRecoveryActive if turned && holds => true,
+        ConditionType::SplitBrain
+        | ConditionType::ExistingData
+        | ConditionType::SingleMemberRecoveryActive
+            if turned && holds =>
+        {
+            true
+        }
         ConditionType::SingleMemberRecoveryActive if news && !is(after, Reason::NoReplacement) => true,
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
         ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,

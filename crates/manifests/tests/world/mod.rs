@@ -273,8 +273,7 @@ impl World {
             EtcdCall::Disarm { member, kind } => {
                 self.alarms.retain(|alarm| *alarm != Alarm { member: *member, kind: *kind });
             }
-            EtcdCall::Downgrade { .. } => {}
-            EtcdCall::Compact { .. } | EtcdCall::Defragment { .. } => {}
+            EtcdCall::Downgrade { .. } | EtcdCall::Compact { .. } | EtcdCall::Defragment { .. } => {}
         }
     }
 
