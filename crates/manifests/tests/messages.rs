@@ -137,7 +137,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
         }
         Waiting::SafePoint(_) => {
-            Waiting::StatusFromNewerVersion("status.formatVersion is 2, and this operator knows 1".to_owned())
+            Waiting::StatusFromNewerVersion("status.formatVersion is 3, and this operator knows 2".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
         Waiting::Unsafe(_) => Waiting::MayBeLost(demo(), Loss::Refused(GuardVerdict::DataMissing)),
@@ -346,7 +346,7 @@ fn situations() -> Vec<World> {
                 .edit(Kind::Cluster, "demo", |cluster| cluster["status"]["members"][0]["id"] = json!("dead"));
         }),
         running(&|world| {
-            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(2));
+            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(3));
         }),
         running(&|world| {
             world.edit(Kind::Cluster, "demo", |cluster| {

@@ -1,5 +1,5 @@
 //! Which version may follow which. etcd is upgraded one minor version at a time. Patches of one minor version follow each other in both
-//! directions, a half-done upgrade may be taken back, and a finished one by [`crate::downgrade`].
+//! directions, a half-done upgrade may be taken back, and a finished one by `downgrade`.
 
 use quorate_model::record::Stage;
 use quorate_model::{Instant, MemberName, Minor, Record, Snapshot, Version, Waiting};

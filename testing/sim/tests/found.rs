@@ -233,7 +233,7 @@ fn h01_a_recreated_bootstrap_member_in_memory_serves_no_client_while_another_may
 
 #[test]
 fn h17_a_pod_in_memory_that_a_late_request_recreates_is_replaced() {
-    all_end_well(after("S5#2", 0..5).into_iter().map(|killed| {
+    all_end_well(after("P5#1", 0..5).into_iter().map(|killed| {
         json!({
             "spec": memory(3),
             "departures": [
@@ -241,7 +241,7 @@ fn h17_a_pod_in_memory_that_a_late_request_recreates_is_replaced() {
                 edit("before:G6", &json!({ "image": "revision" })),
                 fault("after:G6", &json!({ "wipe": "demo-3" })),
                 fault("after:G4#2", &json!({ "request": "late" })),
-                fault("after:S3#2", &json!({ "alarm": "demo-0" })),
+                fault("after:P3#1", &json!({ "alarm": "demo-0" })),
                 fault(&killed, &json!({ "kill-pod": "demo-4" })),
             ],
         })
