@@ -140,10 +140,10 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::StatusFromNewerVersion("status.formatVersion is 3, and this operator knows 2".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
-        Waiting::Unsafe(_) => Waiting::MayBeLost(demo(), Loss::Refused(GuardVerdict::DataMissing)),
-        Waiting::MayBeLost(_, Loss::Refused(_)) => Waiting::MayBeLost(demo(), Loss::VolumeGone),
-        Waiting::MayBeLost(_, Loss::VolumeGone) => Waiting::MayBeLost(demo(), Loss::NodeGone),
-        Waiting::MayBeLost(..) => {
+        Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
+        Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
+        Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),
+        Waiting::MayBeLost { .. } => {
             Waiting::ClaimPending { claim: name("demo-3"), replaced: demo(), why: None }
         }
         Waiting::ClaimPending { .. } => Waiting::ReplacementOff { member: demo(), loss: Loss::VolumeGone },
@@ -167,6 +167,10 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::StillFull { .. } => Waiting::VolumeGrowing(name("demo-1")),
         Waiting::VolumeGrowing(_) => return None,
     })
+}
+
+fn may_be_lost(loss: Loss) -> Waiting {
+    Waiting::MayBeLost { member: name("demo-1"), loss, is_due: false }
 }
 
 fn refusals() -> Vec<Unsafe> {

@@ -7,10 +7,13 @@
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
-use quorate_model::{Instant, MemberName, Step, Waiting};
+use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
 use crate::{facts, safety, shrink};
+
+/// This long before the grace period is over, the next pass follows soon. Longer than the interval of passes over what is not well.
+const SOON: Span = Span::seconds(15);
 
 /// P0: which voters may have lost their data, and since when. It is recorded, so that no crash of the operator shortens or prolongs the
 /// grace period.
@@ -158,13 +161,14 @@ fn look_again(draft: &mut Draft<'_>) {
 /// What may be lost is reported before it is acted on.
 fn report(draft: &mut Draft<'_>) {
     let suspected = draft.record.suspected.iter();
-    let not_yet: Vec<(MemberName, Loss)> = suspected
+    let not_yet: Vec<(MemberName, Suspicion)> = suspected
         .filter(|(member, _)| !facts::is_lost(draft, member))
-        .map(|(member, suspected)| (member.clone(), suspected.loss))
+        .map(|(member, suspected)| (member.clone(), suspected.clone()))
         .collect();
-    for (member, loss) in not_yet {
+    for (member, Suspicion { loss, since, .. }) in not_yet {
+        let is_due = draft.now - since + SOON >= draft.seen.recovery.grace;
         draft.wait(if draft.seen.recovery.enabled {
-            Waiting::MayBeLost(member, loss)
+            Waiting::MayBeLost { member, loss, is_due }
         } else {
             Waiting::ReplacementOff { member, loss }
         });

@@ -56,7 +56,7 @@ fn a_member_whose_volume_is_gone_is_replaced_when_the_grace_period_is_over() {
     world.settle();
     lose_volume(&mut world, "demo-1");
     let plan = world.plan();
-    let reported = Waiting::MayBeLost(name("demo-1"), Loss::VolumeGone);
+    let reported = Waiting::MayBeLost { member: name("demo-1"), loss: Loss::VolumeGone, is_due: false };
     assert!(plan.waiting.contains(&reported), "{:?}", plan.waiting);
     nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
     world.now = world.now + Span::seconds(120);

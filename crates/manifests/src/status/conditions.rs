@@ -238,7 +238,7 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
     let kept_off = picture.waits(|waiting| {
         let keeps_off = matches!(
             waiting,
-            Waiting::MayBeLost(..) | Waiting::ReplacementOff { .. } | Waiting::ReplacementFailed { .. }
+            Waiting::MayBeLost { .. } | Waiting::ReplacementOff { .. } | Waiting::ReplacementFailed { .. }
         );
         keeps_off.then(|| explain(waiting))
     });

@@ -31,7 +31,7 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::SafePoint(_) => Reason::SpecPending,
         Waiting::StatusFromNewerVersion(_) => Reason::StatusFromNewerVersion,
         Waiting::Unsafe(_) => Reason::UnsafeChange,
-        Waiting::MayBeLost(..) => Reason::DataLost,
+        Waiting::MayBeLost { .. } => Reason::DataLost,
         Waiting::ClaimPending { .. } => Reason::Replacing,
         Waiting::ReplacementOff { .. } => Reason::ReplacementOff,
         Waiting::ReplacementFailed { .. } => Reason::ReplacementFailed,

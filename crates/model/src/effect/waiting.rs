@@ -110,7 +110,14 @@ pub enum Waiting {
     /// A safety rule forbids the next step for now.
     Unsafe(Unsafe),
     /// The data of a member are lost, and the grace period is not over.
-    MayBeLost(MemberName, Loss),
+    MayBeLost {
+        /// The member.
+        member: MemberName,
+        /// What is lost.
+        loss: Loss,
+        /// It will be over in some seconds.
+        is_due: bool,
+    },
     /// The volume of the member that takes the place of another is not usable yet; why, if that is known.
     ClaimPending {
         /// The volume.
@@ -255,7 +262,7 @@ impl fmt::Display for Waiting {
                  and nothing else is done. Upgrade the operator"
             ),
             Self::Unsafe(why) => write!(f, "{why}"),
-            Self::MayBeLost(member, loss) => write!(
+            Self::MayBeLost { member, loss, is_due: _ } => write!(
                 f,
                 "the data of {member} are lost: {loss}. If they still are when spec.recovery.gracePeriod is over, the member is \
                  replaced"

@@ -58,7 +58,7 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
         | Waiting::Unsafe(_)
-        | Waiting::MayBeLost(..)
+        | Waiting::MayBeLost { .. }
         | Waiting::ClaimPending { .. }
         | Waiting::ReplacementOff { .. }
         | Waiting::ReplacementFailed { .. }
@@ -135,7 +135,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Unsafe(_)
         | Waiting::AuthorityLost { .. }
         | Waiting::AuthorityEnded(_)
-        | Waiting::MayBeLost(..)
+        | Waiting::MayBeLost { .. }
         | Waiting::ReplacementOff { .. }
         | Waiting::ReplacementFailed { .. }
         | Waiting::Wave(_)

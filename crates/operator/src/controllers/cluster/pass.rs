@@ -304,6 +304,7 @@ fn waits(waiting: &Waiting) -> Outcome {
     match waiting {
         Waiting::FirstLeader
         | Waiting::ClaimPending { .. }
+        | Waiting::MayBeLost { is_due: true, .. }
         | Waiting::InSync(_)
         | Waiting::Objects
         | Waiting::Clearing(_)
@@ -321,7 +322,7 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::LeadershipStays { .. }
         | Waiting::LearnersFailed { .. }
         | Waiting::VolumeLost(_)
-        | Waiting::MayBeLost(..)
+        | Waiting::MayBeLost { is_due: false, .. }
         | Waiting::Unsafe(_)
         | Waiting::StillFull { .. }
         | Waiting::VolumeGrowing(_) => Outcome::Unwell,
