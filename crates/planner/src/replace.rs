@@ -166,7 +166,7 @@ fn report(draft: &mut Draft<'_>) {
         .map(|(member, suspected)| (member.clone(), suspected.clone()))
         .collect();
     for (member, Suspicion { loss, since, .. }) in not_yet {
-        let is_due = draft.now - since + SOON >= draft.seen.recovery.grace;
+        let is_due = (draft.now + SOON) - since >= draft.seen.recovery.grace;
         draft.wait(if draft.seen.recovery.enabled {
             Waiting::MayBeLost { member, loss, is_due }
         } else {
