@@ -37,8 +37,8 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         return DONE;
     }
     match draft.listed(&name) {
-        // The rollout that ends it comes first.
-        None if has_mixed_versions(draft) => return ON,
+        // What ends that comes first.
+        None if waits_for_others(draft) => return ON,
         None => add(draft, &name),
         Some(listed) if listed.is_learner && draft.pod(&name).is_none() => start(draft, &name),
         Some(listed) if listed.is_learner => promote(draft, &name, listed.id),
@@ -65,10 +65,10 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     finish(draft)
 }
 
-/// Whether no member may be added because versions are mixed (R20).
-fn has_mixed_versions(draft: &mut Draft<'_>) -> bool {
+/// Whether no member may be added because versions are mixed (R20), or a voter is not healthy (R6).
+fn waits_for_others(draft: &mut Draft<'_>) -> bool {
     match safety::may_grow(draft.seen, &draft.record, draft.now) {
-        Err(why @ Unsafe::VersionsMixed(_)) => {
+        Err(why @ (Unsafe::VersionsMixed(_) | Unsafe::VoterUnhealthy(_))) => {
             draft.wait(Waiting::Unsafe(why));
             true
         }

@@ -51,9 +51,19 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
         let in_memory = draft.record.is_in_memory();
         let other = if in_memory { Loss::Memory } else { Loss::NeverStarted };
         let loss = draft.seen.certain_loss(&draft.record, &lost, draft.now).unwrap_or(other);
-        return begin(draft, &lost, loss);
+        if draft.pod(&lost).is_some_and(|pod| pod.replace) {
+            return begin(draft, &lost, Loss::Ordered);
+        }
+        if may_try(draft, &lost, loss) {
+            return begin(draft, &lost, loss);
+        }
     }
-    if draft.record.replacement.is_some() {
+    if let Some(outstanding) = draft.record.replacement.clone() {
+        let is_unfit = !draft.seen.is_healthy(&outstanding.member, draft.now);
+        if outstanding.loss == Loss::Ordered && is_voter(draft, &outstanding.member) && is_unfit {
+            // It was healthy when the order was taken, and is not any more: it is removed first.
+            return begin(draft, &outstanding.member, Loss::Ordered);
+        }
         // Growth and shrink go on with it.
         return ON;
     }
@@ -72,30 +82,39 @@ pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
 /// The healthy member that another one has taken the place of.
 pub(crate) fn moved_member(draft: &Draft<'_>) -> Option<MemberName> {
     let moving = draft.record.replacement.as_ref().filter(|replacement| replacement.loss == Loss::Ordered)?;
-    is_voter(draft, &moving.member).then(|| moving.member.clone())
+    let is_healthy = draft.seen.is_healthy(&moving.member, draft.now);
+    (is_voter(draft, &moving.member) && is_healthy).then(|| moving.member.clone())
 }
 
 /// P2: whether the member may be given up: the volume of the one that takes its place exists. Takes the replacement back where the
 /// member is well again, or where the volume does not come in time.
 pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
-    let is_ordered =
-        draft.record.replacement.as_ref().is_some_and(|replacement| replacement.loss == Loss::Ordered);
+    let loss = draft.record.replacement.as_ref().map_or(Loss::Ordered, |replacement| replacement.loss);
+    let is_ordered = loss == Loss::Ordered;
     if is_ordered && draft.seen.is_healthy(member, draft.now) {
-        // The one that takes its place votes already.
-        return Progress::Done;
-    }
-    if !is_ordered && !facts::is_lost(draft, member) {
-        let message = format!("{member} was not replaced: nothing shows any more that its data are lost");
-        give_up(draft, member, ReplacementEnd::Withdrawn, message);
+        if !safety::needs_claim(&draft.record, member) {
+            // The one that takes its place votes already.
+            return Progress::Done;
+        }
+        // It was not healthy when it was to be removed first. Now the new member comes first.
+        draft.enter(Step::P1, member, Stage::Voter);
         return Progress::Pending;
     }
-    let loss = draft.record.replacement.as_ref().map_or(Loss::Ordered, |replacement| replacement.loss);
+    if !is_ordered && !facts::is_lost(draft, member) {
+        if draft.record.suspected.contains_key(member) {
+            // Nothing refutes the loss, and at this moment nothing shows it either: its Pod is gone, or a node could not be read.
+            postpone(draft, member, loss);
+        } else {
+            let message = format!("{member} was not replaced: nothing shows any more that its data are lost");
+            give_up(draft, member, ReplacementEnd::Withdrawn, message);
+        }
+        return Progress::Pending;
+    }
     let others = safety::may_replace(draft.seen, &draft.record, draft.now, member, loss);
     if let Err(why @ (Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. })) = others {
         // Another member became unhealthy. What would cure it must not wait for this replacement.
         draft.wait(Waiting::Unsafe(why));
-        draft.enter(Step::P1, member, Stage::Voter);
-        draft.write_record(Step::P1, |record| record.replacement = None);
+        postpone(draft, member, loss);
         return Progress::Pending;
     }
     if !safety::needs_claim(&draft.record, member) {
@@ -166,7 +185,9 @@ fn report(draft: &mut Draft<'_>) {
         .map(|(member, suspected)| (member.clone(), suspected.clone()))
         .collect();
     for (member, Suspicion { loss, since, .. }) in not_yet {
-        let is_due = (draft.now + SOON) - since >= draft.seen.recovery.grace;
+        let grace = draft.seen.recovery.grace;
+        // What is still undecided some time after that is not decided by looking more often.
+        let is_due = (draft.now + SOON) - since >= grace && draft.now - since <= Span(grace.0.saturating_add(SOON.0));
         draft.wait(if draft.seen.recovery.enabled {
             Waiting::MayBeLost { member, loss, is_due }
         } else {
@@ -182,9 +203,6 @@ fn ordered(draft: &Draft<'_>) -> Option<MemberName> {
 
 /// P1.
 fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
-    if loss != Loss::Ordered && !may_try(draft, member, loss) {
-        return ON;
-    }
     let is_healthy = draft.seen.is_healthy(member, draft.now);
     let allowed = if is_healthy && loss == Loss::Ordered {
         // The new member comes first.
@@ -196,7 +214,9 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
         draft.wait(Waiting::Unsafe(why));
         return ON;
     }
-    let replacement = Replacement { member: member.clone(), loss, since: draft.now };
+    let before = draft.record.replacement.as_ref().filter(|before| before.member == *member && before.loss == loss);
+    let since = before.map_or(draft.now, |before| before.since);
+    let replacement = Replacement { member: member.clone(), loss, since };
     draft.write_record(Step::P1, |record| record.replacement = Some(replacement));
     if is_healthy && loss == Loss::Ordered {
         return ON;
@@ -237,6 +257,14 @@ fn conclude(draft: &mut Draft<'_>) {
     }
     let message = format!("{member} was replaced: {}", replacement.loss);
     end(draft, member, ReplacementEnd::Succeeded, message);
+}
+
+/// The member is a voter again, until its replacement may go on. An order stays recorded: its Pod may have lost the annotation.
+fn postpone(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) {
+    draft.enter(Step::P1, member, Stage::Voter);
+    if loss != Loss::Ordered {
+        draft.write_record(Step::P1, |record| record.replacement = None);
+    }
 }
 
 /// Nothing was given up yet: the member stays a voter.

@@ -91,16 +91,12 @@ fn may_still_vote(draft: &Draft<'_>, member: &MemberName) -> bool {
     match recorded.map(|member| member.stage) {
         Some(Stage::Voter) => true,
         // A quorum can remove it, so it is not needed any more.
-        Some(Stage::Leaving(Leaving::Shrink)) => draft.via().is_none(),
+        Some(Stage::Leaving(Leaving::Shrink | Leaving::Lost | Leaving::Replaced)) => draft.via().is_none(),
         // G4 creates its Pod. But its promotion may have succeeded unobserved, and then a quorum may need this member.
         Some(Stage::Joining) => is_known && (draft.via().is_none() || draft.is_listed_voter(member)),
         Some(Stage::Leaving(Leaving::RolledBack)) => is_known && draft.via().is_none(),
         // B4 creates the Pod of a bootstrap member.
-        Some(
-            Stage::Leaving(Leaving::Lost | Leaving::Replaced | Leaving::Stray | Leaving::Removed)
-            | Stage::Bootstrap,
-        )
-        | None => false,
+        Some(Stage::Leaving(Leaving::Stray | Leaving::Removed) | Stage::Bootstrap) | None => false,
     }
 }
 

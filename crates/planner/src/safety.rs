@@ -176,7 +176,8 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
         membership_may_change(seen, record, now)?;
     }
     let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
-    let left = healthy_voters(seen, record, now).filter(|healthy| healthy != member).count();
+    // A full database does not keep its member from storing what the cluster commits.
+    let left = fit_voters(Fit::ButForSpace, seen, record, now).filter(|fit| fit != member).count();
     if !has_quorum(left, of) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
     }

@@ -15,7 +15,7 @@ pub(crate) fn to_size(draft: &mut Draft<'_>) -> Flow {
         Ordering::Less => grow::begin(draft),
         Ordering::Greater => shrink::begin(draft),
         // The new member is a voter, so the one that it takes the place of goes.
-        Ordering::Equal if surplus > 0 => shrink::begin(draft),
+        Ordering::Equal if replace::moved_member(draft).is_some() => shrink::begin(draft),
         Ordering::Equal => ON,
     }
 }

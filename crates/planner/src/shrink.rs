@@ -68,9 +68,14 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Flow {
     let moved = replace::moved_member(draft);
     let why = if moved.is_some() { Leaving::Replaced } else { Leaving::Shrink };
     let Some(member) = moved.or_else(|| member_to_remove(draft)) else { return ON };
+    let is_moved = why == Leaving::Replaced;
     if let Err(why) = safety::may_remove(draft.seen, &draft.record, draft.now, &member) {
-        // Only a rollout gives all the same version.
-        let flow = if matches!(why, Unsafe::VersionsMixed(_)) { ON } else { DONE };
+        // Only a rollout gives all the same version. What cures another voter must not wait for a member that is moved.
+        let flow = match why {
+            Unsafe::VersionsMixed(_) => ON,
+            Unsafe::VoterUnhealthy(_) | Unsafe::WouldLoseQuorum { .. } if is_moved => ON,
+            _ => DONE,
+        };
         draft.wait(Waiting::Unsafe(why));
         return flow;
     }
@@ -116,6 +121,11 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed, why: Leavin
     if draft.propose(Effect::etcd(steps(why).remove, via, remove)) {
         // A quorum removes it now, so its Pod would be deleted as soon as it runs. Without quorum it is restarted.
         draft.withdraw_restart(name);
+        // Its volume may have waited for long. The time of the one that takes its place begins now.
+        let joining = draft.record.joining().map(|(joining, _)| joining.clone());
+        if let (Leaving::Lost | Leaving::Replaced, Some(joining)) = (why, joining) {
+            draft.enter(steps(why).remove, &joining, Stage::Joining);
+        }
     }
 }
 

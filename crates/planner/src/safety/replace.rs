@@ -5,7 +5,7 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Leaving, Loss, Stage};
 use quorate_model::{Instant, MemberName, Record, Snapshot};
 
-use super::{Judged, Scene, forbid, fresh_list, healthy_voters, progress_is_proven};
+use super::{Fit, Judged, Scene, fit_voters, forbid, fresh_list, progress_is_proven};
 
 /// P1: the data of this member are certainly lost or a person ordered it; the others are a quorum of the present membership, and each
 /// of them is healthy or lost as well; no other change is outstanding.
@@ -17,7 +17,12 @@ pub fn may_replace(
     loss: Loss,
 ) -> Judged {
     let list = fresh_list(seen, now)?;
-    let is_ordered = loss == Loss::Ordered && seen.pods.get(member).is_some_and(|pod| pod.replace);
+    // A Pod that was created again has lost its annotation.
+    let outstanding = record.replacement.as_ref();
+    let is_recorded =
+        outstanding.is_some_and(|order| order.loss == Loss::Ordered && order.member == *member);
+    let is_annotated = seen.pods.get(member).is_some_and(|pod| pod.replace);
+    let is_ordered = loss == Loss::Ordered && (is_annotated || is_recorded);
     if !is_ordered && !seen.is_lost(record, member, now) {
         forbid(Unsafe::NotLost(member.clone()))?;
     }
@@ -32,7 +37,8 @@ pub fn may_replace(
     }
     others_healthy_or_lost(seen, record, now, member)?;
     let of = list.members.iter().filter(|listed| !listed.is_learner).count();
-    let left = healthy_voters(seen, record, now).filter(|healthy| healthy != member).count();
+    // A full database does not keep its member from storing what the cluster commits.
+    let left = fit_voters(Fit::ButForSpace, seen, record, now).filter(|fit| fit != member).count();
     if !has_quorum(left, of) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
     }
@@ -87,7 +93,7 @@ fn others_healthy_or_lost(seen: &Snapshot, record: &Record, now: Instant, member
     let list = fresh_list(seen, now)?;
     for listed in list.members.iter().filter(|listed| !listed.is_learner) {
         let name = seen.member_of(record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
-        if name != *member && !seen.is_healthy(&name, now) && !seen.is_lost(record, &name, now) {
+        if name != *member && !seen.is_sound(&name, now) && !seen.is_lost(record, &name, now) {
             forbid(Unsafe::VoterUnhealthy(name))?;
         }
     }

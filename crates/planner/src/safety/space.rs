@@ -62,7 +62,8 @@ pub fn may_begin_defragmentation(
 ) -> Judged {
     let list = fresh_list(seen, now)?;
     nobody_defragments(record)?;
-    if let Some((joining, _)) = record.joining() {
+    let is_listed = |name: &MemberName| seen.listed(record, name, now).is_some();
+    if let Some((joining, _)) = record.joining().filter(|(name, _)| is_listed(name)) {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
     all_voters_fit(Fit::ButForSpace, seen, record, now, None)?;

@@ -31,10 +31,13 @@ pub async fn minor_upgrades_keep_data_leases_and_users(world: &impl World) -> Re
     ensure!(users.trim() == "reader", "{users}");
     let left = etcdctl(world, &["lease", "timetolive", &lease, "--keys"]).await?;
     ensure!(left.contains("granted with TTL(3600s)") && left.contains("leased"), "{left}");
-    ensure!(
-        cluster_versions(world).await?.iter().all(|version| version == "3.7"),
-        "the cluster version rose"
-    );
+    // The leader raises it within seconds.
+    until("the cluster version rises", async || {
+        let versions = cluster_versions(world).await?;
+        let risen = versions.iter().all(|version| version == "3.7");
+        Ok(if risen { Ok(()) } else { Err(format!("{versions:?}")) })
+    })
+    .await?;
     Ok(())
 }
 

@@ -23,7 +23,8 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
     let client = &shared.runtime.client;
     let waits = match &question.class {
         Some(class) => match Api::<StorageClass>::all(client.clone()).get_opt(class).await {
-            Ok(class) => class.is_none_or(|class| waits_for_consumer(&class)),
+            // A class that does not exist binds nothing.
+            Ok(class) => class.is_some_and(|class| waits_for_consumer(&class)),
             // It may not be read here: then only the volume itself shows whether it is bound.
             Err(kube::Error::Api(status)) if status.code == 403 => true,
             Err(error) => return Err(error),
