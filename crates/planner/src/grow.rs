@@ -32,13 +32,15 @@ pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
         draft.enter(Step::G5, &name, Stage::Leaving(Leaving::RolledBack));
         return crate::shrink::finish(draft);
     }
+    // What ends that comes first.
+    if draft.listed(&name).is_none() && member.id.is_none() && waits_for_others(draft) {
+        return ON;
+    }
     if !draft.record.is_in_memory() && !draft.create_volume(Step::G2, &name).is_done() && member.id.is_some()
     {
         return DONE;
     }
     match draft.listed(&name) {
-        // What ends that comes first.
-        None if waits_for_others(draft) => return ON,
         None => add(draft, &name),
         Some(listed) if listed.is_learner && draft.pod(&name).is_none() => start(draft, &name),
         Some(listed) if listed.is_learner => promote(draft, &name, listed.id),

@@ -187,7 +187,8 @@ fn report(draft: &mut Draft<'_>) {
     for (member, Suspicion { loss, since, .. }) in not_yet {
         let grace = draft.seen.recovery.grace;
         // What is still undecided some time after that is not decided by looking more often.
-        let is_due = (draft.now + SOON) - since >= grace && draft.now - since <= Span(grace.0.saturating_add(SOON.0));
+        let is_due =
+            (draft.now + SOON) - since >= grace && draft.now - since <= Span(grace.0.saturating_add(SOON.0));
         draft.wait(if draft.seen.recovery.enabled {
             Waiting::MayBeLost { member, loss, is_due }
         } else {
@@ -214,7 +215,8 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
         draft.wait(Waiting::Unsafe(why));
         return ON;
     }
-    let before = draft.record.replacement.as_ref().filter(|before| before.member == *member && before.loss == loss);
+    let before =
+        draft.record.replacement.as_ref().filter(|before| before.member == *member && before.loss == loss);
     let since = before.map_or(draft.now, |before| before.since);
     let replacement = Replacement { member: member.clone(), loss, since };
     draft.write_record(Step::P1, |record| record.replacement = Some(replacement));

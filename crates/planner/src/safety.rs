@@ -536,14 +536,6 @@ fn all_voters_fit(
     Ok(())
 }
 
-fn healthy_voters<'a>(
-    seen: &'a Snapshot,
-    record: &'a Record,
-    now: Instant,
-) -> impl Iterator<Item = MemberName> + 'a {
-    fit_voters(Fit::Healthy, seen, record, now)
-}
-
 fn fit_voters<'a>(
     fit: Fit,
     seen: &'a Snapshot,

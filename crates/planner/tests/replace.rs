@@ -335,3 +335,77 @@ fn an_edit_to_a_smaller_size_in_the_middle_of_a_replacement_needs_no_new_member(
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-2"]);
 }
+
+#[test]
+fn a_member_that_is_well_again_after_an_order_is_not_removed_before_the_new_one_votes() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    world.silence("demo-1");
+    let plan = world.plan_that(|plan| plan.record.replacement.is_some());
+    world.carry_out(plan);
+    world.unsilence("demo-1");
+    for _ in 0..40 {
+        let plan = world.plan();
+        if let Some(removed) = removes(&plan) {
+            assert_eq!((removed, world.voters().len()), ("demo-1", 4));
+        }
+        world.carry_out(plan);
+    }
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}
+
+#[test]
+fn the_pod_of_a_member_that_is_being_replaced_is_restarted_while_there_is_no_quorum() {
+    let mut world = World::running(1);
+    world.seen.pods.get_mut(&name("demo-0")).unwrap().replace = true;
+    let plan = world.plan_that(|plan| {
+        matches!(plan.record.members[&name("demo-0")].stage, Stage::Leaving(Leaving::Replaced))
+    });
+    world.seen.record = plan.record;
+    world.lose_pod("demo-0");
+    let plan = world.plan();
+    let restarts = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::CreatePod { member, .. }) if *member == name("demo-0"));
+    assert!(plan.effects.iter().any(restarts), "{:?} {:?}", plan.effects, plan.waiting);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-1"]);
+}
+
+#[test]
+fn an_order_outlives_a_pod_that_is_created_again_and_a_member_that_becomes_sick_on_the_way() {
+    let mut world = World::running(3);
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    let plan = world.plan_that(|plan| plan.record.replacement.is_some());
+    world.carry_out(plan);
+    world.lose_pod("demo-1");
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+
+    let mut world = World::running(3);
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    let plan = world.plan_that(|plan| plan.record.replacement.is_some());
+    world.seen.record = plan.record;
+    world.silence("demo-1");
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}
+
+#[test]
+fn an_order_replaces_a_lost_member_also_after_the_second_look_where_recovery_is_off() {
+    let mut world = World::running(3);
+    world.seen.recovery.enabled = false;
+    refuse(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, GRACE);
+    world.now = world.now + Span::seconds(120);
+    for _ in 0..3 {
+        let plan = world.plan();
+        world.carry_out(plan);
+        if world.seen.pods.contains_key(&name("demo-1")) {
+            refuse(&mut world, "demo-1");
+        }
+    }
+    nothing_is_given_up(&mut world, Span::seconds(60));
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}

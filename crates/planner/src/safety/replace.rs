@@ -19,8 +19,7 @@ pub fn may_replace(
     let list = fresh_list(seen, now)?;
     // A Pod that was created again has lost its annotation.
     let outstanding = record.replacement.as_ref();
-    let is_recorded =
-        outstanding.is_some_and(|order| order.loss == Loss::Ordered && order.member == *member);
+    let is_recorded = outstanding.is_some_and(|order| order.loss == Loss::Ordered && order.member == *member);
     let is_annotated = seen.pods.get(member).is_some_and(|pod| pod.replace);
     let is_ordered = loss == Loss::Ordered && (is_annotated || is_recorded);
     if !is_ordered && !seen.is_lost(record, member, now) {
