@@ -35,11 +35,14 @@ impl<'a> Reader<'a> {
         let older = older_release()?;
         let then = self.shell.at(older.path())?;
         let printed = self.page.run(&then, command).await?;
-        let kinds = self.shell.run("kubectl api-resources --api-group=operator.etcd.io --no-headers").await?;
-        ensure!(
-            kinds.contains("etcd ") && !kinds.contains("etcd,ec"),
-            "this was not the older release: {kinds}"
-        );
+        // The API server shows a new kind in its discovery after some seconds.
+        until("this is the older release", async || {
+            let kinds = "kubectl api-resources --api-group=operator.etcd.io --no-headers";
+            let kinds = self.shell.run(kinds).await?;
+            let is_older = kinds.contains("etcd ") && !kinds.contains("etcd,ec");
+            Ok(if is_older { Ok(()) } else { Err(kinds) })
+        })
+        .await?;
         Ok(printed)
     }
 
