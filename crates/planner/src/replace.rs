@@ -75,15 +75,12 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
 
 /// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced.
 pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
-    let moving = draft.record.replacement.as_ref().filter(|replacement| replacement.loss == Loss::Ordered);
-    usize::from(moving.is_some_and(|replacement| is_voter(draft, &replacement.member)))
+    usize::from(ordered_voter(draft).is_some())
 }
 
 /// The healthy member that another one has taken the place of.
 pub(crate) fn moved_member(draft: &Draft<'_>) -> Option<MemberName> {
-    let moving = draft.record.replacement.as_ref().filter(|replacement| replacement.loss == Loss::Ordered)?;
-    let is_healthy = draft.seen.is_healthy(&moving.member, draft.now);
-    (is_voter(draft, &moving.member) && is_healthy).then(|| moving.member.clone())
+    ordered_voter(draft).filter(|member| draft.seen.is_healthy(member, draft.now))
 }
 
 /// P2: whether the member may be given up: the volume of the one that takes its place exists. Takes the replacement back where the
@@ -140,6 +137,12 @@ pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     }
     draft.wait(Waiting::ClaimPending { claim: joining, replaced: member.clone(), why });
     Progress::Pending
+}
+
+/// The voter whose replacement a person ordered and that is under way.
+fn ordered_voter(draft: &Draft<'_>) -> Option<MemberName> {
+    let order = draft.record.replacement.as_ref().filter(|order| order.loss == Loss::Ordered)?;
+    is_voter(draft, &order.member).then(|| order.member.clone())
 }
 
 fn is_voter(draft: &Draft<'_>, member: &MemberName) -> bool {

@@ -9,7 +9,7 @@ use crate::safety;
 
 /// 3.6 may only follow 3.5.26 or later: after an upgrade from an older one, removed members return (etcd-io/etcd#20967).
 const FLOOR_FOR_3_6: Version = Version::new(3, 5, 26);
-/// What somebody else wrote may have more in it that 3.6 refuses, and etcd's upgrade page asks for this patch.
+/// Data that this operator did not write may have more in it that 3.6 refuses, and etcd's upgrade page asks for this patch.
 const FLOOR_FOR_3_6_ADOPTED: Version = Version::new(3, 5, 32);
 /// 3.7 may only follow 3.6.11 or later (etcd's upgrade page for 3.7).
 const FLOOR_FOR_3_7: Version = Version::new(3, 6, 11);

@@ -12,7 +12,7 @@ pub(crate) fn is_by_operator(desired: &Target, committed: &Target) -> bool {
     desired.differs_by_operator_only(committed)
 }
 
-/// Whether the operator's new defaults may be committed now; if they have to wait for other clusters, that is told.
+/// Whether the operator's new defaults may be committed now; if they have to wait for other clusters, status reports it.
 pub(crate) fn may_take_defaults(draft: &mut Draft<'_>) -> bool {
     // Nothing is disrupted where no Pod runs.
     let stopped = draft.record.hibernating || draft.record.voters().next().is_none();

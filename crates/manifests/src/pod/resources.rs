@@ -1,4 +1,4 @@
-//! The resources of etcd's container, and what Go's runtime is told of them.
+//! The resources of etcd's container, and the limits that Go's runtime gets from them.
 
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use quorate_api::cluster::Resources;
