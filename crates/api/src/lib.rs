@@ -10,8 +10,9 @@
 //! - [`status`]: what the operator writes back, the recorded facts included
 //! - [`condition`]: condition types
 //! - [`reason`]: reasons of conditions and events, with their messages
+//! - [`destination`]: where backups are kept
+//! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
-//! - [`duration`]: seconds from `168h`
 //! - [`quantity`]: bytes from `1Gi`
 //! - [`duration`]: seconds from `365d`
 //! - [`crd()`]: the resource definitions as Kubernetes gets them
@@ -19,7 +20,9 @@
 pub mod cluster;
 pub mod condition;
 pub mod crd;
+pub mod destination;
 pub mod duration;
+pub mod job;
 pub mod keys;
 pub mod quantity;
 pub mod reason;
@@ -29,5 +32,6 @@ pub mod status;
 pub use cluster::{EtcdCluster, EtcdClusterSpec};
 pub use condition::ConditionType;
 pub use crd::{crd, crds, crds_yaml};
+pub use destination::Destination;
 pub use reason::{Explanation, Reason};
 pub use status::EtcdClusterStatus;

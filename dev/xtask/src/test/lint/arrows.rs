@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("quorate-model", &[]),
     ("quorate-planner", &["quorate-model"]),
     ("quorate-api", &[]),
@@ -26,7 +26,8 @@ const ARROWS: [(&str, &[&str]); 18] = [
             "quorate-etcd",
         ],
     ),
-    ("quorate-agent", &["quorate-etcd", "quorate-model"]),
+    ("quorate-backup", &["quorate-api", "quorate-etcd", "quorate-model"]),
+    ("quorate-agent", &["quorate-api", "quorate-backup", "quorate-etcd", "quorate-model"]),
     ("quorate-apistore", &[]),
     ("quorate-pki", &[]),
     ("quorate-localkube", &["quorate-apistore"]),

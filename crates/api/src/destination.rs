@@ -1,0 +1,160 @@
+//! Where backups are kept: exactly one of `s3`, `gcs`, `azure`, `pvc`.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A place for backups. Exactly one of the fields is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Destination {
+    /// A bucket of S3, or of a server that speaks its protocol.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub s3: Option<S3>,
+    /// A bucket of Google Cloud Storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gcs: Option<Gcs>,
+    /// A container of Azure Blob Storage.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub azure: Option<Azure>,
+    /// A PersistentVolumeClaim in the namespace of the backup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pvc: Option<Pvc>,
+}
+
+/// A bucket of S3.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct S3 {
+    /// The bucket. It must exist.
+    #[schemars(length(min = 1, max = 255))]
+    pub bucket: String,
+    /// What the keys of all objects begin with, without a slash at either end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub prefix: Option<String>,
+    /// The URL of the server, if it is not that of AWS: `https://s3.example.com:9000`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub endpoint: Option<String>,
+    /// The region, `us-east-1` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub region: Option<String>,
+    /// Whether the bucket is part of the path (true) or of the host name (false). Absent: true with an `endpoint`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub path_style: Option<bool>,
+    /// A Secret with the keys `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and, where there is one, `AWS_SESSION_TOKEN`. Absent: the
+    /// identity of the Job's service account or node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_secret: Option<SecretName>,
+    /// A Secret whose key `ca.crt` has the authorities of the server's certificate. Absent: those of the image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ca_secret: Option<SecretName>,
+}
+
+/// A bucket of Google Cloud Storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Gcs {
+    /// The bucket. It must exist.
+    #[schemars(length(min = 1, max = 255))]
+    pub bucket: String,
+    /// What the keys of all objects begin with, without a slash at either end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub prefix: Option<String>,
+    /// A Secret whose key `service-account.json` has the key of a service account. Absent: the identity of the Job's service account.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_secret: Option<SecretName>,
+}
+
+/// A container of Azure Blob Storage.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Azure {
+    /// The storage account.
+    #[schemars(length(min = 1, max = 64))]
+    pub account: String,
+    /// The container. It must exist.
+    #[schemars(length(min = 1, max = 255))]
+    pub container: String,
+    /// What the names of all blobs begin with, without a slash at either end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub prefix: Option<String>,
+    /// The URL of the account, if it is not that of Azure's public cloud.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub endpoint: Option<String>,
+    /// A Secret with the key `AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_SAS_KEY`. Absent: the identity of the Job's service account
+    /// or node.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credentials_secret: Option<SecretName>,
+}
+
+/// A PersistentVolumeClaim.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Pvc {
+    /// The claim, in the namespace of the backup. It must exist.
+    #[schemars(length(min = 1, max = 253))]
+    pub claim_name: String,
+    /// The directory in it, without a slash at either end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub prefix: Option<String>,
+}
+
+/// A Secret in the namespace of the object that names it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct SecretName {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+impl Destination {
+    /// What the keys of all objects begin with; empty if nothing does.
+    pub fn prefix(&self) -> &str {
+        let Self { s3, gcs, azure, pvc } = self;
+        let prefix = [
+            s3.as_ref().and_then(|s3| s3.prefix.as_deref()),
+            gcs.as_ref().and_then(|gcs| gcs.prefix.as_deref()),
+            azure.as_ref().and_then(|azure| azure.prefix.as_deref()),
+            pvc.as_ref().and_then(|pvc| pvc.prefix.as_deref()),
+        ];
+        prefix.into_iter().flatten().next().unwrap_or_default()
+    }
+
+    /// The Secret with its credentials, if it names one.
+    pub fn credentials_secret(&self) -> Option<&str> {
+        let Self { s3, gcs, azure, pvc: _ } = self;
+        let secret = [
+            s3.as_ref().and_then(|s3| s3.credentials_secret.as_ref()),
+            gcs.as_ref().and_then(|gcs| gcs.credentials_secret.as_ref()),
+            azure.as_ref().and_then(|azure| azure.credentials_secret.as_ref()),
+        ];
+        secret.into_iter().flatten().next().map(|secret| secret.name.as_str())
+    }
+
+    /// The Secret with the authorities of the server, if it names one.
+    pub fn ca_secret(&self) -> Option<&str> {
+        self.s3.as_ref()?.ca_secret.as_ref().map(|secret| secret.name.as_str())
+    }
+
+    /// The object `key` in this place as a URL, for people: `s3://bucket/prefix/key`.
+    pub fn url(&self, key: &str) -> String {
+        let Self { s3, gcs, azure, pvc } = self;
+        let place = s3.as_ref().map(|s3| format!("s3://{}", s3.bucket));
+        let place = place.or_else(|| gcs.as_ref().map(|gcs| format!("gs://{}", gcs.bucket)));
+        let place = place
+            .or_else(|| azure.as_ref().map(|azure| format!("azure://{}/{}", azure.account, azure.container)));
+        let place = place.or_else(|| pvc.as_ref().map(|pvc| format!("pvc://{}", pvc.claim_name)));
+        let place = place.unwrap_or_default();
+        match self.prefix() {
+            "" => format!("{place}/{key}"),
+            prefix => format!("{place}/{prefix}/{key}"),
+        }
+    }
+}

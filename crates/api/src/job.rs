@@ -1,0 +1,271 @@
+//! What the operator orders from `quorate agent` in a Job or in a member's Pod, and what that answers. An order comes in the environment
+//! variable [`ORDER`]; the answer is the termination message of the container. Both are JSON.
+
+use serde::{Deserialize, Serialize};
+
+use crate::destination::Destination;
+
+/// The environment variable with the order.
+pub const ORDER: &str = "QUORATE_ORDER";
+
+/// The directory with a file for each key of the Secret of credentials of the store.
+pub const CREDENTIALS_DIR: &str = "/etc/quorate/store/credentials";
+
+/// The file with the authorities of the store's server.
+pub const CA_FILE: &str = "/etc/quorate/store/ca/ca.crt";
+
+/// The directory of the Secret with age identities, for what is encrypted: each key of it holds identities, a line each.
+pub const IDENTITIES_DIR: &str = "/etc/quorate/store/identities";
+
+/// Where the claim of a `pvc` destination is mounted.
+pub const PVC_DIR: &str = "/var/lib/quorate/store";
+
+/// The directory with `tls.crt`, `tls.key` and `ca.crt` for connections to etcd.
+pub const ETCD_TLS_DIR: &str = "/etc/quorate/etcd";
+
+/// A directory on a volume of the Job, for a snapshot that is written there first, and for restore tests.
+pub const SCRATCH_DIR: &str = "/var/lib/quorate/scratch";
+
+/// `quorate agent backup`: a snapshot of etcd into a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupOrder {
+    /// The store.
+    pub destination: Destination,
+    /// The key of the object, without the destination's prefix. Its manifest has the same key with `.json` after it.
+    pub key: String,
+    /// The members, best first: the first one that is healthy, follows a leader and can be reached is used.
+    pub endpoints: Vec<SourceEndpoint>,
+    /// Whether connections have TLS, with the files in [`ETCD_TLS_DIR`].
+    pub tls: bool,
+    /// Who takes it.
+    pub origin: Origin,
+    /// The least revision that the snapshot must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_revision: Option<i64>,
+    /// A quorum is lost: take what one member has, by a serializable snapshot, and label it so.
+    #[serde(default)]
+    pub without_quorum: bool,
+    /// Compress with zstd.
+    pub compress: bool,
+    /// Encrypt to these age recipients. Empty: do not encrypt.
+    #[serde(default)]
+    pub recipients: Vec<String>,
+    /// Write the snapshot to [`SCRATCH_DIR`] first, so that a slow store does not hold a read transaction of etcd open.
+    #[serde(default)]
+    pub spool: bool,
+}
+
+/// A member that a snapshot can be taken from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SourceEndpoint {
+    /// Its name; for etcd that the operator does not run, the URL again.
+    pub member: String,
+    /// Its client URL.
+    pub url: String,
+}
+
+/// Whom a backup belongs to. It stands in the manifest, and nothing is overwritten or deleted that has another one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Origin {
+    /// The namespace of the EtcdBackup.
+    pub namespace: String,
+    /// The name of the EtcdBackup.
+    pub backup: String,
+    /// The uid of the EtcdBackup.
+    pub backup_uid: String,
+    /// The name of the EtcdCluster, if it was taken of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// The uid of the EtcdCluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_uid: Option<String>,
+    /// The cluster id of etcd that the operator has recorded, in hexadecimal digits. A member of another cluster is refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+}
+
+/// The manifest beside an object, written after it: an object without a manifest is not a backup. It is also the answer of a backup that
+/// has succeeded.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// The format of this manifest: 1.
+    pub format: u32,
+    /// Whom it belongs to.
+    pub origin: Origin,
+    /// The key of the object, without the destination's prefix.
+    pub key: String,
+    /// Bytes of the object in the store.
+    pub stored_bytes: u64,
+    /// SHA-256 of the object in the store, in hexadecimal digits.
+    pub stored_sha256: String,
+    /// Bytes of the snapshot as etcd sent it, less the 32 of its hash: the size of the database.
+    pub snapshot_bytes: u64,
+    /// SHA-256 of the database, in hexadecimal digits: the trailer of etcd, which was checked.
+    pub snapshot_sha256: String,
+    /// Whether the object is compressed with zstd.
+    pub compressed: bool,
+    /// The age recipients that the object is encrypted to.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub recipients: Vec<String>,
+    /// The revision that a linearizable read had just before: the snapshot has at least this one.
+    pub revision: i64,
+    /// The version of the etcd that sent it.
+    pub etcd_version: String,
+    /// The cluster id, in hexadecimal digits.
+    pub cluster_id: String,
+    /// The member that sent it.
+    pub member: String,
+    /// It was taken from one member while no quorum answered: it may lack acknowledged writes, and have some that were not.
+    #[serde(default)]
+    pub without_quorum: bool,
+    /// When it began, RFC 3339.
+    pub started: String,
+    /// When the object was complete, RFC 3339.
+    pub finished: String,
+}
+
+/// `quorate agent remove-backup`: deletes an object and its manifest.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RemoveOrder {
+    /// The store.
+    pub destination: Destination,
+    /// The key of the object.
+    pub key: String,
+    /// The uid of the EtcdBackup that it must belong to. An object without a manifest belongs to whoever has its key.
+    pub backup_uid: String,
+}
+
+/// `quorate agent verify-backup`: a restore test. It downloads, verifies, restores into [`SCRATCH_DIR`], starts etcd on that, and compares.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifyOrder {
+    /// What to restore.
+    pub source: Source,
+}
+
+/// An object that is restored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Source {
+    /// The store.
+    pub destination: Destination,
+    /// The key of the object.
+    pub key: String,
+    /// The SHA-256 that the object in the store must have, in hexadecimal digits. Absent: that of its manifest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+}
+
+/// `quorate agent run` in a member's Pod whose bootstrap is a restore (in [`ORDER`]): done before etcd starts, unless the volume has been
+/// restored from this very object by this attempt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreOrder {
+    /// What to restore.
+    pub source: Source,
+    /// etcd's flags of the restore: `--name`.
+    pub name: String,
+    /// `--initial-cluster`.
+    pub initial_cluster: String,
+    /// `--initial-cluster-token`.
+    pub token: String,
+    /// `--initial-advertise-peer-urls`.
+    pub peer_url: String,
+    /// By how much revisions are raised, so that clients of the old cluster notice; 0: not at all.
+    pub bump_revision: u64,
+    /// The quota of the members, in bytes: a larger snapshot is refused.
+    pub quota_bytes: u64,
+}
+
+/// What a restore test found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verified {
+    /// The manifest of what was restored.
+    pub manifest: Manifest,
+    /// The revision that etcd had after its start.
+    pub revision: i64,
+    /// How many keys.
+    pub keys: u64,
+    /// HashKV at that revision.
+    pub hash: u32,
+}
+
+/// The answer of a Job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Answer {
+    /// A backup is in the store, whole and verified.
+    BackedUp(Manifest),
+    /// The object is gone.
+    Removed,
+    /// The restore test has passed.
+    Verified(Verified),
+    /// It failed.
+    Failed(Failure),
+}
+
+/// Why a Job failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    /// The kind.
+    pub kind: FailureKind,
+    /// What happened and what to do, in one sentence or two.
+    pub message: String,
+}
+
+/// Kinds of failures. They are reasons of conditions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FailureKind {
+    /// The order cannot be read or contradicts itself: trying again is in vain.
+    OrderRefused,
+    /// No member can give a snapshot now.
+    NoSource,
+    /// The stream from etcd ended early, was too slow, or its hash is wrong.
+    SnapshotFailed,
+    /// The store does not answer, or refuses for the moment.
+    StoreUnavailable,
+    /// The store refuses the credentials, or there are none: trying again is in vain until they change.
+    StoreForbidden,
+    /// The bucket, the container or the object does not exist.
+    NotInStore,
+    /// The object is not what its manifest or the order says: damaged, tampered with, or of another backup.
+    Mismatch,
+    /// It is encrypted, and no identity fits.
+    CannotDecrypt,
+    /// Something else has that key.
+    NotOurs,
+    /// Not enough room.
+    NoSpace,
+    /// The version, the size or the content do not go with what it is restored into.
+    Unfit,
+}
+
+impl Failure {
+    /// A failure with its message.
+    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into() }
+    }
+}
+
+impl FailureKind {
+    /// Whether another try, without a change by a person, can succeed.
+    pub fn may_pass(self) -> bool {
+        match self {
+            Self::NoSource | Self::SnapshotFailed | Self::StoreUnavailable | Self::NoSpace => true,
+            Self::OrderRefused
+            | Self::StoreForbidden
+            | Self::NotInStore
+            | Self::Mismatch
+            | Self::CannotDecrypt
+            | Self::NotOurs
+            | Self::Unfit => false,
+        }
+    }
+}

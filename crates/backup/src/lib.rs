@@ -1,0 +1,1 @@
+//! Backups of etcd: stores, the stream of a snapshot into one, its verification, and the way back.
