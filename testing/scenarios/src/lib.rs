@@ -5,6 +5,7 @@
 //! - [`NamespaceClient`]: what a user can see and do through the API and through etcd, the same in every world
 //! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
+//! - [`backups`]: how a user orders backups and restores
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`Disruptions`]: who took which Pod, and what served at that moment
 //! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
@@ -12,6 +13,7 @@
 //!
 //! This crate never looks into the operator. It observes what a user can observe.
 
+pub mod backups;
 pub mod behaviours;
 mod client;
 pub mod conformance;

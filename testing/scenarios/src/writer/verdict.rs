@@ -40,10 +40,15 @@ pub(super) fn faults_of_watch(journal: &Journal, reported: &[(i64, Option<Write>
     faults
 }
 
-/// A line for each key that has lost its last acknowledged write.
-pub(super) fn lost(journal: &Journal, prefix: &str, stored: &BTreeMap<String, Stored>) -> Vec<String> {
+/// A line for each key that has lost its last acknowledged write up to a revision.
+pub(super) fn lost(
+    journal: &Journal,
+    prefix: &str,
+    stored: &BTreeMap<String, Stored>,
+    up_to: i64,
+) -> Vec<String> {
     let mut last: BTreeMap<String, (i64, Write)> = BTreeMap::new();
-    for (revision, write) in &journal.acknowledged {
+    for (revision, write) in journal.acknowledged.range(..=up_to) {
         last.insert(write.key(prefix), (*revision, *write));
     }
     let mut lost = Vec::new();
@@ -96,13 +101,21 @@ mod tests {
 
     #[test]
     fn an_acknowledged_write_that_is_missing_or_old_is_lost() {
-        let lost = |stored| lost(&journal(), "w/", &stored);
+        let lost = |stored| lost(&journal(), "w/", &stored, i64::MAX);
         assert_eq!(lost(stored((65, 14), (2, 12))), [""; 0]);
         // An unknown write may have taken effect, also late.
         assert_eq!(lost(stored((65, 14), (66, 15))), [""; 0]);
         assert_eq!(lost(stored((1, 11), (2, 12))).len(), 1);
         assert_eq!(lost(stored((65, 14), (66, 11))).len(), 1, "older than what was acknowledged");
         assert_eq!(lost(BTreeMap::new()).len(), 2);
+    }
+
+    #[test]
+    fn what_is_restored_has_the_last_write_up_to_its_revision() {
+        let lost = |stored, up_to| super::lost(&journal(), "w/", &stored, up_to).len();
+        assert_eq!(lost(stored((1, 11), (2, 12)), 13), 0);
+        assert_eq!(lost(stored((1, 11), (2, 12)), 14), 1);
+        assert_eq!(lost(BTreeMap::new(), 11), 1);
     }
 
     #[test]
