@@ -125,5 +125,5 @@ pub async fn without_a_quorum_a_backup_waits_unless_it_is_ordered_from_what_one_
 }
 
 fn revision(status: &Value) -> Result<i64> {
-    status["revision"].as_i64().with_context(|| format!("no revision in {status}"))
+    status["result"]["revision"].as_i64().with_context(|| format!("no revision in {status}"))
 }

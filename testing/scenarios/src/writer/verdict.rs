@@ -40,7 +40,7 @@ pub(super) fn faults_of_watch(journal: &Journal, reported: &[(i64, Option<Write>
     faults
 }
 
-/// A line for each key that has lost its last acknowledged write up to a revision.
+/// A line for each key that has lost its last acknowledged write up to a revision. It may have a later one.
 pub(super) fn lost(
     journal: &Journal,
     prefix: &str,
@@ -51,14 +51,16 @@ pub(super) fn lost(
     for (revision, write) in journal.acknowledged.range(..=up_to) {
         last.insert(write.key(prefix), (*revision, *write));
     }
+    let unknown = || journal.unknown.iter().map(|failure| failure.write);
+    let later = |revision| journal.acknowledged.get(&revision).copied().into_iter().chain(unknown());
     let mut lost = Vec::new();
     for (key, (revision, write)) in last {
         let found = stored.get(&key);
         let as_written = |found: &Stored| {
             found.revision == revision && found.value == write.value().as_bytes()
                 || found.revision > revision
-                    && journal.unknown.iter().any(|failure| {
-                        failure.write.key(prefix) == key && failure.write.value().as_bytes() == found.value
+                    && later(found.revision).any(|later| {
+                        later.key(prefix) == key && later.value().as_bytes() == found.value
                     })
         };
         if !found.is_some_and(as_written) {
@@ -115,6 +117,9 @@ mod tests {
         let lost = |stored, up_to| super::lost(&journal(), "w/", &stored, up_to).len();
         assert_eq!(lost(stored((1, 11), (2, 12)), 13), 0);
         assert_eq!(lost(stored((1, 11), (2, 12)), 14), 1);
+        // A snapshot has at least the revision that it is said to have.
+        assert_eq!(lost(stored((65, 14), (2, 12)), 13), 0);
+        assert_eq!(lost(stored((65, 15), (2, 12)), 13), 1, "nobody wrote it then");
         assert_eq!(lost(BTreeMap::new(), 11), 1);
     }
 
