@@ -1,6 +1,6 @@
 //! The comparison of the members' data, by the hashes that they make of their keys and history. It is made only with a reason, and it
-//! alone decides whose data differ: etcd's alarm CORRUPT may name nobody (3.5 never names a member), and a member that ends at its
-//! start because its data differ from a peer's may be the good one.
+//! alone decides whose data differ: etcd's alarm CORRUPT may name nobody (3.5 never names a member) or the wrong one (from 3.6 on a
+//! follower where the leader's data are wrong), and a member that ends at its start because its data differ from a peer's may be the good one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
