@@ -93,6 +93,8 @@ fn typed_settings_become_flags() {
     assert_eq!(
         flags(&json!({ "etcd": etcd })),
         [
+            "--feature-gates=CompactHashCheck=true",
+            "--corrupt-check-time=24h",
             "--quota-backend-bytes=536870912",
             "--auto-compaction-mode=revision",
             "--auto-compaction-retention=1000",
