@@ -1,5 +1,6 @@
 //! Data of one member are changed on its disk, as by a defect of the disk or of etcd: etcd's own check raises the alarm, the operator
-//! finds the member by the hashes, replaces it, and disarms the alarm. In each minor version: they raise the alarm in different ways.
+//! finds the member by the hashes, replaces it, and disarms the alarm. In each minor version: they raise the alarm in
+//! different ways.
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -23,15 +24,19 @@ enum Victim {
     Follower,
 }
 
+/// Where a database has the value.
+fn places(content: &[u8]) -> impl Iterator<Item = usize> {
+    let starts = 0..content.len().saturating_sub(VALUE.len());
+    starts.filter(|at| content[*at..].starts_with(VALUE.as_bytes()))
+}
+
 /// Changes the last byte of the value wherever the database has it. Returns how often that was.
 fn corrupt(db: &Path) -> Result<usize> {
-    let (content, value) = (fs::read(db)?, VALUE.as_bytes());
-    let places: Vec<usize> = (0..content.len().saturating_sub(value.len()))
-        .filter(|at| content[*at..].starts_with(value))
-        .collect();
+    let content = fs::read(db)?;
+    let places: Vec<usize> = places(&content).collect();
     let file = OpenOptions::new().write(true).open(db)?;
     for place in &places {
-        file.write_all_at(b"X", u64::try_from(place + value.len() - 1)?)?;
+        file.write_all_at(b"X", u64::try_from(place + VALUE.len() - 1)?)?;
     }
     file.sync_all()?;
     Ok(places.len())
@@ -44,6 +49,31 @@ async fn choose(world: &Playground, victim: Victim) -> Result<(String, MemberCli
         }
     }
     anyhow::bail!("no such member")
+}
+
+async fn is_replaced(world: &Playground, name: &str) -> Result<()> {
+    until(&format!("{name} is replaced"), async || {
+        let status = world.status("demo").await?;
+        let recovery = &status["recovery"];
+        let done = recovery["lastRecoveredMember"] == json!(name) && recovery["lastResult"] == "Succeeded";
+        Ok(if done { Ok(()) } else { Err(status.to_string()) })
+    })
+    .await
+}
+
+/// All members have the right value, the same hash, and no alarm.
+async fn all_are_right(world: &Playground) -> Result<()> {
+    let mut hashes = Vec::new();
+    for (name, member) in world.members("demo").await? {
+        let status = member.status().await?;
+        ensure!(status.alarms.is_empty() && status.errors.is_empty(), "{name}: {status:?}");
+        let value = member.get(KEY, Read::Serializable).await?.context("the key is gone")?;
+        ensure!(value.value == VALUE.as_bytes(), "{name} has the wrong value");
+        let hash = member.hash_kv(None).await?;
+        hashes.push((hash.hash, hash.revision, hash.compacted));
+    }
+    ensure!(hashes.len() == 3 && hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+    Ok(())
 }
 
 async fn is_found_and_replaced(version: &str, check: &str, victim: Victim) -> Result<()> {
@@ -74,35 +104,59 @@ async fn is_found_and_replaced(version: &str, check: &str, victim: Victim) -> Re
     world
         .reports("demo", &format!("the data of {name} are lost: its data differ from those of a majority"))
         .await?;
-    until(&format!("{name} is replaced"), async || {
-        let status = world.status("demo").await?;
-        let recovery = &status["recovery"];
-        let done = recovery["lastRecoveredMember"] == json!(name) && recovery["lastResult"] == "Succeeded";
-        Ok(if done { Ok(()) } else { Err(status.to_string()) })
-    })
-    .await?;
+    is_replaced(&world, &name).await?;
     world.settled("demo", 3).await?;
     world.wait_for_condition("demo", "Available", "True").await?;
     let acknowledged = writer.stop().await?;
     println!("etcd {version}: {name} was corrupt and is replaced: {}", acknowledged.figures());
     acknowledged.are_all_readable(&world, "demo").await?;
 
-    let mut hashes = Vec::new();
-    for (name, member) in world.members("demo").await? {
-        let status = member.status().await?;
-        ensure!(status.alarms.is_empty() && status.errors.is_empty(), "{name}: {status:?}");
-        let value = member.get(KEY, Read::Serializable).await?.context("the key is gone")?;
-        ensure!(value.value == VALUE.as_bytes(), "{name} has the wrong value");
-        let hash = member.hash_kv(None).await?;
-        hashes.push((hash.hash, hash.revision, hash.compacted));
-    }
-    ensure!(hashes.len() == 3 && hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+    all_are_right(&world).await?;
     ensure!(world.one_cluster_id("demo").await? == id, "the cluster id changed");
     let quarantined = ListParams::default().labels("operator.etcd.io/quarantined=true");
     let kept = world.volumes().list(&quarantined).await?;
     let kept: Vec<String> = kept.iter().map(kube::ResourceExt::name_any).collect();
     ensure!(kept == [name], "{kept:?} are quarantined");
     Ok(())
+}
+
+/// Etcd's check at a start stops the good member, beside the corrupt one that runs. There is no alarm, and of the two that run nobody
+/// knows which one is right. A person follows the runbook.
+#[tokio::test(flavor = "multi_thread")]
+async fn h37_a_good_member_that_etcds_check_keeps_out_is_not_replaced_and_decides_once_it_runs() -> Result<()>
+{
+    let world = Playground::start().await?;
+    let mut spec = spec(3);
+    spec["version"] = json!("3.5.35");
+    spec["recovery"] = json!({ "gracePeriod": "1s" });
+    world.create("demo", spec).await?;
+    world.settled("demo", 3).await?;
+    let ids = world.member_ids("demo").await?;
+    let members = world.members("demo").await?;
+    let (_, member) = members.first().context("no members")?;
+    member.put(KEY, VALUE).await?;
+    for n in 0..WRITES {
+        member.put("/corruption/others", n.to_string()).await?;
+    }
+    let db = world.volume_dir("demo-1").await?.join("data/member/snap/db");
+    until("the database has the value", async || {
+        let is_there = places(&fs::read(&db)?).next().is_some();
+        Ok(if is_there { Ok(()) } else { Err(String::new()) })
+    })
+    .await?;
+    world.signal_etcd("demo-1", ProcessFault::Pause).await?;
+    let changed = corrupt(&db);
+    world.signal_etcd("demo-1", ProcessFault::Resume).await?;
+    ensure!(changed? > 0);
+
+    world.signal_etcd("demo-0", ProcessFault::Kill).await?;
+    world.reports("demo", "etcd's check at the start keeps out demo-0").await?;
+    ensure!(world.member_ids("demo").await? == ids, "somebody was replaced");
+    let options = json!({ "spec": { "etcdOptions": ["--experimental-initial-corrupt-check=false"] } });
+    world.patch("demo", options).await?;
+    is_replaced(&world, "demo-1").await?;
+    world.settled("demo", 3).await?;
+    all_are_right(&world).await
 }
 
 /// 3.5 raises the alarm without a member.

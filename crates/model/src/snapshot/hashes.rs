@@ -61,6 +61,17 @@ pub struct Comparison {
 /// What must be the same for two hashes to be comparable. Versions may make them in different ways.
 type Basis = (Version, Revision, Revision);
 
+impl Hashes {
+    /// Whether two members have other data at the same revision.
+    pub fn differ(&self) -> bool {
+        let made = || self.replies.values().flatten();
+        let contradicts = |one: &KeysHash, other: &KeysHash| {
+            (one.revision, one.compacted) == (other.revision, other.compacted) && one.hash != other.hash
+        };
+        made().any(|one| made().any(|other| contradicts(one, other)))
+    }
+}
+
 impl Comparison {
     /// Whether all voters have the same data, and nothing else.
     pub fn all_agree(&self) -> bool {
