@@ -225,7 +225,7 @@ impl Leaving {
         match self {
             Self::Shrink => "the cluster shrinks",
             Self::RolledBack => "it did not get in sync in time",
-            Self::Lost => "its data are gone",
+            Self::Lost => "its data are lost or wrong",
             Self::Stray => "a delayed call left it behind",
             Self::Removed => "it was removed from etcd, and not by the operator",
             Self::Replaced => "another member took its place, as a person ordered",

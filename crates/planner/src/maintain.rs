@@ -82,9 +82,11 @@ pub(crate) fn defragment_by_threshold(draft: &mut Draft<'_>) -> Flow {
 /// N5. An alarm of a member that is gone is nobody's remedy: nothing else would ever disarm it.
 fn disarm(draft: &mut Draft<'_>, alarms: &[Alarm]) {
     for alarm in alarms {
-        // One without a member is nobody's either.
         let is_gone = !draft.seen.is_listed(alarm.member, draft.now);
-        let is_remedy = alarm.kind == AlarmKind::NoSpace && draft.seen.maintenance.no_space_remedy;
+        let is_remedy = match alarm.kind {
+            AlarmKind::NoSpace => draft.seen.maintenance.no_space_remedy,
+            AlarmKind::Corrupt => true,
+        };
         let Some(via) = draft.via().cloned().filter(|_| is_gone || is_remedy) else { continue };
         if safety::may_disarm(draft.seen, &draft.record, draft.now, *alarm).is_ok() {
             let Alarm { member, kind } = *alarm;

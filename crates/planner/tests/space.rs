@@ -63,12 +63,15 @@ fn n5_nospace_stays_while_data_may_differ_since_etcd_3_5_lifts_both_refusals_at_
 }
 
 #[test]
-fn n5_corrupt_is_disarmed_only_when_its_member_is_gone_and_all_others_agree() {
+fn n5_corrupt_is_disarmed_only_when_all_voters_are_seen_to_agree_whomever_it_names() {
     let mut world = World::running(3);
     let own = alarm(&world, "demo-1", AlarmKind::Corrupt);
     world.alarms.insert(own);
+    world.wrong.insert(name("demo-0"), 2);
     assert_eq!(judge(&mut world, &disarm(own)), Err(Unsafe::AlarmHolds(own)));
+    world.wrong.clear();
     world.alarms.clear();
+    world.now = world.now + Span::seconds(30);
     let gone = Alarm { member: MemberId(0xdead), kind: AlarmKind::Corrupt };
     world.alarms.insert(gone);
     assert_eq!(judge(&mut world, &disarm(gone)), Ok(()));

@@ -324,7 +324,7 @@ impl Oracle {
                 let is_full = conf.members.keys().any(|member| truth.full.contains(member));
                 let holds = match kind {
                     AlarmKind::NoSpace => is_full || truth.differs,
-                    AlarmKind::Corrupt => conf.members.contains_key(member),
+                    AlarmKind::Corrupt => truth.is_last_alarm_of_wrong_data(*member),
                 };
                 if holds {
                     self.add_violation(Property::AlarmsHold, format!("{call}, but its cause is not gone"));

@@ -120,6 +120,7 @@ fn kind_for_good(fault: &Fault) -> &'static str {
         Fault::FillDisk(_) => "full disk, for good",
         Fault::SlowDisk(_) => "slow disk, for good",
         Fault::EmptyMount(_) => "empty mount, for good",
+        Fault::Damage(_) => "damaged data, for good",
         other => other.kind(),
     }
 }

@@ -175,7 +175,13 @@ impl World {
         if self.faults.drained.pop_first().is_some() {
             return Some("a drain is given up".to_owned());
         }
-        if self.etcd.mend_data() {
+        let stay_wrong: BTreeSet<String> = self
+            .etcd
+            .processes()
+            .filter(|(_, process)| self.faults.for_good.contains(&process.launch.name))
+            .map(|(_, process)| process.launch.dir.clone())
+            .collect();
+        if self.etcd.mend_data(&stay_wrong) {
             return Some("a person puts the data of members right".to_owned());
         }
         if let Some(line) = self.repair_a_disk().or_else(|| self.disarm_alarms()) {
@@ -194,7 +200,10 @@ impl World {
     /// A person disarms the alarms and disables auth, as soon as a quorum takes that.
     fn disarm_alarms(&mut self) -> Option<String> {
         let clusters: Vec<ClusterId> = self.etcd.groups().map(Group::id).collect();
-        if clusters.iter().any(|cluster| self.etcd.disarm(*cluster)) {
+        // Not while data differ: then the alarm is what keeps clients from them.
+        let right: Vec<ClusterId> =
+            clusters.iter().copied().filter(|cluster| !self.etcd.has_wrong_data(*cluster)).collect();
+        if right.iter().any(|cluster| self.etcd.disarm(*cluster)) {
             return Some("a person disarms the alarms".to_owned());
         }
         let disabled = clusters.iter().any(|cluster| self.etcd.set_auth(*cluster, false));

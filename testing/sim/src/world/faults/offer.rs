@@ -138,5 +138,6 @@ fn can_stay(fault: &Fault) -> bool {
             | Fault::FillDisk(_)
             | Fault::SlowDisk(_)
             | Fault::EmptyMount(_)
+            | Fault::Damage(_)
     )
 }

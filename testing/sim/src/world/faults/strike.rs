@@ -179,7 +179,8 @@ impl World {
             | Fault::Lag(member)
             | Fault::HangDisk(member)
             | Fault::FillDisk(member)
-            | Fault::SlowDisk(member) => self.faults.for_good.insert(member.clone()),
+            | Fault::SlowDisk(member)
+            | Fault::Damage(member) => self.faults.for_good.insert(member.clone()),
             Fault::Refuse(..) => self.faults.for_good.insert(REFUSALS.to_owned()),
             _ => false,
         }
