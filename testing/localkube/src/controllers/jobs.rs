@@ -2,7 +2,9 @@
 //! over, or `podFailurePolicy` fails the Job; then its end in status, and its deletion after `ttlSecondsAfterFinished`.
 //!
 //! Each Pod has the finalizer `batch.kubernetes.io/job-tracking`, so that none is deleted before it is counted: its uid is recorded in
-//! `status.uncountedTerminatedPods`, then the finalizer goes, then the counters of status grow. Indexed Jobs are not run.
+//! `status.uncountedTerminatedPods`, then the finalizer goes, then the counters of status grow.
+//!
+//! Indexed Jobs are not run, nor are Jobs that another controller manages. A Pod that cannot be created is tried again in silence.
 //!
 //! - `tally`: the Pods of a Job, counted; `outcome`: whether it is over, and why
 //! - `failure_policy`: what `podFailurePolicy` says about a failed Pod
@@ -61,6 +63,9 @@ fn one(view: &View, job: &Value, pods: &[&Value], now: Timestamp) -> Vec<Action>
             .then(|| Action::delete_as(kinds::JOBS.into(), job, Propagation::Foreground))
             .into_iter()
             .collect();
+    }
+    if !["", "kubernetes.io/job-controller"].contains(&text(job, "/spec/managedBy")) {
+        return Vec::new();
     }
     if deleting(job) {
         return pods.iter().filter_map(|pod| untrack(pod)).collect();

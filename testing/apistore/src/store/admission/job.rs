@@ -125,7 +125,8 @@ fn check(job: &Value, causes: &mut Vec<Cause>) {
 fn check_selector(job: &Value, causes: &mut Vec<Cause>) {
     let template = &job["spec"]["template"];
     let field = "spec.template.metadata.labels";
-    if !flag(job, "/spec/manualSelector") {
+    let selector = job["spec"].get("selector").filter(|selector| selector.is_object());
+    if !flag(job, "/spec/manualSelector") && selector.is_some() {
         let wanted = UIDS.map(|key| (key, uid(job))).into_iter().chain(NAMES.map(|key| (key, name(job))));
         for (key, value) in wanted {
             let why = format!("must be '{value}'");
@@ -144,13 +145,12 @@ fn check_selector(job: &Value, causes: &mut Vec<Cause>) {
             causes.push(Cause::invalid("spec.selector", &job["spec"]["selector"], why));
         }
     }
-    match job["spec"].get("selector").filter(|selector| selector.is_object()) {
-        None => causes.push(Cause::required("spec.selector")),
-        selector if !selects(selector, template) => {
-            let why = "`selector` does not match template `labels`";
-            causes.push(Cause::invalid(field, &template["metadata"]["labels"], why));
-        }
-        Some(_) => {}
+    if selector.is_none() {
+        causes.push(Cause::required("spec.selector"));
+    }
+    if !selects(selector, template) {
+        let why = "`selector` does not match template `labels`";
+        causes.push(Cause::invalid(field, &template["metadata"]["labels"], why));
     }
 }
 
