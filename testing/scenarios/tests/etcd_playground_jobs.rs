@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use kube::api::{Api, ListParams, PostParams};
-use quorate_scenarios::{Playground, S3Server, until};
+use quorate_scenarios::{Playground, S3Server, World, until};
 use serde_json::{Value, json};
 
 /// A Job whose container has these fields besides its image.
@@ -50,7 +50,7 @@ async fn end_of_pod(world: &Playground, job: &str) -> Result<(i32, String)> {
         let terminated = status.state.as_ref()?.terminated.as_ref()?;
         Some((terminated.exit_code, terminated.message.clone().unwrap_or_default()))
     };
-    pods.iter().filter_map(ended).next_back().context("no Pod of the Job has ended")
+    pods.iter().filter_map(ended).last().context("no Pod of the Job has ended")
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,12 +97,8 @@ async fn a_job_runs_to_its_end_and_reports_its_termination_message() -> Result<(
     let limited = json!({"activeDeadlineSeconds": 4, "template": {"spec": {"volumes": volumes}}});
     create(&world, "late", &container, &limited).await?;
     ensure!(ends(&world, "late", "Failed").await? == "DeadlineExceeded");
-    let store = world.volumes().get("store").await?;
-    let volume = store.spec.and_then(|spec| spec.volume_name).context("the claim is bound")?;
-    ensure!(
-        world.path().join("volumes").join(volume).join("data/member").is_dir(),
-        "etcd wrote to the claim"
-    );
+    let store = world.volume_dir("store").await?;
+    ensure!(store.join("data/member").is_dir(), "etcd did not write to the claim");
     until("the Pod of the Job that was late is gone", async || {
         let left = world.pods().list(&ListParams::default().labels("job-name=late")).await?.items.len();
         Ok(if left == 0 { Ok(()) } else { Err(format!("{left} left")) })
@@ -120,6 +116,7 @@ async fn a_pod_that_runs_too_long_fails_and_stays() -> Result<()> {
             "containers": [{"name": "etcd", "image": format!("etcd:v{}", quorate_scenarios::version()), "args": [
                 "--data-dir=/tmp/data", "--listen-client-urls=http://127.0.77.2:23790", "--listen-peer-urls=http://127.0.77.2:23800",
                 "--advertise-client-urls=http://127.0.77.2:23790",
+                "--initial-advertise-peer-urls=http://127.0.77.2:23800", "--initial-cluster=default=http://127.0.77.2:23800",
             ]}],
         },
     });

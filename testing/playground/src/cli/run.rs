@@ -136,6 +136,16 @@ async fn serve(
     let ledger = Arc::new(Ledger::open(home.ledger())?);
     kube.store().set_service_network(ledger.service_block());
     kube.set_log_source(Arc::new(Logs::of(home)));
+    let (operator, launcher, mut supervised) =
+        (CancellationToken::new(), Launcher::new(home.clone()), JoinSet::new());
+    // Before the API answers: then the store does, too.
+    let store = match s3_program {
+        Some(program) => {
+            let server = s3::Server { program, home: home.clone(), launcher: launcher.clone() };
+            Some(server.start(&client, &ledger, &mut supervised, &operator).await?)
+        }
+        None => None,
+    };
     let server = Server::bind(home, &ledger).await?;
 
     // All tasks end with this function.
@@ -147,32 +157,22 @@ async fn serve(
     tasks.spawn(saver.clone().keep());
     tasks.spawn(proxy::run(kube.clone(), ledger.clone()));
     let setup = Setup {
-        client: client.clone(),
+        client,
         home: home.clone(),
         programs: programs.clone(),
-        ledger: ledger.clone(),
+        ledger,
         nodes: args.nodes,
         crash_back_off: args.crash_back_off,
     };
     let nodes = Nodes::start(setup, &mut tasks).await?;
     let kubelets = nodes.clone();
     tasks.spawn(async move { kubelets.run().await });
-    let operator = CancellationToken::new();
     let first_env = args.operator_env.iter().filter_map(|pair| pair.split_once('='));
     let options = OperatorOptions {
         first_env: first_env.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         env: Vec::new(),
     };
-    let launcher = Launcher::new(home.clone());
-    let mut supervised = JoinSet::new();
-    supervised.spawn(supervisor::run(home.clone(), launcher.clone(), options, operator.clone()));
-    let store = match s3_program {
-        Some(program) => {
-            let server = s3::Server { program, home: home.clone(), launcher };
-            Some(server.start(&client, &ledger, &mut supervised, &operator).await?)
-        }
-        None => None,
-    };
+    supervised.spawn(supervisor::run(home.clone(), launcher, options, operator.clone()));
 
     if !args.empty && !returning {
         sample::apply(&kube, version, args.size)?;
