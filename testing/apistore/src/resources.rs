@@ -148,7 +148,7 @@ impl ResourceInfo {
 
     /// Whether `metadata.generation` counts changes of the desired state.
     pub fn counts_generations(&self) -> bool {
-        let counted = ["pods", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
+        let counted = ["pods", "jobs", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
         self.schema.is_some() || counted.contains(&self.plural.as_str())
     }
 
@@ -320,6 +320,7 @@ const BUILT_IN: &[Row] = &[
         subresources: &["status"],
         ..row("policy", "PodDisruptionBudget", "poddisruptionbudgets")
     },
+    Row { subresources: &["status"], categories: ALL, ..row("batch", "Job", "jobs") },
     cluster_wide(Row { short: &["sc"], ..row("storage.k8s.io", "StorageClass", "storageclasses") }),
     row("discovery.k8s.io", "EndpointSlice", "endpointslices"),
     Row { short: &["ev"], ..row("events.k8s.io", "Event", "events") },

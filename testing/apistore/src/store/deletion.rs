@@ -26,7 +26,7 @@ pub struct DeleteOptions {
 /// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// As an earlier deletion requested, else `Background`.
+    /// As an earlier deletion requested, else `Background`; for a Job, `Orphan`.
     #[default]
     Unspecified,
     /// The garbage collector deletes them afterwards.
@@ -99,7 +99,12 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
     if info.is_definition() {
         add_finalizer(object, "customresourcecleanup.apiextensions.k8s.io");
     }
+    let undecided = !items(object, "/metadata/finalizers")
+        .iter()
+        .any(|finalizer| *finalizer == "foregroundDeletion" || *finalizer == "orphan");
     match options.propagation {
+        // A deletion of a Job that says nothing keeps its Pods, since `batch/v1` has always done so.
+        Propagation::Unspecified if info.plural == "jobs" && undecided => propagate(object, &["orphan"]),
         Propagation::Unspecified => {}
         Propagation::Background => propagate(object, &[]),
         Propagation::Foreground => propagate(object, &["foregroundDeletion"]),

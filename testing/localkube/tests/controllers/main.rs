@@ -6,6 +6,7 @@ mod budgets;
 mod cluster;
 mod endpoints;
 mod garbage;
+mod jobs;
 mod namespaces;
 mod running;
 mod scheduler;

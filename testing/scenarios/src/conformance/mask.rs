@@ -180,7 +180,7 @@ impl Memory {
 
     fn mask_text(&self, key: &str, text: &str) -> String {
         match key {
-            "uid" => self.meaning_of_uid(text),
+            "uid" | "controller-uid" | "batch.kubernetes.io/controller-uid" => self.meaning_of_uid(text),
             "clusterIP" | "clusterIPs" if !["", "None"].contains(&text) => "<address>".to_owned(),
             "message" => self.mask_message(text),
             _ => made_up(text),
