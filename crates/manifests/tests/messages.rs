@@ -238,7 +238,7 @@ fn troubles() -> Vec<Explanation> {
         trouble::write_refused(&pod.describe(), quota, &seen, world.now),
         trouble::write_refused(
             &volume.describe(),
-            "only dynamically provisioned pvc can be resized",
+            "admission webhook \"policy.example.com\" denied the request",
             &whole,
             world.now,
         ),

@@ -138,7 +138,8 @@ fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {
 
 /// Whether the edit gives full databases a larger quota.
 fn is_cure(draft: &Draft<'_>, desired: &Target) -> bool {
-    maintain::is_full(draft) && draft.record.target.as_ref().is_some_and(|committed| raises_quota(desired, committed))
+    maintain::is_full(draft)
+        && draft.record.target.as_ref().is_some_and(|committed| raises_quota(desired, committed))
 }
 
 fn raises_quota(desired: &Target, committed: &Target) -> bool {

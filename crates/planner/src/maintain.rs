@@ -94,7 +94,6 @@ pub(crate) fn defragment_by_threshold(draft: &mut Draft<'_>) -> Flow {
     }
 }
 
-
 fn own_nospace(draft: &Draft<'_>) -> impl Iterator<Item = Alarm> {
     let is_own =
         |alarm: &Alarm| alarm.kind == AlarmKind::NoSpace && draft.seen.is_listed(alarm.member, draft.now);
