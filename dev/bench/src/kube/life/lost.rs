@@ -51,6 +51,11 @@ pub async fn run(rig: &Rig, runs: u32) -> Result<()> {
     Ok(())
 }
 
+#[expect(clippy::disallowed_methods, reason = "status has the time of a clock, and it is the one of this machine")]
+fn now() -> Timestamp {
+    Timestamp::now()
+}
+
 /// Seconds from the end of the grace period, by the time in status, until status reports three healthy voters without this one.
 async fn lose(world: &Kubernetes, run: u32) -> Result<f64> {
     let mut pods: Vec<String> = world.pods_of(CLUSTER).await?.iter().map(ResourceExt::name_any).collect();
@@ -68,7 +73,7 @@ async fn lose(world: &Kubernetes, run: u32) -> Result<f64> {
         Ok((!is_replaced || healthy != 3).then(|| format!("{healthy} healthy voters, {recovery}")))
     })
     .await?;
-    let now = Timestamp::now();
+    let now = now();
     let since = since.context("status never reported that the data may be lost")?;
     Ok(now.duration_since(since).as_secs_f64() - GRACE.as_secs_f64())
 }
