@@ -48,13 +48,6 @@ pub(crate) fn object() -> Vec<Rule> {
             "storageSpec.accessModes is fixed once the cluster is bootstrapped: Kubernetes does not change it on volumes",
         ),
         fixed(
-            ".spec.storageSpec",
-            "(has(self.spec.storageSpec.storageClassName) ? self.spec.storageSpec.storageClassName : '') == \
-             (has(oldSelf.spec.storageSpec.storageClassName) ? oldSelf.spec.storageSpec.storageClassName : '')",
-            "storageSpec.storageClassName is fixed once the cluster is bootstrapped: Kubernetes does not change it \
-             on volumes. Create another cluster and move the data",
-        ),
-        fixed(
             ".spec.storageSpec.volumeSizeRequest",
             "!isQuantity(string(self.spec.storageSpec.volumeSizeRequest)) || \
              !isQuantity(string(oldSelf.spec.storageSpec.volumeSizeRequest)) || \

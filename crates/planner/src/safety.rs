@@ -41,7 +41,7 @@ pub struct Scene<'a> {
 }
 
 pub(crate) use versions::{
-    data_allow, data_have_gone_back, downgrade_under_way, is_half_done, line_of, members_may_join,
+    data_allow, data_have_gone_back, downgrade_in_force, is_half_done, line_of, members_may_join,
     membership_may_change,
 };
 
@@ -171,12 +171,12 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
-    if seen.is_healthy(member, now) {
-        all_voters_healthy(seen, record, now, Some(member))?;
+    // A full database does not keep its member, or another one, from storing what the cluster commits.
+    if seen.is_sound(member, now) {
+        all_voters_fit(Fit::ButForSpace, seen, record, now, Some(member))?;
         membership_may_change(seen, record, now)?;
     }
     let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
-    // A full database does not keep its member from storing what the cluster commits.
     let left = fit_voters(Fit::ButForSpace, seen, record, now).filter(|fit| fit != member).count();
     if !has_quorum(left, of) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;

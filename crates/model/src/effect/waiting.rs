@@ -168,7 +168,7 @@ pub enum Waiting {
         /// Whether the history is compacted by etcd itself, so that the operator may compact it too.
         compacts: bool,
     },
-    /// A volume must have grown before the quota that it is to carry.
+    /// A volume must have grown before the quota that it is to carry is committed.
     VolumeGrowing(MemberName),
 }
 
@@ -305,8 +305,10 @@ impl fmt::Display for Waiting {
             Self::StillFull { member, database, compacts } => still_full(f, member, database, *compacts),
             Self::VolumeGrowing(member) => write!(
                 f,
-                "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet. Until then its Pod keeps the \
-                 present quota. If its storage class cannot expand volumes, the events of PersistentVolumeClaim {member} say so"
+                "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet, and the larger quota of the edit \
+                 would not fit on it. Until then Pods are as they were. If its storage class does not allow expansion, move the members to \
+                 new volumes, one after another: annotate Pod {member} with operator.etcd.io/replace=true. Or set \
+                 spec.etcd.quotaBackendBytes to the present quota"
             ),
         }
     }

@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
+use quorate_model::record::Loss;
 use quorate_model::snapshot::{
     Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash,
     List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy, StatusReply,
@@ -624,6 +625,9 @@ impl World {
                 });
             }
         }
+        // As `manifests` writes it.
+        let order = self.seen.record.replacement.as_ref();
+        let replace = order.is_some_and(|order| order.loss == Loss::Ordered && order.member == *member);
         let pod = Pod {
             uid,
             resource_version: "1".into(),
@@ -654,7 +658,7 @@ impl World {
             differs_from_peers: false,
             guard: None,
             trouble: None,
-            replace: false,
+            replace,
             quota: Some(QUOTA),
         };
         assert!(self.seen.pods.insert(member.clone(), pod).is_none(), "two Pods of one name");

@@ -59,9 +59,8 @@ pub(super) fn lost(
         let as_written = |found: &Stored| {
             found.revision == revision && found.value == write.value().as_bytes()
                 || found.revision > revision
-                    && later(found.revision).any(|later| {
-                        later.key(prefix) == key && later.value().as_bytes() == found.value
-                    })
+                    && later(found.revision)
+                        .any(|later| later.key(prefix) == key && later.value().as_bytes() == found.value)
         };
         if !found.is_some_and(as_written) {
             lost.push(format!("{key}: {write:?} was acknowledged at revision {revision}; it has {found:?}"));
