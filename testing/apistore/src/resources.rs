@@ -109,14 +109,16 @@ impl ObjectKey {
 
     /// The key under which a real server stores it in etcd.
     pub fn registry_path(&self) -> String {
-        let group = if self.resource.group.is_empty() { "" } else { "/" };
+        // Jobs are older than the rule that the group is part of the key.
+        let own = if self.resource.group == "batch" { "" } else { self.resource.group.as_str() };
+        let group = if own.is_empty() { "" } else { "/" };
         let namespace = if self.namespace.is_empty() { "" } else { "/" };
         let plural = match (self.resource.group.as_str(), self.resource.plural.as_str()) {
             ("", "services") => "services/specs",
             ("", "endpoints") => "services/endpoints",
             (_, plural) => plural,
         };
-        format!("/registry{group}{}/{plural}{namespace}{}/{}", self.resource.group, self.namespace, self.name)
+        format!("/registry{group}{own}/{plural}{namespace}{}/{}", self.namespace, self.name)
     }
 }
 

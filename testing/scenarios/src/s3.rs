@@ -116,3 +116,15 @@ fn program() -> Result<PathBuf> {
     ensure!(program.exists(), "{} does not exist: cargo xtask tools s3", program.display());
     Ok(program)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_has_the_first_address_of_the_network_of_nodes() {
+        for (control, host) in [("10.213.3.2", "10.213.3.1"), ("fd00:d5:3::2", "fd00:d5:3::1")] {
+            assert_eq!(first_of_network(control.parse().unwrap()), host.parse::<IpAddr>().unwrap());
+        }
+    }
+}

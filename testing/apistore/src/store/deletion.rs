@@ -71,7 +71,7 @@ pub(super) fn check_preconditions(
 }
 
 /// Sets deletionTimestamp, grace period and the finalizers of the propagation. Only a Pod with a node has something to
-/// stop. A second deletion of such a Pod can only shorten its grace period; anything else in it is ignored.
+/// stop. A second deletion of such a Pod can only shorten its grace period; anything else in it is ignored while it stops.
 pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOptions, now: Timestamp) {
     let is_pod = info.plural == "pods";
     // The real server reads a negative period as one second.
@@ -79,7 +79,7 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
     let wanted = options.grace_period.map(read);
     let pending = integer(object, "/metadata/deletionGracePeriodSeconds");
     match pending.filter(|_| deleting(object)) {
-        Some(pending) if is_pod => {
+        Some(pending) if is_pod && pending > 0 => {
             let Some(shorter) = wanted.filter(|wanted| *wanted < pending) else { return };
             let at = time(object, "/metadata/deletionTimestamp").unwrap_or(now);
             stop_by(object, later(at, shorter - pending), shorter);

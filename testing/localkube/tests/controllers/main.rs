@@ -7,6 +7,7 @@ mod cluster;
 mod endpoints;
 mod garbage;
 mod jobs;
+mod jobs_any_history;
 mod namespaces;
 mod running;
 mod scheduler;

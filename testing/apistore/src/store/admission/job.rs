@@ -133,7 +133,7 @@ fn check_selector(job: &Value, causes: &mut Vec<Cause>) {
             let field = format!("{field}[{key}]");
             match template["metadata"]["labels"].get(key).and_then(Value::as_str) {
                 Some(own) if own == value => {}
-                Some(_) => causes.push(Cause::invalid(field, &template["metadata"]["labels"], why)),
+                Some(_) => causes.push(Cause::invalid_shown(field, &template["metadata"]["labels"], why)),
                 None => causes.push(Cause::required_because(field, why)),
             }
         }
@@ -142,7 +142,7 @@ fn check_selector(job: &Value, causes: &mut Vec<Cause>) {
         }}});
         if !selects(job["spec"].get("selector"), &generated) {
             let why = "`selector` not auto-generated";
-            causes.push(Cause::invalid("spec.selector", &job["spec"]["selector"], why));
+            causes.push(Cause::invalid_shown("spec.selector", &job["spec"]["selector"], why));
         }
     }
     if selector.is_none() {
@@ -150,7 +150,7 @@ fn check_selector(job: &Value, causes: &mut Vec<Cause>) {
     }
     if !selects(selector, template) {
         let why = "`selector` does not match template `labels`";
-        causes.push(Cause::invalid(field, &template["metadata"]["labels"], why));
+        causes.push(Cause::invalid_shown(field, &template["metadata"]["labels"], why));
     }
 }
 
@@ -172,12 +172,11 @@ fn check_template(job: &Value, causes: &mut Vec<Cause>) {
     let policy = &template["spec"]["restartPolicy"];
     match text(template, "/spec/restartPolicy") {
         "" | "Always" => causes.push(Cause::required_because(field, r#"valid values: "OnFailure", "Never""#)),
-        "Never" => {}
         "OnFailure" if job["spec"]["podFailurePolicy"].is_object() => {
             let why = r#"only "Never" is supported when podFailurePolicy is specified"#;
             causes.push(Cause::invalid(field, policy, why));
         }
-        "OnFailure" => {}
+        "Never" | "OnFailure" => {}
         _ => causes.push(Cause::unsupported(field, policy, &["OnFailure", "Never"].map(Value::from))),
     }
 }

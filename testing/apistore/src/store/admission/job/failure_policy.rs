@@ -91,7 +91,7 @@ fn check_codes(codes: &Value, path: &str, containers: &BTreeSet<&str>, causes: &
     }
     let (values, field) = (items(codes, "/values"), format!("{path}.values"));
     if values.is_empty() {
-        causes.push(Cause::invalid(&field, &json!([]), "at least one value is required"));
+        causes.push(Cause::invalid_shown(&field, &codes["values"], "at least one value is required"));
     }
     let numbers: Vec<i64> = values.iter().filter_map(Value::as_i64).collect();
     for (index, number) in numbers.iter().enumerate() {
@@ -104,6 +104,6 @@ fn check_codes(codes: &Value, path: &str, containers: &BTreeSet<&str>, causes: &
         }
     }
     if !numbers.is_sorted() {
-        causes.push(Cause::invalid(field, &codes["values"], "must be ordered"));
+        causes.push(Cause::invalid_shown(field, &codes["values"], "must be ordered"));
     }
 }
