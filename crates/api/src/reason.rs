@@ -168,6 +168,8 @@ reasons! {
     LeadershipStays,
     /// The data of a member are lost; it is replaced when the grace period is over.
     DataLost,
+    /// Data of members differ, and no majority of the voters is known to have the same.
+    DataInconsistent,
     /// A member is being replaced.
     Replacing,
     /// No member is being replaced.

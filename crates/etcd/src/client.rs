@@ -5,14 +5,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use quorate_model::effect::DowngradeAction;
-use quorate_model::snapshot::DEFRAGMENT_DEADLINE;
+use quorate_model::snapshot::{DEFRAGMENT_DEADLINE, KeysHash};
 use quorate_model::version::Minor;
 use quorate_model::{MemberId, PeerUrl, Revision};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
 use crate::dial::{Connection, Dialler};
-use crate::reply::{alarm_from_wire, header};
+use crate::reply::{alarm_from_wire, header, keys_hash};
 use crate::wire::cluster_client::ClusterClient;
 use crate::wire::downgrade_request::DowngradeAction as WireAction;
 use crate::wire::kv_client::KvClient;
@@ -25,6 +25,9 @@ use crate::{
 
 /// How long a compaction may take until the database has the space back: it deletes a thousand revisions at a time, and pauses.
 const COMPACT_DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long a hash may take: a database of several GiB that is not in memory is read once.
+const HASH_DEADLINE: Duration = Duration::from_secs(30);
 
 /// What etcd answers when the history was compacted up to this revision before.
 const COMPACTED: &str = "required revision has been compacted";
@@ -174,6 +177,18 @@ impl MemberClient {
             .map(drop)
     }
 
+    /// The hash of all keys and their history up to a revision; without one, up to the latest. Needs no quorum. The member reads its
+    /// whole database and applies nothing meanwhile, so it is asked for only with a reason.
+    pub async fn hash_kv(&self, revision: Option<Revision>) -> Result<KeysHash, CallError> {
+        let request = wire::HashKvRequest { revision: revision.map_or(0, |revision| revision.0) };
+        let reply = self
+            .call_within(HASH_DEADLINE, async |channel| {
+                MaintenanceClient::new(channel).hash_kv(request).await
+            })
+            .await?;
+        keys_hash(reply, revision)
+    }
+
     /// The value of a key.
     pub async fn get(&self, key: &str, read: Read) -> Result<Option<StoredValue>, CallError> {
         let request = wire::RangeRequest {
@@ -253,6 +268,7 @@ mod tests {
         spawnable(&client.disarm(Alarm { member: MemberId(1), kind: AlarmKind::NoSpace }));
         spawnable(&client.compact(Revision(1)));
         spawnable(&client.defragment());
+        spawnable(&client.hash_kv(None));
         spawnable(&client.get("key", Read::Linearizable));
         spawnable(&client.put("key", "value"));
     }

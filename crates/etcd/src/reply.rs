@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use quorate_model::snapshot::{Alarm, AlarmKind};
+use quorate_model::snapshot::{Alarm, AlarmKind, KeysHash};
 use quorate_model::version::Minor;
 use quorate_model::{ClusterId, MemberId, MemberName, PeerUrl, Revision, Version};
 
@@ -197,6 +197,21 @@ fn minor(text: &str) -> Option<Minor> {
 }
 
 /// The header. Every reply of etcd has one.
+/// The hash of the keys up to a revision that was asked for; up to the latest if none was.
+pub(crate) fn keys_hash(reply: wire::HashKvResponse, asked: Option<Revision>) -> Result<KeysHash, CallError> {
+    let header = header(reply.header)?;
+    let latest = Revision(header.revision);
+    // 3.5 does not report it.
+    let reported = Some(Revision(reply.hash_revision)).filter(|revision| revision.0 > 0);
+    Ok(KeysHash {
+        member_id: MemberId(header.member_id),
+        hash: reply.hash,
+        revision: reported.or(asked).unwrap_or(latest),
+        compacted: Revision(reply.compact_revision),
+        latest,
+    })
+}
+
 pub(crate) fn header(header: Option<wire::ResponseHeader>) -> Result<wire::ResponseHeader, CallError> {
     header.ok_or_else(|| CallError::Unknown("the reply has no header".to_owned()))
 }
@@ -237,5 +252,26 @@ mod tests {
     fn a_release_candidate_counts_as_its_release_and_another_text_is_an_error() {
         assert_eq!(MemberStatus::try_from(reply("3.7.0-rc.1", &[])).unwrap().version, Version::new(3, 7, 0));
         assert!(MemberStatus::try_from(reply("not etcd", &[])).is_err());
+    }
+
+    #[test]
+    fn the_revision_of_a_hash_is_the_reported_one_else_the_one_that_was_asked_for_else_the_latest() {
+        let of = |hash_revision, asked: Option<i64>| {
+            let header =
+                Some(wire::ResponseHeader { cluster_id: 1, member_id: 2, revision: 9, raft_term: 4 });
+            let reply = wire::HashKvResponse { header, hash: 77, compact_revision: 3, hash_revision };
+            keys_hash(reply, asked.map(Revision)).unwrap()
+        };
+        let expected = |revision| KeysHash {
+            member_id: MemberId(2),
+            hash: 77,
+            revision: Revision(revision),
+            compacted: Revision(3),
+            latest: Revision(9),
+        };
+        assert_eq!(of(7, Some(7)), expected(7));
+        assert_eq!(of(0, Some(7)), expected(7), "3.5");
+        assert_eq!(of(0, None), expected(9), "3.5");
+        assert!(keys_hash(wire::HashKvResponse::default(), None).is_err(), "no header");
     }
 }

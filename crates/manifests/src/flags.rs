@@ -31,6 +31,8 @@ const DEFAULT_ELECTION_TIMEOUT: u32 = 1000;
 const LARGEST_QUOTA: u64 = 8 << 30;
 /// What etcd takes 0 for (its `DefaultQuotaBytes`).
 const ETCD_QUOTA: u64 = 2 << 30;
+/// How often etcd's leader compares all data of the members.
+const CHECK_ALL_EVERY: &str = "24h";
 /// Below this a quota makes no sense.
 const SMALLEST_QUOTA: u64 = 16 << 20;
 
@@ -43,7 +45,7 @@ pub fn settings(
     volume_bytes: u64,
     medium: Medium,
 ) -> Result<Vec<String>, Invalid> {
-    let mut flags: Vec<(String, String)> = corruption_check(minor).into_iter().collect();
+    let mut flags: Vec<(String, String)> = corruption_checks(minor);
     flags.extend(typed_flags(typed, volume_bytes, medium));
     for option in options {
         let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
@@ -54,7 +56,7 @@ pub fn settings(
         if !known::is_known(name, minor) {
             return Err(unknown(name, minor));
         }
-        flags.retain(|(own, _)| own != name);
+        flags.retain(|(own, _)| own != name && !known::takes_the_place_of(name, own));
         flags.push((name.to_owned(), option.clone()));
     }
     Ok(flags.into_iter().map(|(_, flag)| flag).collect())
@@ -117,12 +119,23 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
     flags
 }
 
-/// etcd compares its data with its peers' before it serves. Only for 3.5, the line in which data could diverge silently
-/// (etcd's postmortem of 3.5's data inconsistency): from 3.6 on it waits up to 7 s for every peer that accepts a
-/// connection and does not answer, which made a restart of all members take 14.7 s instead of 1.2 s.
-fn corruption_check(minor: Minor) -> Option<(String, String)> {
-    let name = known::CORRUPTION_CHECK_3_5;
-    (minor < Minor(3, 6)).then(|| (name.to_owned(), format!("--{name}=true")))
+/// etcd compares the members' data: the hashes that each makes in a compaction, which costs next to nothing, every minute; and all data
+/// once a day, for clusters whose history nobody compacts. For that a member reads its whole database, and applies nothing meanwhile.
+///
+/// Also at a start, before it serves, in 3.5 only, the line in which data could diverge silently (etcd's postmortem of 3.5's data
+/// inconsistency): from 3.6 on it waits up to 7 s for every peer that accepts a connection and does not answer, which made a restart of
+/// all members take 14.7 s instead of 1.2 s. It also stops whoever starts, which may be the member whose data are right.
+fn corruption_checks(minor: Minor) -> Vec<(String, String)> {
+    let checks: &[(&str, &str)] = if minor < Minor(3, 6) {
+        &[
+            (known::CORRUPTION_CHECK_3_5, "true"),
+            (known::COMPACT_HASH_CHECK_3_5, "true"),
+            (known::CHECK_TIME_3_5, CHECK_ALL_EVERY),
+        ]
+    } else {
+        &[(known::FEATURE_GATES, "CompactHashCheck=true"), (known::CHECK_TIME, CHECK_ALL_EVERY)]
+    };
+    checks.iter().map(|(name, value)| ((*name).to_owned(), format!("--{name}={value}"))).collect()
 }
 
 fn typed_flags(typed: Option<&EtcdOptions>, volume_bytes: u64, medium: Medium) -> Vec<(String, String)> {
@@ -178,16 +191,38 @@ mod tests {
 
     #[test]
     fn a_flag_given_by_the_user_replaces_the_default() {
-        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), ["--quota-backend-bytes=644245092"]);
+        let (quota, gates, time) = (
+            "--quota-backend-bytes=644245092",
+            "--feature-gates=CompactHashCheck=true",
+            "--corrupt-check-time=24h",
+        );
+        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), [gates, time, quota]);
         let own = flags(&["--quota-backend-bytes=1", "--log-level=debug"], Minor(3, 6)).unwrap();
-        assert_eq!(own, ["--quota-backend-bytes=1", "--log-level=debug"]);
+        assert_eq!(own, [gates, time, "--quota-backend-bytes=1", "--log-level=debug"]);
         let check = format!("--{}", known::CORRUPTION_CHECK_3_5);
-        assert_eq!(flags(&[], Minor(3, 5)).unwrap()[0], format!("{check}=true"));
+        let old = flags(&[], Minor(3, 5)).unwrap();
+        assert_eq!(old[0], format!("{check}=true"));
         let without = format!("{check}=false");
         let replaced = flags(&[&without], Minor(3, 5)).unwrap();
-        assert_eq!(replaced, ["--quota-backend-bytes=644245092", &without]);
-        let gates = flags(&["--feature-gates=CompactHashCheck=true"], Minor(3, 7)).unwrap();
-        assert_eq!(gates, ["--quota-backend-bytes=644245092", "--feature-gates=CompactHashCheck=true"]);
+        assert_eq!((&replaced[..3], replaced.last()), (&[&old[1..], &[]].concat()[..], Some(&without)));
+        let other = flags(&["--feature-gates=InitialCorruptCheck=true"], Minor(3, 7)).unwrap();
+        assert_eq!(other, [time, quota, "--feature-gates=InitialCorruptCheck=true"]);
+    }
+
+    #[test]
+    fn an_older_name_of_a_flag_replaces_the_default_too_since_3_6_refuses_both_together() {
+        let (quota, gates, time) = (
+            "--quota-backend-bytes=644245092",
+            "--feature-gates=CompactHashCheck=true",
+            "--corrupt-check-time=24h",
+        );
+        let of = |own: &'static str| flags(&[own], Minor(3, 6)).unwrap();
+        let hashes = "--experimental-compact-hash-check-enabled=false";
+        assert_eq!(of(hashes), [time, quota, hashes]);
+        let often = "--experimental-corrupt-check-time=1h";
+        assert_eq!(of(often), [gates, quota, often]);
+        let at_start = "--experimental-initial-corrupt-check=true";
+        assert_eq!(of(at_start), [gates, time, quota, at_start], "another feature");
     }
 
     #[test]

@@ -143,7 +143,14 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
         Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
         Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),
-        Waiting::MayBeLost { .. } => {
+        Waiting::MayBeLost { loss: Loss::NodeGone, .. } => may_be_lost(Loss::Inconsistent),
+        Waiting::MayBeLost { .. } => Waiting::Undecided {
+            groups: vec![BTreeSet::from([name("demo-0")]), BTreeSet::from([name("demo-2")])],
+            unknown: BTreeSet::from([demo()]),
+            kept_out: vec![demo()],
+            voters: 3,
+        },
+        Waiting::Undecided { .. } => {
             Waiting::ClaimPending { claim: name("demo-3"), replaced: demo(), why: None }
         }
         Waiting::ClaimPending { .. } => Waiting::ReplacementOff { member: demo(), loss: Loss::VolumeGone },

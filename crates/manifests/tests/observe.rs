@@ -158,6 +158,9 @@ fn a_member_that_was_bootstrapped_and_has_no_data_is_recognised() {
     let text = "member 8e9e05c52164694d has already been bootstrapped";
     let crashing = seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", text)));
     assert!(crashing.already_bootstrapped && crashing.restarts == 3 && crashing.boots_new);
+    assert!(!crashing.differs_from_peers);
+    let text = "discovery failed: 8e9e05c52164694d found data inconsistency with peers";
+    assert!(seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", text))).differs_from_peers);
     assert!(
         !seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", "another reason"))).already_bootstrapped
     );

@@ -3,6 +3,7 @@
 
 mod certificates;
 mod database;
+mod hashes;
 mod health;
 mod leadership;
 mod loss;
@@ -29,6 +30,7 @@ pub use certificates::{
 pub use database::{
     DEFRAGMENT_DEADLINE, Database, DefragmentAttempt, Maintenance, SPACE_REGAINED_PERCENT, Threshold, Window,
 };
+pub use hashes::{COMPARED_WITHIN, Comparison, Hashes, KeysHash};
 pub use quarantine::Quarantine;
 
 pub use health::{READY_WITHIN, Unhealthy, Unready};
@@ -160,6 +162,8 @@ pub struct Pod {
     pub restarts: u32,
     /// etcd refused to start as new because its peers know it (from the termination message).
     pub already_bootstrapped: bool,
+    /// etcd ended at its start because its data differ from a peer's (from the termination message). Which of them is wrong is not known.
+    pub differs_from_peers: bool,
     /// An init container brings the agent.
     pub installs_agent: bool,
     /// The agent comes by an image volume, and etcd's container does not run: what keeps it.
@@ -283,6 +287,8 @@ pub struct Etcd {
     pub compacted: bool,
     /// The recent defragmentations, in the order in which they were made.
     pub defragmentations: Vec<DefragmentAttempt>,
+    /// The last hashes of the members' data, if there was a reason to ask for them.
+    pub hashes: Option<Hashes>,
 }
 
 /// A linearizable member list.

@@ -7,7 +7,7 @@
 
 use quorate_model::record::Defragmenting;
 use quorate_model::snapshot::{Alarm, AlarmKind, Database, SPACE_REGAINED_PERCENT};
-use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
+use quorate_model::{Effect, EtcdCall, MemberId, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
 use crate::{facts, leadership, safety};
@@ -29,10 +29,21 @@ pub(crate) fn finish_defragmentation(draft: &mut Draft<'_>) -> Progress {
     Progress::Pending
 }
 
+/// N5: disarms an alarm CORRUPT that has no ground any more, before anything waits for it: under it no member is healthy.
+pub(crate) fn lift_corrupt_alarm(draft: &mut Draft<'_>) {
+    let mut alarms: Vec<Alarm> = draft.seen.alarms(draft.now).into_iter().collect();
+    alarms.retain(|alarm| alarm.kind == AlarmKind::Corrupt);
+    if draft.seen.has_unnamed_alarm(draft.now) {
+        alarms.push(Alarm { member: MemberId(0), kind: AlarmKind::Corrupt });
+    }
+    disarm(draft, &alarms);
+}
+
 /// Gives members room again whose databases are full, and disarms the alarms.
 pub(crate) fn regain_space(draft: &mut Draft<'_>) -> Flow {
     let alarms: Vec<Alarm> = draft.seen.alarms(draft.now).into_iter().collect();
-    disarm(draft, &alarms);
+    let no_space = alarms.iter().filter(|alarm| alarm.kind == AlarmKind::NoSpace);
+    disarm(draft, &no_space.copied().collect::<Vec<_>>());
     let is_full = alarms.iter().any(|alarm| is_own_nospace(draft, alarm));
     if !is_full || !draft.seen.maintenance.no_space_remedy || rollout_cures(draft) {
         return ON;
@@ -71,6 +82,7 @@ pub(crate) fn defragment_by_threshold(draft: &mut Draft<'_>) -> Flow {
 /// N5. An alarm of a member that is gone is nobody's remedy: nothing else would ever disarm it.
 fn disarm(draft: &mut Draft<'_>, alarms: &[Alarm]) {
     for alarm in alarms {
+        // One without a member is nobody's either.
         let is_gone = !draft.seen.is_listed(alarm.member, draft.now);
         let is_remedy = alarm.kind == AlarmKind::NoSpace && draft.seen.maintenance.no_space_remedy;
         let Some(via) = draft.via().cloned().filter(|_| is_gone || is_remedy) else { continue };

@@ -1,12 +1,15 @@
-//! Replaces a member whose data are certainly lost (`Snapshot::is_lost`), or that a person orders to replace. P0 note that data may
-//! be lost, and look again when the grace period is over; P1 record the intent; P2 the volume of the new member exists; P3 to P5
+//! Replaces a member whose data are certainly lost or differ from those of a majority (`Snapshot::is_lost`), or that a person orders to
+//! replace. P0 note that data may be lost, and look again when the grace period is over; P1 record the intent; P2 the volume of the new member exists; P3 to P5
 //! remove the member as in shrink, its volume is quarantined; P6 growth adds the new member; P7 record how it ended.
 //!
 //! A lost member is removed before another is added (R6). A healthy one that a person orders to replace is removed last: the new member
 //! is a voter by then, so no redundancy is lost, and a cluster of one can move, too.
 
+use std::collections::BTreeSet;
+
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
+use quorate_model::snapshot::Comparison;
 use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
@@ -149,17 +152,16 @@ fn is_voter(draft: &Draft<'_>, member: &MemberName) -> bool {
     draft.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter)
 }
 
-/// Whether what was observed shows that the data are there. A Pod that is being created shows nothing.
+/// Whether what was observed shows that the data are there, and right. A Pod that is being created shows nothing, and a member that
+/// answers may have wrong data.
 fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
     let answers = draft.status_of(voter).is_some();
-    answers
-        || match loss {
-            Loss::Refused(_) | Loss::Inconsistent | Loss::Ordered | Loss::Memory | Loss::NeverStarted => {
-                false
-            }
-            Loss::VolumeGone => true,
-            Loss::NodeGone => draft.seen.sites.get(voter).is_some_and(|site| site.gone.is_none()),
-        }
+    match loss {
+        Loss::Inconsistent => draft.seen.agrees_with_majority(voter, draft.now),
+        Loss::Refused(_) | Loss::Ordered | Loss::Memory | Loss::NeverStarted => answers,
+        Loss::VolumeGone => true,
+        Loss::NodeGone => answers || draft.seen.sites.get(voter).is_some_and(|site| site.gone.is_none()),
+    }
 }
 
 /// P0: when the grace period is over, the Pod of a member whose guard refuses is deleted once, so that the volume is mounted again and
@@ -197,6 +199,19 @@ fn report(draft: &mut Draft<'_>) {
         } else {
             Waiting::ReplacementOff { member, loss }
         });
+    }
+    report_undecided(draft);
+}
+
+/// Where no comparison shows which data are wrong, a person decides.
+fn report_undecided(draft: &mut Draft<'_>) {
+    let compared = draft.seen.comparison(draft.now).filter(|compared| compared.majority.is_empty());
+    let Some(Comparison { groups, unknown, .. }) = compared else { return };
+    let voters = groups.iter().map(BTreeSet::len).sum::<usize>() + unknown.len();
+    let kept_out: Vec<MemberName> = draft.seen.kept_out(draft.now).cloned().collect();
+    // One voter has nobody to differ from, and an earlier reason may be gone.
+    if draft.seen.is_alarmed(draft.now) || groups.len() > 1 || !kept_out.is_empty() {
+        draft.wait(Waiting::Undecided { groups, unknown, kept_out, voters });
     }
 }
 

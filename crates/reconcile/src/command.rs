@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{Kind, SiteQuestion, Write};
 use quorate_model::effect::EtcdCall;
-use quorate_model::snapshot::{Answer, List, Proof, Site};
-use quorate_model::{Instant, MemberName};
+use quorate_model::snapshot::{Answer, KeysHash, List, Proof, Site};
+use quorate_model::{Instant, MemberName, Revision};
 
 use crate::objects::{Caches, Object};
 use crate::reply::{CallError, WriteError};
@@ -63,6 +63,13 @@ pub enum Task {
         /// The member.
         at: MemberName,
     },
+    /// Ask a member for the hash of its keys. Answered by [`Reply::Hash`].
+    Hash {
+        /// The member.
+        member: MemberName,
+        /// Up to which revision; `None`: the latest.
+        revision: Option<Revision>,
+    },
     /// Prove that members store what the cluster commits: two AlarmList calls at one member, then each member's Status until it
     /// has applied the second one, for at most [`IN_SYNC_WITHIN`]. Answered by [`Reply::Proved`].
     ///
@@ -109,6 +116,8 @@ pub enum Reply {
     Status(Answer),
     /// The member list, or why there is none.
     List(Result<List, String>),
+    /// The hash of a member's keys, or why there is none.
+    Hash(Result<KeysHash, String>),
     /// What the members had applied, or why nothing is proved.
     Proved(Result<Proved, String>),
     /// Whether the entry was committed; if not, or if that is not known, why.
@@ -141,6 +150,7 @@ impl Task {
             | Self::Caches
             | Self::Status { .. }
             | Self::MemberList { .. }
+            | Self::Hash { .. }
             | Self::ProveProgress { .. }
             | Self::Entry { .. }
             | Self::Site { .. }

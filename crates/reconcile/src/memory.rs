@@ -7,7 +7,7 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{Kind, NameConflict};
-use quorate_model::snapshot::DefaultsTurn;
+use quorate_model::snapshot::{DefaultsTurn, Hashes};
 use quorate_model::{ClusterRef, Instant};
 
 use crate::calm::Calm;
@@ -31,6 +31,8 @@ pub struct Memory {
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
+    /// The last hashes of the members' data, while there is a reason to compare them.
+    pub(crate) hashes: Option<Hashes>,
     /// Since when the API server admits no eviction of a Pod that the plan restarts.
     pub(crate) blocked_since: Option<Instant>,
     /// Whether it is this cluster's turn to take new defaults of the operator.

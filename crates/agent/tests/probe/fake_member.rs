@@ -9,10 +9,10 @@ use quorate_etcd::wire::cluster_server::{Cluster, ClusterServer};
 use quorate_etcd::wire::kv_server::{Kv, KvServer};
 use quorate_etcd::wire::maintenance_server::{Maintenance, MaintenanceServer};
 use quorate_etcd::wire::{
-    AlarmRequest, AlarmResponse, DowngradeRequest, DowngradeResponse, MemberAddRequest, MemberAddResponse,
-    MemberListRequest, MemberListResponse, MemberPromoteRequest, MemberPromoteResponse, MemberRemoveRequest,
-    MemberRemoveResponse, MoveLeaderRequest, MoveLeaderResponse, PutRequest, PutResponse, RangeRequest,
-    RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
+    AlarmRequest, AlarmResponse, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse,
+    MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest,
+    MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MoveLeaderRequest, MoveLeaderResponse,
+    PutRequest, PutResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
 };
 use quorate_etcd::wire::{CompactionRequest, CompactionResponse, DefragmentRequest, DefragmentResponse};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -79,6 +79,10 @@ impl Maintenance for FakeMember {
     }
 
     async fn alarm(&self, _: Request<AlarmRequest>) -> Result<Response<AlarmResponse>, Status> {
+        not_played()
+    }
+
+    async fn hash_kv(&self, _: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
         not_played()
     }
 

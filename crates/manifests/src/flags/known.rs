@@ -16,6 +16,15 @@ const ONLY_3_6: Span = Span(6, 6);
 /// The check of the data at a start, as 3.5 calls it; 3.6 knows both names, and refuses them together.
 pub(super) const CORRUPTION_CHECK_3_5: &str = "experimental-initial-corrupt-check";
 
+/// The comparison of the hashes that compactions make, as 3.5 calls it. 3.6 knows both names, too.
+pub(super) const COMPACT_HASH_CHECK_3_5: &str = "experimental-compact-hash-check-enabled";
+
+/// The time between two comparisons of all data, as 3.5 calls it.
+pub(super) const CHECK_TIME_3_5: &str = "experimental-corrupt-check-time";
+
+/// The time between two comparisons of all data.
+pub(super) const CHECK_TIME: &str = "corrupt-check-time";
+
 /// Where later minors have what used to be experimental flags.
 pub(super) const FEATURE_GATES: &str = "feature-gates";
 
@@ -67,7 +76,7 @@ const FLAGS: &[(&str, Span)] = &[
     ("compact-hash-check-time", SINCE_3_6),
     ("compaction-batch-limit", SINCE_3_6),
     ("compaction-sleep-interval", SINCE_3_6),
-    ("corrupt-check-time", SINCE_3_6),
+    (CHECK_TIME, SINCE_3_6),
     ("cors", ALWAYS),
     ("distributed-tracing-address", SINCE_3_6),
     ("distributed-tracing-instance-id", SINCE_3_6),
@@ -80,11 +89,11 @@ const FLAGS: &[(&str, Span)] = &[
     ("enable-log-rotation", ALWAYS),
     ("enable-pprof", ALWAYS),
     ("experimental-bootstrap-defrag-threshold-megabytes", UNTIL_3_6),
-    ("experimental-compact-hash-check-enabled", UNTIL_3_6),
+    (COMPACT_HASH_CHECK_3_5, UNTIL_3_6),
     ("experimental-compact-hash-check-time", UNTIL_3_6),
     ("experimental-compaction-batch-limit", UNTIL_3_6),
     ("experimental-compaction-sleep-interval", UNTIL_3_6),
-    ("experimental-corrupt-check-time", UNTIL_3_6),
+    (CHECK_TIME_3_5, UNTIL_3_6),
     ("experimental-distributed-tracing-address", UNTIL_3_6),
     ("experimental-distributed-tracing-instance-id", UNTIL_3_6),
     ("experimental-distributed-tracing-sampling-rate", UNTIL_3_6),
@@ -144,6 +153,11 @@ pub(super) fn is_reserved(flag: &str) -> bool {
 /// Whether this minor knows the flag.
 pub(super) fn is_known(flag: &str, minor: Minor) -> bool {
     FLAGS.iter().any(|(known, span)| *known == flag && span.holds(minor))
+}
+
+/// Whether a flag is the older name of what the operator's default sets under a newer one.
+pub(super) fn takes_the_place_of(flag: &str, default: &str) -> bool {
+    [(COMPACT_HASH_CHECK_3_5, FEATURE_GATES), (CHECK_TIME_3_5, CHECK_TIME)].contains(&(flag, default))
 }
 
 /// The flag of this minor that was most likely meant.

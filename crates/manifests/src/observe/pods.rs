@@ -24,6 +24,9 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// The error of etcd when its peers know the member and its data directory is empty.
 const ALREADY_BOOTSTRAPPED: &str = "has already been bootstrapped";
 
+/// The error of etcd's check at a start when the data differ from a peer's.
+const DIFFERS_FROM_PEERS: &str = "found data inconsistency with peers";
+
 /// The init container that was the guard in Pods of earlier releases.
 const GUARD: &str = "guard";
 
@@ -81,9 +84,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         has_run: etcd.is_some_and(has_run),
         unready: etcd.and_then(|etcd| unready(status, etcd)),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
-        already_bootstrapped: etcd.is_some_and(|etcd| {
-            ends(etcd).any(|end| end.message.as_ref().is_some_and(|text| text.contains(ALREADY_BOOTSTRAPPED)))
-        }),
+        already_bootstrapped: etcd.is_some_and(|etcd| ended_with(etcd, ALREADY_BOOTSTRAPPED)),
+        differs_from_peers: etcd.is_some_and(|etcd| ended_with(etcd, DIFFERS_FROM_PEERS)),
         installs_agent: installs_agent(pod),
         image_volume: image_volume(pod, status),
         guard: guard(status),
@@ -91,6 +93,11 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         replace: annotation(keys::REPLACE).is_some_and(|value| value == keys::REPLACE_VALUE),
         quota: quota(pod),
     }
+}
+
+/// Whether one of the last termination messages has this text.
+fn ended_with(etcd: &ContainerStatus, text: &str) -> bool {
+    ends(etcd).any(|end| end.message.as_ref().is_some_and(|message| message.contains(text)))
 }
 
 fn is_gated(pod: &Pod) -> bool {

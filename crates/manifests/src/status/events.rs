@@ -190,6 +190,7 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
 
 fn is_reason_to_worry(progressing: &Condition) -> bool {
     let worries = [
+        Reason::DataInconsistent,
         Reason::ForeignObjects,
         Reason::MemberMismatch,
         Reason::UnmanagedMember,

@@ -32,6 +32,7 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::StatusFromNewerVersion(_) => Reason::StatusFromNewerVersion,
         Waiting::Unsafe(_) => Reason::UnsafeChange,
         Waiting::MayBeLost { .. } => Reason::DataLost,
+        Waiting::Undecided { .. } => Reason::DataInconsistent,
         Waiting::ClaimPending { .. } => Reason::Replacing,
         Waiting::ReplacementOff { .. } => Reason::ReplacementOff,
         Waiting::ReplacementFailed { .. } => Reason::ReplacementFailed,

@@ -1,5 +1,6 @@
 //! What a plan waits on, in words for the people who run the cluster.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Unsafe;
@@ -117,6 +118,17 @@ pub enum Waiting {
         loss: Loss,
         /// It will be over in some seconds.
         is_due: bool,
+    },
+    /// Data of members may differ, and no majority of the voters is known to have the same.
+    Undecided {
+        /// The members that have the same data, group by group.
+        groups: Vec<BTreeSet<MemberName>>,
+        /// Voters that could not be compared.
+        unknown: BTreeSet<MemberName>,
+        /// Voters that end at their start because their data differ from a peer's.
+        kept_out: Vec<MemberName>,
+        /// How many voters there are.
+        voters: usize,
     },
     /// The volume of the member that takes the place of another is not usable yet; why, if that is known.
     ClaimPending {
@@ -267,6 +279,9 @@ impl fmt::Display for Waiting {
                 "the data of {member} are lost: {loss}. If they still are when spec.recovery.gracePeriod is over, the member is \
                  replaced"
             ),
+            Self::Undecided { groups, unknown, kept_out, voters } => {
+                undecided(f, groups, unknown, kept_out, *voters)
+            }
             Self::ClaimPending { claim, replaced, why } => {
                 write!(
                     f,
@@ -318,6 +333,40 @@ fn still_full(
         f,
         "the database of {member} has reached {quota}, and {why}. Raise spec.etcd.quotaBackendBytes or \
          spec.storageSpec.volumeSizeRequest; the alarm is disarmed once every member has room"
+    )
+}
+
+fn undecided(
+    f: &mut fmt::Formatter<'_>,
+    groups: &[BTreeSet<MemberName>],
+    unknown: &BTreeSet<MemberName>,
+    kept_out: &[MemberName],
+    voters: usize,
+) -> fmt::Result {
+    let of = |group: &BTreeSet<MemberName>| names(&group.iter().cloned().collect::<Vec<_>>());
+    write!(
+        f,
+        "the data of members may differ, and no {} of the {voters} voters are known to have the same, so nobody is replaced",
+        quorum(voters)
+    )?;
+    if groups.len() > 1 {
+        let groups: Vec<String> = groups.iter().map(of).collect();
+        write!(f, ". The data of these differ: {}", groups.join(" | "))?;
+    }
+    if !unknown.is_empty() {
+        write!(f, ". Not compared, because they do not answer or run another version: {}", of(unknown))?;
+    }
+    if !kept_out.is_empty() {
+        write!(
+            f,
+            ". etcd's check at the start keeps out {}, which may have the right data. To have it compared, add \
+             --experimental-initial-corrupt-check=false to spec.etcdOptions",
+            names(kept_out)
+        )?;
+    }
+    f.write_str(
+        ". Make the voters that do not answer run again, or find the right data yourself (etcdctl endpoint hashkv --cluster), and \
+         follow the runbook (DataInconsistent)",
     )
 }
 

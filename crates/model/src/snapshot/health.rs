@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::service::is_unnamed_corrupt;
 use super::{Alarm, AlarmKind, Snapshot};
 use crate::ids::MemberId;
 use crate::mutants;
@@ -49,6 +50,8 @@ pub enum Unhealthy {
         /// The index that it must have applied.
         committed: u64,
     },
+    /// Its data differ from those of a majority of the members.
+    Differs,
     /// An alarm names it.
     Alarm(AlarmKind),
     /// It reports errors.
@@ -64,26 +67,29 @@ impl Snapshot {
         self.health(member, now).is_ok()
     }
 
-    /// Whether a member is healthy but for a full database. It refuses writes of clients, and takes part in raft as ever: it votes,
-    /// leads, and stores what the cluster commits.
+    /// Whether a member is healthy but for a full database, or for an alarm CORRUPT without a member while its data are those of a
+    /// majority. It refuses writes of clients, and takes part in raft as ever: it votes, leads, and stores what the cluster commits.
     pub fn is_sound(&self, member: &MemberName, now: Instant) -> bool {
-        self.health_but_for_space(member, now).is_ok()
+        self.soundness(member, now).is_ok()
     }
 
     /// Why a member is not healthy, if it is not.
     pub fn health(&self, member: &MemberName, now: Instant) -> Result<(), Unhealthy> {
-        self.health_but_for_space(member, now)?;
-        let no_space = || {
-            let id = self.status_of(member, now)?.member_id;
-            self.alarms(now).into_iter().find(|alarm| alarm.member == id)
-        };
-        match no_space() {
-            Some(alarm) if !mutants::is_broken("R15 alarm") => Err(Unhealthy::Alarm(alarm.kind)),
-            Some(_) | None => Ok(()),
+        self.soundness(member, now)?;
+        let Some(status) = self.status_of(member, now) else { return Ok(()) };
+        let no_space = self.alarms(now).into_iter().find(|alarm| alarm.member == status.member_id);
+        match no_space {
+            Some(alarm) if !mutants::is_broken("R15 alarm") => return Err(Unhealthy::Alarm(alarm.kind)),
+            Some(_) | None => {}
         }
+        let is_alarmed = status.errors.iter().any(|error| is_unnamed_corrupt(error));
+        if is_alarmed && !mutants::is_broken("R15 errors") {
+            return Err(Unhealthy::Errors(status.errors.clone()));
+        }
+        Ok(())
     }
 
-    fn health_but_for_space(&self, member: &MemberName, now: Instant) -> Result<(), Unhealthy> {
+    fn soundness(&self, member: &MemberName, now: Instant) -> Result<(), Unhealthy> {
         match self.pods.get(member) {
             None => return Err(Unhealthy::NoPod),
             Some(pod) if pod.terminating && !mutants::is_broken("R15 terminating") => {
@@ -118,11 +124,20 @@ impl Snapshot {
         {
             return Err(Unhealthy::Lagging { applied: status.applied, committed });
         }
+        if self.differs_from_majority(member, now) {
+            return Err(Unhealthy::Differs);
+        }
         if self.is_corrupt(status.member_id, now) && !mutants::is_broken("R15 alarm") {
             return Err(Unhealthy::Alarm(AlarmKind::Corrupt));
         }
-        if !status.errors.is_empty() && !mutants::is_broken("R15 errors") {
-            return Err(Unhealthy::Errors(status.errors.clone()));
+        let is_of_others = |error: &String| {
+            let agrees = || self.agrees_with_majority(member, now) || mutants::is_broken("P agrees");
+            is_unnamed_corrupt(error) && agrees()
+        };
+        let errors: Vec<String> =
+            status.errors.iter().filter(|error| !is_of_others(error)).cloned().collect();
+        if !errors.is_empty() && !mutants::is_broken("R15 errors") {
+            return Err(Unhealthy::Errors(errors));
         }
         if self.fails_its_probe(member, now) && !mutants::is_broken("R15 canary") {
             return Err(Unhealthy::NotReady);
@@ -197,6 +212,7 @@ impl fmt::Display for Unhealthy {
             Self::Lagging { .. } => f.write_str(
                 "it does not keep up: it has not applied what the leader had committed before. Its disk may hang",
             ),
+            Self::Differs => f.write_str("its data differ from those of a majority of the members"),
             Self::Alarm(AlarmKind::NoSpace) => f.write_str("alarm NOSPACE"),
             Self::Alarm(AlarmKind::Corrupt) => f.write_str("alarm CORRUPT"),
             Self::Errors(errors) => f.write_str(&errors.join("; ")),

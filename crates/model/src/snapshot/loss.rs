@@ -1,5 +1,5 @@
-//! Whether the data of a voter are lost. Silence never says so: unreachable, slow, on a node that is NotReady, or ending again and
-//! again is no loss.
+//! Whether the data of a voter are lost, or wrong. Silence never says so: unreachable, slow, on a node that is NotReady, or ending
+//! again and again is no loss, and neither is an alarm.
 
 use super::{Pod, Snapshot};
 use crate::guard::GuardVerdict;
@@ -17,15 +17,16 @@ impl Snapshot {
     ///   resume. A member that had started: [`Snapshot::certain_loss`].
     pub fn is_lost(&self, record: &Record, voter: &MemberName, now: Instant) -> bool {
         if record.is_in_memory() {
-            return self.lost_its_memory(voter, now);
+            return self.lost_its_memory(voter, now) || self.certain_loss(record, voter, now).is_some();
         }
         let never_started = self.listed(record, voter, now).is_some_and(|listed| !listed.started);
         (never_started && (self.guard_misses_data(voter) || self.lost_its_volume(record, voter)))
             || self.certain_loss(record, voter, now).is_some()
     }
 
-    /// What a voter on a volume has lost for the whole grace period. What the guard refused must be refused in a second Pod, too: a
-    /// mount that failed for a moment, and a verdict of a kubelet that reports no more, replace nobody.
+    /// What a voter has lost for the whole grace period. What the guard refused must be refused in a second Pod, too: a mount that
+    /// failed for a moment, and a verdict of a kubelet that reports no more, replace nobody. Data that differ must differ in a second
+    /// comparison.
     pub fn certain_loss(&self, record: &Record, voter: &MemberName, now: Instant) -> Option<Loss> {
         let suspected = record.suspected.get(voter)?;
         let loss = self.apparent_loss(record, voter, now).filter(|loss| loss.is_like(suspected.loss))?;
@@ -36,12 +37,10 @@ impl Snapshot {
                 let first = suspected.rechecked.as_ref();
                 (first.is_some() && pod != first) || mutants::is_broken("P second look")
             }
-            Loss::VolumeGone
-            | Loss::NodeGone
-            | Loss::Inconsistent
-            | Loss::Ordered
-            | Loss::Memory
-            | Loss::NeverStarted => true,
+            Loss::Inconsistent => {
+                self.is_compared_again(suspected.since) || mutants::is_broken("P second comparison")
+            }
+            Loss::VolumeGone | Loss::NodeGone | Loss::Ordered | Loss::Memory | Loss::NeverStarted => true,
         };
         (is_over && is_second).then_some(loss)
     }
@@ -51,8 +50,11 @@ impl Snapshot {
         now - suspected.since >= self.recovery.grace || mutants::is_broken("P grace")
     }
 
-    /// What a voter on a volume seems to have lost at this moment.
+    /// What a voter seems to have lost at this moment; one whose data were in memory, only if they differ from the others'.
     pub fn apparent_loss(&self, record: &Record, voter: &MemberName, now: Instant) -> Option<Loss> {
+        if self.differs_from_majority(voter, now) {
+            return Some(Loss::Inconsistent);
+        }
         let answers = self.status_of(voter, now).is_some();
         if record.is_in_memory() || answers {
             return None;

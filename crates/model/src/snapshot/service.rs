@@ -72,6 +72,11 @@ impl Snapshot {
     /// Whether a member reports an alarm without a member, such as the one of a failed comparison of hashes.
     pub fn has_unnamed_alarm(&self, now: Instant) -> bool {
         let mut answers = self.etcd.answers.keys().filter_map(|member| self.status_of(member, now));
-        answers.any(|status| status.errors.iter().any(|error| error.contains("alarm:CORRUPT")))
+        answers.any(|status| status.errors.iter().any(|error| is_unnamed_corrupt(error)))
     }
+}
+
+/// Whether this error of a member is an alarm CORRUPT that names nobody.
+pub(super) fn is_unnamed_corrupt(error: &str) -> bool {
+    error.contains("alarm:CORRUPT")
 }

@@ -263,6 +263,20 @@ impl Maintenance for Member {
         .await
     }
 
+    async fn hash_kv(&self, _: Request<wire::HashKvRequest>) -> Reply<wire::HashKvResponse> {
+        self.handle("HashKV", |nodes, own| {
+            let made = nodes.etcd.hash_kv(&own.at)?;
+            let header = ResponseHeader { revision: made.latest.0, ..own.header(nodes) };
+            Ok(wire::HashKvResponse {
+                header: Some(header),
+                hash: made.hash,
+                compact_revision: made.compacted.0,
+                hash_revision: made.revision.0,
+            })
+        })
+        .await
+    }
+
     async fn move_leader(
         &self,
         request: Request<wire::MoveLeaderRequest>,

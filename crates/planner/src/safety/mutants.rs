@@ -38,7 +38,7 @@ pub const CHECKS: [&str; 29] = [
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.
-pub const RULES: [&str; 17] = [
+pub const RULES: [&str; 21] = [
     "R4",
     "R8",
     "R13",
@@ -56,6 +56,10 @@ pub const RULES: [&str; 17] = [
     "L3",
     "P grace",
     "P second look",
+    "P majority",
+    "P one version",
+    "P second comparison",
+    "P agrees",
 ];
 
 /// Runs a function without one of the checks or rules.

@@ -92,7 +92,12 @@ fn others_healthy_or_lost(seen: &Snapshot, record: &Record, now: Instant, member
     let list = fresh_list(seen, now)?;
     for listed in list.members.iter().filter(|listed| !listed.is_learner) {
         let name = seen.member_of(record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
-        if name != *member && !seen.is_sound(&name, now) && !seen.is_lost(record, &name, now) {
+        if name == *member || seen.is_sound(&name, now) || seen.is_lost(record, &name, now) {
+            continue;
+        }
+        // It starts again when the member is gone from which it differs.
+        let waits_for_it = seen.is_kept_out(&name, now) && seen.differs_from_majority(member, now);
+        if !waits_for_it {
             forbid(Unsafe::VoterUnhealthy(name))?;
         }
     }

@@ -5,13 +5,13 @@ use quorate_model::snapshot::{Alarm, AlarmKind, SPACE_REGAINED_PERCENT, Snapshot
 use quorate_model::{Instant, MemberId, MemberName, Revision};
 
 use super::{
-    Fit, Judged, Scene, Unsafe, all_voters_fit, all_voters_healthy, fit_voters, forbid, fresh_list,
-    nobody_defragments, progress_is_proven, reduces_redundancy,
+    Fit, Judged, Scene, Unsafe, all_voters_fit, fit_voters, forbid, fresh_list, nobody_defragments,
+    progress_is_proven, reduces_redundancy,
 };
 use quorate_model::quorum::quorum;
 
 /// N5. An alarm is all that keeps etcd from writing on into a full database, or with data that differ. NOSPACE: when every member has
-/// room again. CORRUPT: when its member is gone, and all that are left are healthy.
+/// room again. CORRUPT: when its member is gone, or it names none, and all voters that are left are seen to have the same data.
 pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) -> Judged {
     fresh_list(seen, now)?;
     let is_gone = alarm.member != MemberId(0) && !seen.is_listed(alarm.member, now);
@@ -19,22 +19,20 @@ pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) 
         AlarmKind::NoSpace => {
             // etcd 3.5 lifts every refusal of writes with the last alarm of either kind (`applierV3backend.Alarm`).
             let percent = if is_gone { 100 } else { SPACE_REGAINED_PERCENT };
-            if any_corrupt(seen, now) || !seen.is_below_quota(record, percent, now) {
+            if seen.is_alarmed(now) || !seen.is_below_quota(record, percent, now) {
                 forbid(Unsafe::AlarmHolds(alarm))?;
             }
             Ok(())
         }
         AlarmKind::Corrupt => {
-            if !is_gone {
+            let all_agree = || seen.comparison(now).is_some_and(|compared| compared.all_agree());
+            let names_nobody = alarm.member == MemberId(0);
+            if !(is_gone || names_nobody) || !all_agree() {
                 forbid(Unsafe::AlarmHolds(alarm))?;
             }
-            all_voters_healthy(seen, record, now, None)
+            all_voters_fit(Fit::ButForSpace, seen, record, now, None)
         }
     }
-}
-
-fn any_corrupt(seen: &Snapshot, now: Instant) -> bool {
-    seen.has_unnamed_alarm(now) || seen.alarms(now).iter().any(|alarm| alarm.kind == AlarmKind::Corrupt)
 }
 
 /// N1. Only where etcd compacts by itself anyway: clients such as a kube-apiserver compact their history themselves, and read what
@@ -46,11 +44,7 @@ pub(super) fn may_compact(scene: &Scene<'_>, revision: Revision) -> Judged {
     let is_full = seen.alarms(now).iter().any(|alarm| alarm.kind == AlarmKind::NoSpace);
     let mut answers = seen.etcd.answers.keys().filter_map(|member| seen.status_of(member, now));
     let is_read = answers.any(|status| status.revision >= revision);
-    if compacts && is_full && is_read && !any_corrupt(seen, now) {
-        Ok(())
-    } else {
-        forbid(Unsafe::HistoryKept)
-    }
+    if compacts && is_full && is_read && !seen.is_alarmed(now) { Ok(()) } else { forbid(Unsafe::HistoryKept) }
 }
 
 /// N3, the first time: every voter takes part in raft, so that the others serve meanwhile, and the volume has room for the copy.
@@ -73,7 +67,7 @@ pub fn may_begin_defragmentation(
     if of > 2 && left < quorum(of) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
     }
-    if any_corrupt(seen, now) {
+    if seen.is_alarmed(now) {
         forbid(Unsafe::VoterUnhealthy(member.clone()))?;
     }
     if !seen.has_room_to_defragment(member, now) {

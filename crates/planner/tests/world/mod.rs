@@ -11,9 +11,9 @@ use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{
-    Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd, List, Listed,
-    Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy, StatusReply, TransferAttempt, Unready,
-    Volume,
+    Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash,
+    List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy, StatusReply,
+    TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -46,6 +46,12 @@ pub struct World {
     unheard_since: BTreeMap<MemberName, Instant>,
     /// The alarms that every member reports.
     pub alarms: BTreeSet<Alarm>,
+    /// Every member reports an alarm CORRUPT that names nobody.
+    pub unnamed_alarm: bool,
+    /// The members whose data differ from the log, each with its own hash.
+    pub wrong: BTreeMap<MemberName, u32>,
+    /// The hashes of the last comparison, and when they are made again.
+    hashes: Option<Hashes>,
     /// The databases of the members that are not nearly empty.
     pub databases: BTreeMap<MemberName, Database>,
     /// What the pass remembers: the history was compacted, and the defragmentations.
@@ -146,6 +152,9 @@ impl World {
             unhealthy_since: BTreeMap::new(),
             unheard_since: BTreeMap::new(),
             alarms: BTreeSet::new(),
+            unnamed_alarm: false,
+            wrong: BTreeMap::new(),
+            hashes: None,
             databases: BTreeMap::new(),
             compacted: false,
             defragmentations: Vec::new(),
@@ -372,7 +381,7 @@ impl World {
                     revision: Revision(7),
                     version,
                     alarms: self.alarms.iter().copied().collect(),
-                    errors: Vec::new(),
+                    errors: if self.unnamed_alarm { vec!["alarm:CORRUPT".to_owned()] } else { Vec::new() },
                     database: self.databases.get(&pod).copied().unwrap_or(EMPTY),
                     storage_version: self.cluster_version.filter(|_| reports),
                     downgrade: self.downgrade.filter(|_| reports),
@@ -392,7 +401,30 @@ impl World {
             }
             _ => self.seen.etcd.list_failure = Some("no leader".to_owned()),
         }
+        self.compare();
         self.remember();
+    }
+
+    /// As a pass does: with a reason, and not again for half a minute.
+    fn compare(&mut self) {
+        let now = self.now;
+        if !self.seen.has_reason_to_compare(now) {
+            self.hashes = None;
+        } else if self.hashes.as_ref().is_none_or(|last| now - last.at >= Span::seconds(30)) {
+            let hash = |name: &MemberName, member_id| KeysHash {
+                member_id,
+                hash: self.wrong.get(name).copied().unwrap_or(1),
+                revision: Revision(7),
+                compacted: Revision(3),
+                latest: Revision(7),
+            };
+            let answers = self.seen.etcd.answers.iter();
+            let replies = answers.filter_map(|(name, answer)| {
+                Some((name.clone(), Ok(hash(name, answer.reply.as_ref().ok()?.member_id))))
+            });
+            self.hashes = Some(Hashes { at: now, replies: replies.collect() });
+        }
+        self.seen.etcd.hashes.clone_from(&self.hashes);
     }
 
     fn remember(&mut self) {
@@ -534,6 +566,7 @@ impl World {
             EtcdCall::MoveLeadership { to, to_id } => self.move_leadership(to, *to_id),
             EtcdCall::Disarm { member, kind } => {
                 self.alarms.remove(&Alarm { member: *member, kind: *kind });
+                self.unnamed_alarm &= *member != MemberId(0);
             }
             EtcdCall::Downgrade { action, to } => {
                 self.downgrade = match action {
@@ -618,6 +651,7 @@ impl World {
             installs_agent: true,
             image_volume: None,
             already_bootstrapped: false,
+            differs_from_peers: false,
             guard: None,
             trouble: None,
             replace: false,

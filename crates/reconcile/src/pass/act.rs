@@ -517,6 +517,7 @@ impl Running {
                     | Reply::Caches(_)
                     | Reply::Status(_)
                     | Reply::List(_)
+                    | Reply::Hash(_)
                     | Reply::Proved(_)
                     | Reply::Entry(_)
                     | Reply::Site(_)

@@ -41,6 +41,8 @@ enum Phase {
     Conflicts(ClusterView, Arc<ReadCluster>),
     /// Members are asked for their Status.
     Members(Observed),
+    /// There is a reason to compare the members' data, so each makes a hash. That may take long, so they are asked for their Status again.
+    Hashes(Observed),
     /// Nothing is to be done, on a list that still holds. A proof of progress is due, so an entry is made.
     Entry { observed: Observed, plan: Box<Plan>, at: MemberName, is_made: bool },
     /// One member is asked for the list.
@@ -101,6 +103,7 @@ impl Observing {
     pub(super) fn observed(&self) -> Option<(&Snapshot, &ClusterView)> {
         match &self.phase {
             Phase::Members(observed)
+            | Phase::Hashes(observed)
             | Phase::Entry { observed, .. }
             | Phase::MemberList(observed)
             | Phase::Proof(observed) => Some((&observed.snapshot, &observed.view)),
@@ -138,6 +141,9 @@ impl Observing {
                     observed.snapshot.sites.insert(member.clone(), site);
                 }
             }
+            (Phase::Hashes(observed), Task::Hash { member, .. }, Reply::Hash(hash)) => {
+                observed.hashed(member, hash, now);
+            }
             (Phase::Entry { observed, is_made, .. }, Task::Entry { .. }, Reply::Entry(entry)) => {
                 if entry.is_ok() {
                     observed.made_entry(memory, now);
@@ -161,6 +167,7 @@ impl Observing {
                 | Phase::Caches(_)
                 | Phase::Conflicts(..)
                 | Phase::Members(_)
+                | Phase::Hashes(_)
                 | Phase::Entry { .. }
                 | Phase::MemberList(_)
                 | Phase::Proof(_),
@@ -192,17 +199,26 @@ impl Observing {
                 }
                 Phase::Conflicts(view, cluster) => match self.observe(view, cluster, memory, now) {
                     Ok(observed) => {
-                        let members = observed.snapshot.can_answer();
-                        let mut tasks: Vec<Task> =
-                            members.map(|(member, _)| Task::Status { member: member.clone() }).collect();
+                        let mut tasks = observed.status_tasks();
                         tasks.extend(observed.sites_to_ask());
                         self.begin(Phase::Members(observed), tasks);
                     }
                     Err(stage) => return Some(*stage),
                 },
+                Phase::Hashes(mut observed) => {
+                    memory.hashes = observed.snapshot.etcd.hashes.take();
+                    let tasks = observed.status_tasks();
+                    self.begin(Phase::Members(observed), tasks);
+                }
                 Phase::Members(mut observed) => match member_to_ask(&observed.snapshot.etcd.answers).cloned()
                 {
                     Ok(at) => {
+                        let tasks = observed.hash_tasks(memory, now);
+                        if !tasks.is_empty() {
+                            self.begin(Phase::Hashes(observed), tasks);
+                            continue;
+                        }
+                        observed.snapshot.etcd.hashes.clone_from(&memory.hashes);
                         memory.progress.add_to(&mut observed.snapshot, now);
                         match self.plan_calmly(&mut observed, memory, now) {
                             Some(plan) if plan.proof_is_due && memory.progress.may_make_entry(now) => {
@@ -335,6 +351,12 @@ impl Observing {
 }
 
 impl Observed {
+    /// Who is asked for its Status.
+    fn status_tasks(&self) -> Vec<Task> {
+        let members = self.snapshot.can_answer();
+        members.map(|(member, _)| Task::Status { member: member.clone() }).collect()
+    }
+
     /// About whose volumes Kubernetes is asked.
     fn sites_to_ask(&self) -> Vec<Task> {
         let members = self.snapshot.sites_to_ask();

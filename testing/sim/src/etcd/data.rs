@@ -4,9 +4,13 @@
 use std::borrow::Cow;
 
 use quorate_model::quorum::has_quorum;
-use quorate_model::{ClusterId, MemberId};
+use quorate_model::snapshot::KeysHash;
+use quorate_model::{ClusterId, MemberId, Revision};
 
-use super::{Alarm, AlarmKind, Conf, Dir, Etcd, Group, Stored};
+use super::calls::Reply;
+use super::replicated::Role;
+use super::start::hash;
+use super::{Alarm, AlarmKind, Conf, Dir, Entry, Etcd, Failed, Group, Stored};
 
 impl Dir {
     /// A data directory before its first entry.
@@ -44,6 +48,27 @@ impl Etcd {
         let is_raised = self.raise_alarm(own.cluster, Alarm { member, kind: AlarmKind::Corrupt });
         self.change_data_of(at, |dir| dir.differs = is_raised);
         is_raised
+    }
+
+    /// The hash that a member makes of its keys, from its own disk. Of data that differ each has a hash of its own.
+    pub fn hash_kv(&self, at: &str) -> Reply<KeysHash> {
+        let revision = self.status(at)?.revision;
+        self.may(at, Role::Root)?;
+        let (process, dir, group) = self.serving(at)?;
+        if process.stuck.is_some() {
+            return Err(Failed::Unknown);
+        }
+        let held = group.log().get(..dir.stored.len).unwrap_or(group.log());
+        let writes: Vec<&Entry> = held.iter().filter(|entry| matches!(entry, Entry::Write(_))).collect();
+        let wrong = dir.differs.then_some(dir.member);
+        let [_, _, _, _, high @ ..] = hash(&(writes, wrong)).to_be_bytes();
+        Ok(KeysHash {
+            member_id: dir.member,
+            hash: u32::from_be_bytes(high),
+            revision,
+            compacted: Revision(0),
+            latest: revision,
+        })
     }
 
     /// A follower becomes a learner to raft, and stays a voter by the list. Returns whether it was a voter to both.

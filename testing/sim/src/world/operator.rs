@@ -7,7 +7,7 @@ use std::mem;
 use std::sync::{Arc, LazyLock};
 
 use quorate_manifests::{Defaults, Kind};
-use quorate_model::snapshot::{Answer, List, Listed, Pod, Proof, StatusReply};
+use quorate_model::snapshot::{Answer, KeysHash, List, Listed, Pod, Proof, StatusReply};
 use quorate_model::{Effect, MemberName, Plan};
 use quorate_reconcile::{
     CallError, Command, Event, Memory, Pass, PassEnd, Planned, Proved, Purpose, Reply, Task, WriteError,
@@ -236,6 +236,7 @@ impl World {
             Task::Caches
             | Task::Status { .. }
             | Task::MemberList { .. }
+            | Task::Hash { .. }
             | Task::ProveProgress { .. }
             | Task::Entry { .. }
             | Task::Site { .. } => {
@@ -269,6 +270,10 @@ impl World {
                 }
                 Some(Reply::List(list))
             }
+            Task::Hash { member, .. } => {
+                let hash = pod(&member).ok_or_else(|| "it has no Pod".to_owned());
+                Some(Reply::Hash(hash.and_then(|pod| self.hash_of(pod))))
+            }
             Task::ProveProgress { at, members } => Some(Reply::Proved(self.prove(pass, &at, members))),
             Task::Entry { at } => Some(Reply::Entry(self.make_entry(pass, &at))),
             Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
@@ -280,6 +285,13 @@ impl World {
     fn read(&mut self, kind: Kind, name: &str) -> Reply {
         let object = self.object(kind, name);
         Reply::Object(Ok(object.map(|object| self.parsed.object(kind, &object))))
+    }
+
+    fn hash_of(&self, pod: &Pod) -> Result<KeysHash, String> {
+        match self.who_answers(pod) {
+            Answers::Own(at) => self.etcd.hash_kv(&at).map_err(words),
+            Answers::Others => Err("another cluster answers".to_owned()),
+        }
     }
 
     fn ask(&self, pod: &Pod) -> Result<StatusReply, String> {

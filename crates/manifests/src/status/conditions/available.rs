@@ -40,11 +40,7 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
     let named: Vec<String> = alarms.iter().map(|alarm| named(alarm, picture)).collect();
     let any = |kind| alarms.iter().any(|alarm| alarm.kind == kind);
     let (refused, cure) = if any(AlarmKind::Corrupt) || picture.seen.has_unnamed_alarm(picture.now) {
-        (
-            "reads and writes",
-            "The data of a member may differ from its peers': compare the members (`etcdctl endpoint hashkv --cluster`), \
-             replace the member whose data differ, then run `etcdctl alarm disarm`",
-        )
+        ("reads and writes", corrupt(picture))
     } else if any(AlarmKind::NoSpace) {
         ("writes", no_space(picture, &alarms))
     } else {
@@ -52,6 +48,19 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
     };
     let named = if named.is_empty() { "an alarm without a member".to_owned() } else { named.join(", ") };
     Some(format!("etcd refuses {refused}: {named} is active. {cure}"))
+}
+
+/// What becomes of data that differ.
+fn corrupt(picture: &Picture<'_>) -> &'static str {
+    if picture.seen.recovery.enabled {
+        "The data of a member may differ from its peers'. The operator compares the members, replaces the one whose data differ from \
+         those of a majority when spec.recovery.gracePeriod is over, and disarms the alarm when all have the same data; Progressing \
+         says what it waits for"
+    } else {
+        "The data of a member may differ from its peers', and spec.recovery.enabled is false: compare the members (`etcdctl endpoint \
+         hashkv --cluster`), and annotate the Pod of the one whose data differ with operator.etcd.io/replace=true. The alarm is \
+         disarmed when all have the same data"
+    }
 }
 
 /// What becomes of a full database.

@@ -59,6 +59,7 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::SafePoint(_)
         | Waiting::Unsafe(_)
         | Waiting::MayBeLost { .. }
+        | Waiting::Undecided { .. }
         | Waiting::ClaimPending { .. }
         | Waiting::ReplacementOff { .. }
         | Waiting::ReplacementFailed { .. }
@@ -136,6 +137,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::AuthorityLost { .. }
         | Waiting::AuthorityEnded(_)
         | Waiting::MayBeLost { .. }
+        | Waiting::Undecided { .. }
         | Waiting::ReplacementOff { .. }
         | Waiting::ReplacementFailed { .. }
         | Waiting::Wave(_)

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use quorate_etcd::{CallError, MemberClient, MemberList, MemberStatus};
 use quorate_manifests::certificate;
-use quorate_model::snapshot::{Answer, Database, IN_SYNC_WITHIN, List, Listed, Pod, Proof, StatusReply};
-use quorate_model::{Leaf, MemberName, PeerUrl, Snapshot};
+use quorate_model::snapshot::{
+    Answer, Database, IN_SYNC_WITHIN, KeysHash, List, Listed, Pod, Proof, StatusReply,
+};
+use quorate_model::{Leaf, MemberName, PeerUrl, Revision, Snapshot};
 use quorate_reconcile::{ClusterView, Proved};
 
 use crate::controllers::cluster::Shared;
@@ -74,6 +76,16 @@ pub(super) async fn member_list(
         started: !member.client_urls.is_empty(),
     });
     Ok(List { at, cluster_id, members: members.collect(), via })
+}
+
+/// The hash of a member's keys, up to a revision or to the latest one.
+pub(super) async fn keys_hash(
+    shared: &Shared,
+    client: Result<MemberClient, ConnectError>,
+    revision: Option<Revision>,
+) -> Result<KeysHash, String> {
+    let client = client.map_err(|error| error.to_string())?;
+    count(&shared.metrics, "hash_kv", client.hash_kv(revision).await).map_err(|error| error.to_string())
 }
 
 /// Two AlarmList calls at one member, each a raft entry; after each, the members are given until they have applied it. The

@@ -16,7 +16,7 @@ use quorate_reconcile::{
 
 use super::Shared;
 use crate::controllers::cluster::observe::{
-    ConnectError, MemberClients, client_tls, connect, entry, member_list, prove, status,
+    ConnectError, MemberClients, client_tls, connect, entry, keys_hash, member_list, prove, status,
 };
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{execute, site, tls};
@@ -108,6 +108,10 @@ impl Worker {
             Task::MemberList { at } => {
                 let client = self.connect(pass, &at);
                 async move { Reply::List(member_list(shared, at, client).await) }.boxed()
+            }
+            Task::Hash { member, revision } => {
+                let client = self.connect(pass, &member);
+                async move { Reply::Hash(keys_hash(shared, client, revision).await) }.boxed()
             }
             Task::ProveProgress { at, members } => {
                 let members: Vec<_> =
@@ -324,6 +328,7 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::VolumeLost(_)
         | Waiting::MayBeLost { is_due: false, .. }
         | Waiting::Unsafe(_)
+        | Waiting::Undecided { .. }
         | Waiting::StillFull { .. }
         | Waiting::VolumeGrowing(_) => Outcome::Unwell,
         Waiting::Paused

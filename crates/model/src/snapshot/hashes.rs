@@ -1,0 +1,166 @@
+//! The comparison of the members' data, by the hashes that they make of their keys and history. It is made only with a reason, and it
+//! alone decides whose data differ: etcd's alarm CORRUPT may name nobody (3.5 never names a member), and a member that ends at its
+//! start because its data differ from a peer's may be the good one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{AlarmKind, Snapshot};
+use crate::ids::{MemberId, Revision};
+use crate::mutants;
+use crate::names::MemberName;
+use crate::quorum::has_quorum;
+use crate::record::{Loss, Stage};
+use crate::time::{Instant, Span};
+use crate::version::Version;
+
+/// How long a comparison counts. Data that differ stay so, and a member that answers meanwhile is still the one that was asked.
+pub const COMPARED_WITHIN: Span = Span::seconds(60);
+
+/// The second comparison that a replacement needs is made at least this long after the first, whatever the grace period.
+const SHORTEST_GRACE: Span = Span::seconds(1);
+
+/// The hash that a member made of its keys and their history.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct KeysHash {
+    /// The member that made it.
+    pub member_id: MemberId,
+    /// The hash.
+    pub hash: u32,
+    /// What is newer than this is not in it.
+    pub revision: Revision,
+    /// What is older than this was compacted when it was made. Only hashes with the same one can be compared.
+    pub compacted: Revision,
+    /// The latest revision of the member when it was made.
+    pub latest: Revision,
+}
+
+/// The hashes of the members that answer, asked for at one revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Hashes {
+    /// When the last one arrived.
+    pub at: Instant,
+    /// What each of them replied, or why it has no hash.
+    pub replies: BTreeMap<MemberName, Result<KeysHash, String>>,
+}
+
+/// What the hashes say about the voters of the list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// Those with the same data that are a majority of all voters; empty if there is no such majority.
+    pub majority: BTreeSet<MemberName>,
+    /// Those whose data differ from the majority's at the same revision.
+    pub differ: BTreeSet<MemberName>,
+    /// Without a majority: the members with the same data, group by group.
+    pub groups: Vec<BTreeSet<MemberName>>,
+    /// Those whose data cannot be compared with the majority's, or with anybody's if there is none.
+    pub unknown: BTreeSet<MemberName>,
+    /// Nobody has a revision that is not in its hash.
+    pub is_complete: bool,
+}
+
+/// What must be the same for two hashes to be comparable. Versions may make them in different ways.
+type Basis = (Version, Revision, Revision);
+
+impl Comparison {
+    /// Whether all voters have the same data, and nothing else.
+    pub fn all_agree(&self) -> bool {
+        self.is_complete && !self.majority.is_empty() && self.differ.is_empty() && self.unknown.is_empty()
+    }
+}
+
+impl Snapshot {
+    /// Whether anything gives a reason to compare the members: an alarm CORRUPT, a member that ends because its data differ from a
+    /// peer's, or an earlier comparison that is to be confirmed. A calm cluster is never asked.
+    pub fn has_reason_to_compare(&self, now: Instant) -> bool {
+        let inconsistent = |loss: Loss| loss == Loss::Inconsistent;
+        let is_suspected = self.record.suspected.values().any(|suspected| inconsistent(suspected.loss));
+        let is_replaced = self.record.replacement.as_ref().is_some_and(|order| inconsistent(order.loss));
+        let kept_out = self.kept_out(now).next().is_some();
+        let at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
+        at_work && (self.is_alarmed(now) || is_suspected || is_replaced || kept_out)
+    }
+
+    /// The revision up to which all can make a hash that were asked for their Status; `None` for the latest, where all have the same.
+    /// A hash up to the latest revision is made anew, one up to an earlier revision may be an old one.
+    pub fn revision_to_compare(&self, now: Instant) -> Option<Revision> {
+        let status = |member: &MemberName| self.status_of(member, now).filter(|status| !status.is_learner);
+        let revisions: BTreeSet<Revision> =
+            self.etcd.answers.keys().filter_map(|member| Some(status(member)?.revision)).collect();
+        revisions.first().copied().filter(|_| revisions.len() > 1)
+    }
+
+    /// What the hashes say, if there are recent ones and a list.
+    pub fn comparison(&self, now: Instant) -> Option<Comparison> {
+        let recent = |hashes: &&Hashes| hashes.at <= now && now - hashes.at <= COMPARED_WITHIN;
+        let hashes = self.etcd.hashes.as_ref().filter(recent)?;
+        let list = self.list(now)?;
+        let mut comparison = Comparison { is_complete: true, ..Comparison::default() };
+        let mut groups: BTreeMap<(Basis, u32), BTreeSet<MemberName>> = BTreeMap::new();
+        let voters: Vec<_> = list.members.iter().filter(|listed| !listed.is_learner).collect();
+        for listed in &voters {
+            let name = self.member_of(&self.record, listed).unwrap_or_else(|| MemberName::new(&*listed.name));
+            let made = hashes.replies.get(&name).and_then(|reply| reply.as_ref().ok());
+            let made = made.filter(|made| made.member_id == listed.id);
+            match made.zip(self.status_of(&name, now).map(|status| status.version)) {
+                Some((made, version)) => {
+                    comparison.is_complete &= made.latest == made.revision;
+                    let version =
+                        if mutants::is_broken("P one version") { Version::new(0, 0, 0) } else { version };
+                    let basis = (version, made.revision, made.compacted);
+                    groups.entry((basis, made.hash)).or_default().insert(name);
+                }
+                None => {
+                    comparison.unknown.insert(name);
+                }
+            }
+        }
+        let is_majority = |group: &BTreeSet<MemberName>| {
+            has_quorum(group.len(), voters.len()) || mutants::is_broken("P majority")
+        };
+        let majority = groups.iter().find(|(_, group)| is_majority(group)).map(|(key, _)| *key);
+        for (key, group) in groups {
+            match majority {
+                Some(found) if found == key => comparison.majority = group,
+                Some((basis, _)) if basis == key.0 => comparison.differ.extend(group),
+                Some(_) => comparison.unknown.extend(group),
+                None => comparison.groups.push(group),
+            }
+        }
+        Some(comparison)
+    }
+
+    /// Whether the data of this voter differ from those of a majority of all voters.
+    pub fn differs_from_majority(&self, voter: &MemberName, now: Instant) -> bool {
+        self.comparison(now).is_some_and(|comparison| comparison.differ.contains(voter))
+    }
+
+    /// Whether this voter has the data of a majority of all voters.
+    pub fn agrees_with_majority(&self, voter: &MemberName, now: Instant) -> bool {
+        self.comparison(now).is_some_and(|comparison| comparison.majority.contains(voter))
+    }
+
+    /// Whether the present comparison is another one than the first, and was made when the grace period was over.
+    pub(super) fn is_compared_again(&self, first: Instant) -> bool {
+        let grace = self.recovery.grace.max(SHORTEST_GRACE);
+        self.etcd.hashes.as_ref().is_some_and(|hashes| hashes.at - first >= grace)
+    }
+
+    /// The voters that end at their start because etcd's check finds that their data differ from a peer's. The peer may be the one that
+    /// is wrong, so this only gives a reason to compare those that run.
+    pub fn kept_out(&self, now: Instant) -> impl Iterator<Item = &MemberName> {
+        let voters = self.record.members.iter().filter(|(_, member)| member.stage == Stage::Voter);
+        voters.map(|(name, _)| name).filter(move |name| self.is_kept_out(name, now))
+    }
+
+    /// Whether this member ends at its start because its data differ from a peer's.
+    pub fn is_kept_out(&self, member: &MemberName, now: Instant) -> bool {
+        let pod = self.pods.get(member);
+        pod.is_some_and(|pod| pod.differs_from_peers && !pod.ready) && self.status_of(member, now).is_none()
+    }
+
+    /// Whether an alarm CORRUPT is active, of a member or of none.
+    pub fn is_alarmed(&self, now: Instant) -> bool {
+        let corrupt = |kind| kind == AlarmKind::Corrupt;
+        self.has_unnamed_alarm(now) || self.alarms(now).iter().any(|alarm| corrupt(alarm.kind))
+    }
+}

@@ -1,0 +1,317 @@
+//! Data that differ: who is found, who is replaced, when the alarm is disarmed, and when nobody is touched.
+
+mod world;
+
+use quorate_model::effect::Unsafe;
+use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
+use quorate_model::snapshot::{Alarm, AlarmKind, Unhealthy};
+use quorate_model::target::Medium;
+use quorate_model::{Effect, EtcdCall, MemberId, Plan, Span, Step, Version, Waiting};
+use quorate_planner::safety::mutants::without;
+use quorate_planner::safety::{Scene, may_replace, permits};
+use world::{World, name};
+
+const GRACE: Span = Span::seconds(600);
+
+/// The data of a member differ, and the alarm of 3.5 says only that some do.
+fn differ(world: &mut World, member: &str, hash: u32) {
+    world.wrong.insert(name(member), hash);
+    world.unnamed_alarm = true;
+}
+
+fn removes(plan: &Plan) -> Option<&str> {
+    plan.effects.iter().find_map(|effect| match effect.as_etcd() {
+        Some(EtcdCall::RemoveMember { member, .. }) => Some(member.as_str()),
+        Some(_) | None => None,
+    })
+}
+
+fn disarms(plan: &Plan) -> Option<Alarm> {
+    plan.effects.iter().find_map(|effect| match effect.as_etcd() {
+        Some(EtcdCall::Disarm { member, kind }) => Some(Alarm { member: *member, kind: *kind }),
+        Some(_) | None => None,
+    })
+}
+
+/// Passes for this long. Returns who was removed, and the alarms that were disarmed.
+fn pass(world: &mut World, long: Span) -> (Vec<String>, Vec<Alarm>) {
+    let (mut removed, mut disarmed) = (Vec::new(), Vec::new());
+    let end = world.now + long;
+    while world.now < end {
+        let plan = world.plan();
+        removed.extend(removes(&plan).map(str::to_owned));
+        disarmed.extend(disarms(&plan));
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(14);
+    }
+    (removed, disarmed)
+}
+
+fn undecided(plan: &Plan) -> bool {
+    plan.waiting.iter().any(|waiting| matches!(waiting, Waiting::Undecided { .. }))
+}
+
+#[test]
+fn the_member_whose_data_differ_from_a_majority_is_replaced_after_a_second_comparison_and_the_alarm_disarmed()
+{
+    let mut world = World::running(3);
+    differ(&mut world, "demo-1", 2);
+    let plan = world.plan();
+    let reported = Waiting::MayBeLost { member: name("demo-1"), loss: Loss::Inconsistent, is_due: false };
+    assert!(plan.waiting.contains(&reported), "{:?}", plan.waiting);
+    assert_eq!(pass(&mut world, Span(GRACE.0 - 60_000)), (vec![], vec![]), "the grace period");
+    let (removed, disarmed) = pass(&mut world, Span::seconds(600));
+    assert_eq!(removed, ["demo-1"]);
+    assert_eq!(disarmed, [Alarm { member: MemberId(0), kind: AlarmKind::Corrupt }]);
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    let last = world.seen.record.last_replacement.clone().unwrap();
+    assert_eq!((last.member, last.end), (name("demo-1"), ReplacementEnd::Succeeded));
+    assert!(world.seen.volumes[&name("demo-1")].quarantine.is_some(), "R17");
+    assert!(world.seen.record.suspected.is_empty() && world.seen.etcd.hashes.is_none());
+}
+
+#[test]
+fn the_alarm_is_disarmed_before_a_new_member_is_added_since_no_client_is_served_under_it() {
+    let mut world = World::running(3);
+    let id = world.members.iter().find(|listed| listed.name == "demo-0").unwrap().id;
+    world.wrong.insert(name("demo-0"), 2);
+    // As 3.6 and newer raise it, of the leader this time.
+    let named = Alarm { member: id, kind: AlarmKind::Corrupt };
+    world.alarms.insert(named);
+    let (mut order, end) = (Vec::new(), world.now + Span::seconds(1200));
+    while world.now < end {
+        let plan = world.plan();
+        for call in plan.effects.iter().filter_map(Effect::as_etcd) {
+            order.push(call.to_string().split(' ').next().unwrap().to_owned());
+        }
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(14);
+    }
+    order.dedup();
+    let words: Vec<&str> = order.iter().map(String::as_str).collect();
+    let at = |word: &str| words.iter().position(|at| at.to_lowercase().contains(word));
+    assert!(
+        at("move") < at("remove") && at("remove") < at("disarm") && at("disarm") < at("add"),
+        "{words:?}"
+    );
+    assert!(at("move").is_some() && world.alarms.is_empty(), "{words:?}");
+}
+
+#[test]
+fn one_comparison_is_not_enough() {
+    let mut world = World::running(3);
+    differ(&mut world, "demo-1", 2);
+    let plan = world.plan();
+    world.carry_out(plan);
+    world.seen.recovery.grace = Span::seconds(0);
+    let is_lost = |world: &World| world.seen.is_lost(&world.seen.record, &name("demo-1"), world.now);
+    world.observe();
+    assert!(!is_lost(&world), "the same comparison");
+    without("P second comparison", || assert!(is_lost(&world)));
+    world.now = world.now + Span::seconds(30);
+    world.observe();
+    assert!(is_lost(&world), "another one");
+}
+
+#[test]
+fn data_that_agree_again_at_the_second_comparison_replace_nobody() {
+    let mut world = World::running(3);
+    differ(&mut world, "demo-1", 2);
+    pass(&mut world, Span(GRACE.0 - 60_000));
+    world.wrong.clear();
+    let (removed, disarmed) = pass(&mut world, Span::seconds(600));
+    assert_eq!((removed.len(), disarmed.len()), (0, 1), "nothing differs, so the alarm has no ground");
+    assert!(world.seen.record.suspected.is_empty());
+}
+
+#[test]
+fn without_a_majority_of_all_voters_nobody_is_replaced_and_a_person_is_asked() {
+    // One against one; three that all differ; one of three that cannot be compared.
+    let silenced: [(usize, &[(&str, u32)], Option<&str>); 3] = [
+        (2, &[("demo-1", 2)], None),
+        (3, &[("demo-1", 2), ("demo-2", 3)], None),
+        (3, &[("demo-1", 2)], Some("demo-2")),
+    ];
+    for (size, wrong, silent) in silenced {
+        let mut world = World::running(size);
+        for (member, hash) in wrong {
+            differ(&mut world, member, *hash);
+        }
+        silent.into_iter().for_each(|member| world.silence(member));
+        let plan = world.plan();
+        assert!(undecided(&plan), "{:?}", plan.waiting);
+        assert_eq!(pass(&mut world, Span::seconds(1800)), (vec![], vec![]));
+        assert!(world.seen.record.suspected.is_empty());
+        without("P majority", || {
+            world.observe();
+            assert!(!undecided(&world.plan()));
+            let differs = |member: &&str| world.seen.differs_from_majority(&name(member), world.now);
+            assert_eq!(
+                ["demo-0", "demo-1", "demo-2"].iter().filter(|member| differs(member)).count(),
+                wrong.len()
+            );
+        });
+    }
+}
+
+#[test]
+fn a_cluster_of_one_has_nobody_to_differ_from() {
+    let mut world = World::running(1);
+    differ(&mut world, "demo-0", 2);
+    let (removed, disarmed) = pass(&mut world, Span::seconds(1800));
+    assert_eq!((removed.len(), disarmed.len()), (0, 1));
+}
+
+#[test]
+fn hashes_of_different_versions_are_not_compared() {
+    let mut world = World::running(3);
+    differ(&mut world, "demo-1", 2);
+    world.versions.insert(name("demo-1"), Version::new(3, 6, 15));
+    world.observe();
+    let differs = |world: &World| world.seen.differs_from_majority(&name("demo-1"), world.now);
+    assert!(!differs(&world));
+    without("P one version", || assert!(differs(&world)));
+}
+
+#[test]
+fn an_alarm_without_a_member_excuses_only_those_that_are_seen_to_agree() {
+    let mut world = World::running(5);
+    differ(&mut world, "demo-1", 2);
+    world.silence("demo-2");
+    world.observe();
+    world.prove();
+    let health = |world: &World, member: &str| world.seen.health(&name(member), world.now);
+    assert_eq!(health(&world, "demo-1"), Err(Unhealthy::Differs));
+    assert!(matches!(health(&world, "demo-0"), Err(Unhealthy::Errors(_))), "clients are not served");
+    assert!(world.seen.is_sound(&name("demo-0"), world.now), "its data are right");
+    // Of this one no hash is known.
+    world.unsilence("demo-2");
+    let hashes = world.seen.etcd.hashes.clone();
+    world.observe();
+    world.seen.etcd.hashes = hashes;
+    assert!(!world.seen.is_sound(&name("demo-2"), world.now));
+    without("P agrees", || assert!(world.seen.is_sound(&name("demo-2"), world.now)));
+}
+
+#[test]
+fn a_member_that_is_not_seen_to_agree_holds_the_replacement_up() {
+    let mut world = World::running(5);
+    differ(&mut world, "demo-1", 2);
+    pass(&mut world, Span(GRACE.0 - 60_000));
+    world.silence("demo-2");
+    let (removed, _) = pass(&mut world, Span::seconds(600));
+    assert!(removed.is_empty(), "{removed:?}");
+    let (seen, record) = (&world.seen, &world.seen.record);
+    let judged = may_replace(seen, record, world.now, &name("demo-1"), Loss::Inconsistent);
+    assert!(judged.is_err(), "{judged:?}");
+    // It is down, and nothing says that its data are wrong.
+    world.unsilence("demo-2");
+    assert_eq!(pass(&mut world, Span::seconds(600)).0, ["demo-1"]);
+}
+
+#[test]
+fn a_good_member_that_etcds_check_keeps_out_is_not_replaced_and_the_one_that_it_differs_from_is_found() {
+    let mut world = World::running(5);
+    world.wrong.insert(name("demo-1"), 2);
+    let keep_out = |world: &mut World, member: &str| {
+        let pod = world.seen.pods.get_mut(&name(member)).unwrap();
+        (pod.ready, pod.differs_from_peers, pod.restarts) = (false, true, 9);
+        pod.trouble = Some("CrashLoopBackOff: found data inconsistency with peers".to_owned());
+    };
+    keep_out(&mut world, "demo-3");
+    let mut removed = Vec::new();
+    let end = world.now + Span::seconds(1300);
+    while world.now < end && removed.is_empty() {
+        let plan = world.plan();
+        removed.extend(removes(&plan).map(str::to_owned));
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(14);
+    }
+    assert_eq!(removed, ["demo-1"], "without any alarm");
+    // Of three, the other two that run are one against one.
+    let mut world = World::running(3);
+    world.wrong.insert(name("demo-1"), 2);
+    keep_out(&mut world, "demo-2");
+    let plan = world.plan();
+    let kept_out = |waiting: &Waiting| matches!(waiting, Waiting::Undecided { kept_out, .. } if kept_out[..] == [name("demo-2")]);
+    assert!(plan.waiting.iter().any(kept_out), "{:?}", plan.waiting);
+    assert_eq!(pass(&mut world, Span::seconds(1800)).0, Vec::<String>::new());
+}
+
+#[test]
+fn where_recovery_is_off_the_finding_is_reported_and_nobody_is_removed() {
+    let mut world = World::running(3);
+    world.seen.recovery.enabled = false;
+    differ(&mut world, "demo-1", 2);
+    assert_eq!(pass(&mut world, Span::seconds(1800)), (vec![], vec![]));
+    let off = Waiting::ReplacementOff { member: name("demo-1"), loss: Loss::Inconsistent };
+    assert!(world.plan().waiting.contains(&off));
+}
+
+#[test]
+fn p3_data_that_agree_at_the_last_moment_keep_their_member() {
+    let mut world = World::running(3);
+    differ(&mut world, "demo-1", 2);
+    pass(&mut world, GRACE);
+    world.now = world.now + Span::seconds(60);
+    let plan = world.plan_that(|plan| removes(plan).is_some());
+    let remove = plan.effects.into_iter().find(Effect::changes_membership).unwrap();
+    let mut record = plan.record;
+    assert!(matches!(record.members[&name("demo-1")].stage, Stage::Leaving(Leaving::Lost)));
+    let judge = |world: &World, record: &_| {
+        permits(&Scene { seen: &world.seen, record, now: world.now, before: &[] }, &remove)
+    };
+    assert_eq!(judge(&world, &record), Ok(()));
+    let hashes = world.seen.etcd.hashes.as_mut().unwrap();
+    let reply = hashes.replies.get_mut(&name("demo-1")).unwrap().as_mut().unwrap();
+    reply.hash = 1;
+    assert_eq!(judge(&world, &record), Err(Unsafe::NotLost(name("demo-1"))));
+    without("NotLost", || assert_ne!(judge(&world, &record), Err(Unsafe::NotLost(name("demo-1")))));
+    record.suspected.clear();
+    assert!(judge(&world, &record).is_err());
+}
+
+#[test]
+fn n5_corrupt_stays_while_any_voter_is_not_seen_to_agree() {
+    let mut world = World::running(3);
+    differ(&mut world, "demo-1", 2);
+    let unnamed = Alarm { member: MemberId(0), kind: AlarmKind::Corrupt };
+    let call = EtcdCall::Disarm { member: unnamed.member, kind: unnamed.kind };
+    let disarm = Effect::etcd(Step::N5, name("demo-0"), call);
+    let judge = |world: &mut World| {
+        world.now = world.now + Span::seconds(30);
+        world.observe();
+        world.prove();
+        let record = world.seen.record.clone();
+        permits(&Scene { seen: &world.seen, record: &record, now: world.now, before: &[] }, &disarm)
+    };
+    let refused = Err(Unsafe::AlarmHolds(unnamed));
+    assert_eq!(judge(&mut world), refused, "one differs");
+    world.wrong.clear();
+    world.silence("demo-1");
+    assert_eq!(judge(&mut world), refused, "of one it is not known");
+    world.unsilence("demo-1");
+    assert_eq!(judge(&mut world), Ok(()));
+    let hashes = world.seen.etcd.hashes.as_mut().unwrap();
+    hashes.replies.get_mut(&name("demo-2")).unwrap().as_mut().unwrap().latest.0 += 1;
+    let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
+    assert_eq!(permits(&scene, &disarm), refused, "one has more than what was compared");
+}
+
+#[test]
+fn in_memory_a_member_whose_data_differ_is_replaced_too() {
+    let mut world = World::new(3);
+    world.seen.desired.storage.medium = Medium::Memory;
+    world.settle();
+    differ(&mut world, "demo-1", 2);
+    assert_eq!(pass(&mut world, Span::seconds(1300)).0, ["demo-1"]);
+}
+
+#[test]
+fn a_calm_cluster_is_never_compared() {
+    let mut world = World::running(3);
+    world.wrong.insert(name("demo-1"), 2);
+    pass(&mut world, Span::seconds(1800));
+    assert!(world.seen.etcd.hashes.is_none() && world.seen.record.suspected.is_empty());
+}
