@@ -146,6 +146,13 @@ impl Destination {
         self.s3.as_ref()?.ca_secret.as_ref().map(|secret| secret.name.as_str())
     }
 
+    /// The URL of the server, if it is not that of the cloud itself.
+    pub fn endpoint(&self) -> Option<&str> {
+        let Self { s3, gcs: _, azure, pvc: _ } = self;
+        let s3 = s3.as_ref().and_then(|s3| s3.endpoint.as_deref());
+        s3.or_else(|| azure.as_ref()?.endpoint.as_deref())
+    }
+
     /// The object `key` in this place as a URL, for people: `s3://bucket/prefix/key`.
     pub fn url(&self, key: &str) -> String {
         let Self { s3, gcs, azure, pvc } = self;

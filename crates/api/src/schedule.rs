@@ -15,8 +15,8 @@ mod status;
 
 pub use status::{EtcdBackupScheduleStatus, RunningTest, ScheduleCondition, VerifiedBackup};
 
-/// The longest name of an EtcdBackupSchedule: its backups are called `<schedule>-<ten digits>`.
-pub const MAX_SCHEDULE_NAME_LENGTH: usize = 52;
+/// The longest name of an EtcdBackupSchedule: its backups are called `<schedule>-<twelve digits>`.
+pub const MAX_SCHEDULE_NAME_LENGTH: usize = 50;
 
 /// How many failed backups of a schedule are kept, when the spec does not say.
 pub const DEFAULT_FAILED_KEPT: u32 = 3;

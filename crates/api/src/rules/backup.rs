@@ -35,8 +35,8 @@ pub(crate) fn backup_object() -> Vec<Rule> {
 /// On an EtcdBackupSchedule as a whole.
 pub(crate) fn schedule_object() -> Vec<Rule> {
     vec![rule(
-        "size(self.metadata.name) <= 52",
-        "metadata.name must be at most 52 characters: its backups are called NAME-1234567890, and labels carry their names",
+        "size(self.metadata.name) <= 50",
+        "metadata.name must be at most 50 characters: its backups are called NAME-123456789012, and labels carry their names",
     )]
 }
 
@@ -69,6 +69,15 @@ pub(crate) fn endpoint() -> Vec<Rule> {
     vec![rule(
         r"self.matches('^https?://[A-Za-z0-9._~:/\\[\\]-]+$')",
         "endpoint must be a URL such as https://s3.example.com:9000, without a user, a query or a fragment",
+    )]
+}
+
+/// On the URL of a store.
+pub(crate) fn store() -> Vec<Rule> {
+    vec![rule(
+        "self.matches('^(s3|gs|pvc)://[^/]+(/.*)?$') || self.matches('^azure://[^/]+/[^/]+(/.*)?$')",
+        "must be s3://bucket, gs://bucket, azure://account/container or pvc://claim, with a prefix after a slash where only that is \
+         allowed",
     )]
 }
 

@@ -29,6 +29,10 @@ pub struct EtcdBackupScheduleStatus {
     /// How many backups failed since the last good one.
     pub consecutive_failures: u32,
 
+    /// The time of the schedule of the newest backup that failed and is counted. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_failure: Option<Time>,
+
     /// The backups that wait or run.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "set"))]
