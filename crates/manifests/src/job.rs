@@ -166,16 +166,18 @@ fn secret_volume(name: &str) -> Value {
 fn mount(pod: &mut Value, name: &str, source: &Value, path: &str) {
     let mut volume = source.clone();
     volume["name"] = json!(name);
-    let is_read_only = source.get("secret").is_some();
     let mut mount = json!({ "name": name, "mountPath": path });
-    if is_read_only {
+    if source.get("secret").is_some() {
         mount["readOnly"] = json!(true);
     }
-    for (list, item) in [(&mut pod["volumes"], volume)] {
-        list.as_array_mut().into_iter().for_each(|list| list.push(item.clone()));
+    push(&mut pod["volumes"], volume);
+    push(&mut pod["containers"][0]["volumeMounts"], mount);
+}
+
+fn push(list: &mut Value, item: Value) {
+    if let Value::Array(list) = list {
+        list.push(item);
     }
-    let mounts = pod["containers"][0]["volumeMounts"].as_array_mut();
-    mounts.into_iter().for_each(|mounts| mounts.push(mount.clone()));
 }
 
 /// What a Job belongs to.
