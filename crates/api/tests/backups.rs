@@ -67,7 +67,9 @@ fn every_bad_input_gets_its_message_and_every_good_one_passes() {
         for desired in &case.refused {
             match unexpected.iter().position(|refusal| refusal.contains(desired.as_str())) {
                 Some(found) => drop(unexpected.remove(found)),
-                None => failures.push(format!("{}: not refused with {desired:?} but {refusals:?}", case.title)),
+                None => {
+                    failures.push(format!("{}: not refused with {desired:?} but {refusals:?}", case.title))
+                }
             }
         }
         if !unexpected.is_empty() {
