@@ -1,5 +1,5 @@
 {{/* What the operator may do where it works. Each verb is there for a call that it makes; it deletes nothing but Pods,
-volumes and its PodDisruptionBudgets, and changes no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
+volumes, its PodDisruptionBudgets, its Jobs and the EtcdBackups of its schedules, and changes no node, no storage class and nothing of RBAC. "get" reads one object again when a write of it was
 refused; "list" and "watch" are how it sees. */}}
 {{- define "quorate.rules" -}}
 # The desired state. Patched for the finalizer: Pods are stopped before the object is deleted.
@@ -14,6 +14,23 @@ refused; "list" and "watch" are how it sees. */}}
 - apiGroups: [operator.etcd.io]
   resources: [etcdclusters/finalizers]
   verbs: [update]
+# Backups. Patched for the finalizer; created by schedules and deleted by their retention.
+- apiGroups: [operator.etcd.io]
+  resources: [etcdbackups]
+  verbs: [get, list, watch, create, patch, delete]
+- apiGroups: [operator.etcd.io]
+  resources: [etcdbackupschedules]
+  verbs: [get, list, watch]
+- apiGroups: [operator.etcd.io]
+  resources: [etcdbackups/status, etcdbackupschedules/status]
+  verbs: [patch]
+- apiGroups: [operator.etcd.io]
+  resources: [etcdbackups/finalizers, etcdbackupschedules/finalizers]
+  verbs: [update]
+# The Jobs that take backups, remove their objects and test them. Deleted when their answers are read.
+- apiGroups: [batch]
+  resources: [jobs]
+  verbs: [list, watch, create, delete]
 # Members. A Pod is patched to remove the scheduling gate of a bootstrap member, and to label its member as joined.
 - apiGroups: [""]
   resources: [pods]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 
+mod backup;
 mod disruption;
 mod maintenance;
 mod options;
@@ -18,6 +19,7 @@ mod storage;
 mod tls;
 mod updates;
 
+pub use backup::{AllowedStore, BackupPolicy};
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use maintenance::{DefragSpec, MaintenanceSpec};
 pub use options::{AutoCompactionMode, EtcdOptions};
@@ -174,6 +176,10 @@ pub struct EtcdClusterSpec {
     /// When changes that do not come from this spec reach the members.
     #[serde(default)]
     pub updates: UpdatesSpec,
+    /// What backups of this cluster may do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<BackupPolicy>,
+
     /// What is done for the databases of the members.
     #[serde(default)]
     pub maintenance: MaintenanceSpec,

@@ -86,3 +86,27 @@ pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";
 
 /// Annotation that lets etcd be downgraded to the version in it, which is also the one in the spec.
 pub const ALLOW_DOWNGRADE: &str = "operator.etcd.io/allow-downgrade";
+
+/// Label on Jobs and their Pods: the EtcdBackup that they are of. Reflectors select on it.
+pub const BACKUP: &str = "operator.etcd.io/backup";
+
+/// Label on EtcdBackups, and on the Jobs and Pods of restore tests: the EtcdBackupSchedule that they are of.
+pub const SCHEDULE: &str = "operator.etcd.io/backup-schedule";
+
+/// Annotation on EtcdBackups: the uid of the EtcdBackupSchedule that created them. Only those are deleted by its retention.
+pub const SCHEDULE_UID: &str = "operator.etcd.io/backup-schedule-uid";
+
+/// Annotation on EtcdBackups: the time of the schedule that they were created for (RFC 3339).
+pub const SCHEDULED_AT: &str = "operator.etcd.io/scheduled-at";
+
+/// The finalizer on EtcdBackups: the Job is stopped and the deletion policy is carried out before the object is deleted.
+pub const BACKUP_FINALIZER: &str = "operator.etcd.io/backup-cleanup";
+
+/// The finalizer on EtcdBackups that a restore uses: retention does not delete them.
+pub const RESTORE_FINALIZER: &str = "operator.etcd.io/used-by-restore";
+
+/// Annotation that lets an EtcdBackup go although its object cannot be removed from the store; the value is [`ABANDON_OBJECT_VALUE`].
+pub const ABANDON_OBJECT: &str = "operator.etcd.io/abandon-object";
+
+/// The value of [`ABANDON_OBJECT`].
+pub const ABANDON_OBJECT_VALUE: &str = "true";

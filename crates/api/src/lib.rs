@@ -10,6 +10,7 @@
 //! - [`status`]: what the operator writes back, the recorded facts included
 //! - [`condition`]: condition types
 //! - [`reason`]: reasons of conditions and events, with their messages
+//! - [`backup`], [`schedule`]: an EtcdBackup, and an EtcdBackupSchedule that creates them
 //! - [`destination`]: where backups are kept
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
@@ -17,6 +18,7 @@
 //! - [`duration`]: seconds from `365d`
 //! - [`crd()`]: the resource definitions as Kubernetes gets them
 
+pub mod backup;
 pub mod cluster;
 pub mod condition;
 pub mod crd;
@@ -27,11 +29,14 @@ pub mod keys;
 pub mod quantity;
 pub mod reason;
 mod rules;
+pub mod schedule;
 pub mod status;
 
+pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
 pub use cluster::{EtcdCluster, EtcdClusterSpec};
 pub use condition::ConditionType;
 pub use crd::{crd, crds, crds_yaml};
 pub use destination::Destination;
 pub use reason::{Explanation, Reason};
+pub use schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use status::EtcdClusterStatus;

@@ -5,6 +5,8 @@
 
 use std::fmt;
 
+use crate::job::FailureKind;
+
 /// A reason with its message: what conditions and events show. The two are set together and never apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Explanation {
@@ -194,6 +196,93 @@ reasons! {
     Defragmenting,
     /// A volume has not grown yet to the size that the spec asks for.
     VolumeGrowing,
+    /// A backup waits for another one of the same cluster.
+    BackupQueued,
+    /// The EtcdCluster that a backup is of does not exist.
+    ClusterNotFound,
+    /// The EtcdCluster that a backup is of does not serve now.
+    ClusterNotServing,
+    /// A Job takes a backup.
+    BackupRunning,
+    /// A backup is in the store.
+    BackupComplete,
+    /// An attempt failed, and the next one waits for its time.
+    RetryPending,
+    /// A backup was not complete within `spec.deadline`.
+    DeadlineExceeded,
+    /// A Job ended without an answer.
+    JobFailed,
+    /// `spec.backup.allowedStores` of the cluster does not have the destination.
+    DestinationNotAllowed,
+    /// The object of an EtcdBackup that is being deleted is being removed from the store.
+    RemovingObject,
+    /// An EtcdBackup was deleted, and its object stays in the store.
+    ObjectAbandoned,
+    /// A Job could not read what it was ordered to do.
+    OrderRefused,
+    /// No member can give a snapshot.
+    NoSource,
+    /// The snapshot broke off, or its hash is wrong.
+    SnapshotFailed,
+    /// The store does not answer.
+    StoreUnavailable,
+    /// The store refuses the credentials, or there are none.
+    StoreForbidden,
+    /// The bucket, the container or the object does not exist.
+    NotInStore,
+    /// An object is not what its manifest says.
+    Mismatch,
+    /// An object is encrypted, and no identity fits.
+    CannotDecrypt,
+    /// Something else has the key of the object.
+    NotOurs,
+    /// There is not enough room.
+    NoSpace,
+    /// The version, the size or the content of an object do not go with what it is restored into.
+    Unfit,
+    /// The backups of a schedule come about.
+    BackupsHealthy,
+    /// The last backup of a schedule failed.
+    BackupFailing,
+    /// A schedule has no good backup yet.
+    NoBackupYet,
+    /// A schedule cannot be read, has no next time, or asks for backups too often.
+    ScheduleInvalid,
+    /// `spec.suspend` is true.
+    Suspended,
+    /// A backup that was missed is left out, because it would begin too late.
+    BackupMissed,
+    /// The API server refuses the EtcdBackup of a schedule.
+    TemplateRefused,
+    /// Retention deleted an EtcdBackup.
+    BackupPruned,
+    /// A restore test passed.
+    RestoreTested,
+    /// No restore test has ended yet.
+    NotTested,
+}
+
+impl Reason {
+    /// The first reason of the kinds that back up. They and all after it are set by their controllers, and not by `manifests`.
+    pub const FIRST_OF_BACKUPS: Self = Self::BackupQueued;
+}
+
+impl From<FailureKind> for Reason {
+    fn from(kind: FailureKind) -> Self {
+        match kind {
+            FailureKind::OrderRefused => Self::OrderRefused,
+            FailureKind::NoSource => Self::NoSource,
+            FailureKind::SnapshotFailed => Self::SnapshotFailed,
+            FailureKind::StoreUnavailable => Self::StoreUnavailable,
+            FailureKind::StoreForbidden => Self::StoreForbidden,
+            FailureKind::NotInStore => Self::NotInStore,
+            FailureKind::Mismatch => Self::Mismatch,
+            FailureKind::CannotDecrypt => Self::CannotDecrypt,
+            FailureKind::NotOurs => Self::NotOurs,
+            FailureKind::NoSpace => Self::NoSpace,
+            FailureKind::Unfit => Self::Unfit,
+        }
+    }
 }
 
 impl fmt::Display for Reason {

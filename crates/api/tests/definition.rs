@@ -6,15 +6,29 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use quorate_api::cluster::{MAX_NAME_LENGTH, MAX_SIZE, Medium, Retention, TlsProvider};
-use quorate_api::{ConditionType, EtcdCluster, EtcdClusterStatus, Reason, crd, crds_yaml};
+use quorate_api::{ConditionType, EtcdCluster, EtcdClusterStatus, Reason, crd, crds, crds_yaml};
 use serde_json::json;
 
-const PRINTED: &str = include_str!("../../../config/crd/operator.etcd.io_etcdclusters.yaml");
+const PRINTED: [&str; 3] = [
+    include_str!("../../../config/crd/operator.etcd.io_etcdclusters.yaml"),
+    include_str!("../../../config/crd/operator.etcd.io_etcdbackups.yaml"),
+    include_str!("../../../config/crd/operator.etcd.io_etcdbackupschedules.yaml"),
+];
 const SAMPLE: &str = include_str!("../../../config/samples/etcdcluster.yaml");
 const ETCD_IO_SAMPLE: &str = include_str!("../../../config/samples/etcdcluster-etcd-io.yaml");
 
 fn schema() -> JSONSchemaProps {
-    let version = crd("EtcdCluster").unwrap().spec.versions.remove(0);
+    schema_of("EtcdCluster")
+}
+
+/// The schema of each kind, with its name.
+fn schemas() -> Vec<(String, JSONSchemaProps)> {
+    let kinds = crds().into_iter().map(|crd| crd.spec.names.kind);
+    kinds.map(|kind| (kind.clone(), schema_of(&kind))).collect()
+}
+
+fn schema_of(kind: &str) -> JSONSchemaProps {
+    let version = crd(kind).unwrap().spec.versions.remove(0);
     version.schema.unwrap().open_api_v3_schema.unwrap()
 }
 
@@ -32,25 +46,35 @@ fn walk(schema: &JSONSchemaProps, path: &str, look: &mut dyn FnMut(&str, &JSONSc
     }
 }
 
+/// Calls `look` on every schema of every kind, with its path, which begins with the kind.
+fn walk_all(look: &mut dyn FnMut(&str, &JSONSchemaProps)) {
+    for (kind, schema) in schemas() {
+        walk(&schema, &kind, look);
+    }
+}
+
 #[test]
 fn the_definition_under_config_is_the_one_in_the_code() {
     assert!(
-        PRINTED == crds_yaml(),
-        "config/crd/operator.etcd.io_etcdclusters.yaml is stale; run `cargo xtask crds` and look at the difference"
+        PRINTED.concat() == crds_yaml(),
+        "config/crd is stale; run `cargo xtask crds` and look at the difference"
     );
 }
 
 #[test]
 fn every_field_says_what_it_is() {
-    walk(&schema(), "", &mut |path, field| {
+    walk_all(&mut |path, field| {
         let inner = path.ends_with("[]") || path.ends_with("{}");
-        assert!(inner || path.is_empty() || field.description.is_some(), "{path} has no description");
+        assert!(inner || !path.contains('.') || field.description.is_some(), "{path} has no description");
     });
 }
 
 #[test]
 fn everything_in_the_spec_is_bounded_so_that_rules_stay_cheap() {
-    walk(&schema().properties.unwrap()["spec"], "spec", &mut |path, field| {
+    walk_all(&mut |path, field| {
+        if !path.contains(".spec.") {
+            return;
+        }
         let kind = field.type_.as_deref();
         if kind == Some("array") {
             assert!(field.max_items.is_some(), "{path} has no maxItems");
@@ -66,7 +90,7 @@ fn everything_in_the_spec_is_bounded_so_that_rules_stay_cheap() {
 
 #[test]
 fn every_rule_has_a_message_of_one_line() {
-    walk(&schema(), "", &mut |path, field| {
+    walk_all(&mut |path, field| {
         for rule in field.x_kubernetes_validations.iter().flatten() {
             let message = rule.message.as_deref().unwrap_or_default();
             assert!(
@@ -80,15 +104,17 @@ fn every_rule_has_a_message_of_one_line() {
 #[test]
 fn nothing_in_status_is_required_or_defaulted() {
     assert_eq!(serde_json::from_value::<EtcdClusterStatus>(json!({})).unwrap(), EtcdClusterStatus::default());
-    let status = &schema().properties.unwrap()["status"];
-    assert_eq!(status.required, None);
-    walk(status, "status", &mut |path, field| assert_eq!(field.default, None, "{path}"));
+    for (kind, schema) in schemas() {
+        let status = &schema.properties.unwrap()["status"];
+        assert_eq!(status.required, None, "{kind}");
+        walk(status, &kind, &mut |path, field| assert_eq!(field.default, None, "{path}"));
+    }
 }
 
 /// The API server refuses the definition otherwise.
 #[test]
 fn the_keys_of_lists_are_required() {
-    walk(&schema(), "", &mut |path, field| {
+    walk_all(&mut |path, field| {
         for key in field.x_kubernetes_list_map_keys.iter().flatten() {
             let Some(JSONSchemaPropsOrArray::Schema(items)) = &field.items else {
                 panic!("{path} has no items")
@@ -102,9 +128,10 @@ fn the_keys_of_lists_are_required() {
 
 #[test]
 fn status_keeps_the_fields_and_values_of_other_releases() {
-    let schema = schema();
-    let status = &schema.properties.as_ref().unwrap()["status"];
-    walk(status, ".status", &mut |path, schema| {
+    walk_all(&mut |path, schema| {
+        if !path.contains(".status") {
+            return;
+        }
         let keeps = schema.x_kubernetes_preserve_unknown_fields == Some(true);
         assert!(schema.properties.is_none() || keeps, "the API server prunes unknown fields of {path}");
         assert!(schema.enum_.is_none(), "the API server refuses unknown values of {path}");

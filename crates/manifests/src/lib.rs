@@ -3,12 +3,14 @@
 //!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
-//! [`budget`] and [`certificate`]; and [`mod@status`] (Snapshot and Plan to what people read).
+//! [`budget`] and [`certificate`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves; and [`mod@status`] (Snapshot and Plan to what people read).
 
+pub mod backup;
 pub mod budget;
 pub mod certificate;
 mod diff;
 pub mod flags;
+pub mod job;
 pub mod kind;
 pub mod labels;
 pub mod observe;

@@ -22,7 +22,7 @@ use crate::labels;
 use crate::target::IpFamily;
 use crate::template::Template;
 
-pub(crate) use containers::{AGENT, AGENT_VOLUME};
+pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, install_from, restricted};
 
 /// The container of etcd itself.
 pub const ETCD: &str = "etcd";
@@ -165,7 +165,7 @@ fn metadata(member: &Member<'_>, template: &Template) -> Value {
 
 /// The operator's security context, with the fields that the user gives in place of its own. The definition refuses those that the
 /// restricted Pod Security standard does not admit.
-fn security_context(given: Option<&PodSecurityContext>) -> Value {
+pub(crate) fn security_context(given: Option<&PodSecurityContext>) -> Value {
     let mut context = json!({
         "runAsNonRoot": true,
         "runAsUser": USER,

@@ -1,18 +1,25 @@
 //! The controllers, a folder for each kind, with the same files in each.
 //!
-//! `cluster` runs EtcdClusters. `example` is a second kind, for tests: it shows what a controller needs.
+//! `cluster` runs EtcdClusters, `backup` EtcdBackups, `schedule` EtcdBackupSchedules. `example` is a second kind, for tests: it shows what a controller needs.
 
+mod backup;
 mod cluster;
 #[cfg(test)]
 mod example;
+mod schedule;
+
+use std::sync::Arc;
 
 use prometheus_client::registry::Registry;
 use quorate_etcd::Transport;
 use quorate_manifests::Defaults;
 use quorate_planner::fleet::Limit;
 
+use crate::runtime::controller::Controller as _;
 use crate::runtime::fleet::Fleets;
+use backup::BackupController;
 use cluster::ClusterController;
+use schedule::ScheduleController;
 
 /// What the controllers are configured with.
 pub(crate) struct Config {
@@ -27,5 +34,12 @@ pub(crate) struct Config {
 /// Adds every controller of the product.
 pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Config) {
     let Config { defaults, transport, max_rolling } = config;
-    fleets.add(ClusterController::new(&fleets.runtime().clone(), registry, defaults, transport, max_rolling));
+    let runtime = fleets.runtime().clone();
+    let shared = Arc::new(defaults.clone());
+    let clusters = ClusterController::new(&runtime, registry, defaults, transport, max_rolling);
+    let backups = BackupController::new(&runtime, shared.clone(), clusters.roots().clone());
+    let schedules = ScheduleController::new(&runtime, registry, shared, clusters.roots().clone());
+    fleets.add(clusters);
+    fleets.add(backups);
+    fleets.add(schedules);
 }

@@ -4,6 +4,7 @@
 //! - `lease`: who may act; `watch`: watches that feed an index and wake a worker; `fleet`, `worker`: a worker for each object
 //! - `pace`: when the next pass is due; `clock`: the only reader of time
 //! - `metrics`, `serve`, `events`: figures, health and Kubernetes events; `calls`: requests counted
+//! - `write`: writes of typed objects, with their preconditions
 //! - [`crash`]: places to stop at, for tests
 
 pub(crate) mod calls;
@@ -18,3 +19,4 @@ pub(crate) mod pace;
 pub(crate) mod serve;
 pub(crate) mod watch;
 mod worker;
+pub(crate) mod write;

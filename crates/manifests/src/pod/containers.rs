@@ -26,7 +26,7 @@ const JOINED_FILE: &str = "joined";
 /// The volume with the agent's program, which the image of etcd does not have: the whole image of the agent, in which it lies at the
 /// root, or an empty directory into which the init container copies it. Either way its path is the same.
 pub(crate) const AGENT_VOLUME: &str = "agent";
-const AGENT_DIR: &str = "/agent";
+pub(crate) const AGENT_DIR: &str = "/agent";
 pub(crate) const AGENT: &str = "/agent/quorate";
 
 /// What the Pod remembers of its volume. It outlives the container and not the Pod.
@@ -39,9 +39,14 @@ const NEVER: i32 = i32::MAX;
 
 /// Brings the agent's program into the Pod.
 pub(super) fn install(member: &Member<'_>) -> Value {
+    install_from(member.agent_image)
+}
+
+/// Brings the agent's program from this image into a Pod with the volume [`AGENT_VOLUME`].
+pub(crate) fn install_from(agent_image: &str) -> Value {
     json!({
         "name": INSTALL,
-        "image": member.agent_image,
+        "image": agent_image,
         "command": ["/quorate", "agent", "install"],
         "args": [format!("--to={AGENT}")],
         "resources": small(),
@@ -177,7 +182,7 @@ fn asks(path: &str, every: i32, timeout: i32, failures: i32) -> Value {
     })
 }
 
-fn restricted() -> Value {
+pub(crate) fn restricted() -> Value {
     json!({
         "allowPrivilegeEscalation": false,
         "readOnlyRootFilesystem": true,

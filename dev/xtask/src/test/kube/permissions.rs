@@ -14,10 +14,12 @@ use crate::{kube, manifests, repo};
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
 /// Permissions that are not used in every run.
-const NOT_ALWAYS_SEEN: [(&str, &str); 2] = [
+const NOT_ALWAYS_SEEN: [(&str, &str); 4] = [
     // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
     // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
+    ("etcdbackups.operator.etcd.io/finalizers", "update"),
+    ("etcdbackupschedules.operator.etcd.io/finalizers", "update"),
     // Read again after a conflict with the disruption controller.
     ("poddisruptionbudgets.policy", "get"),
 ];

@@ -1,0 +1,83 @@
+//! What backups of a cluster may do.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::destination::Destination;
+use crate::rules::backup;
+
+/// What backups of a cluster may do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackupPolicy {
+    /// The places that backups of this cluster may be written to. Absent: all. Empty: none. A backup has all data of the cluster, so
+    /// who may create an EtcdBackup and choose its place reads them all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub allowed_stores: Option<Vec<AllowedStore>>,
+}
+
+/// A place that backups may be written to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AllowedStore {
+    /// The bucket, with a prefix where only that is allowed: s3://bucket/prefix, gs://bucket, azure://account/container, pvc://claim.
+    /// A prefix ends where a part of a key ends: s3://bucket/etcd does not allow s3://bucket/etcd-other.
+    #[schemars(length(max = 1024), extend("x-kubernetes-validations" = backup::store()))]
+    pub url: String,
+    /// The URL of the server, as the destination has it. Absent: only that of the cloud itself. A bucket of the same name at another
+    /// server is another place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::endpoint()))]
+    pub endpoint: Option<String>,
+}
+
+impl BackupPolicy {
+    /// Whether a backup may be written to this destination.
+    pub fn allows(&self, destination: &Destination) -> bool {
+        self.allowed_stores.as_ref().is_none_or(|stores| stores.iter().any(|store| store.has(destination)))
+    }
+}
+
+impl AllowedStore {
+    fn has(&self, destination: &Destination) -> bool {
+        let wanted = destination.url("");
+        let rest = wanted.strip_prefix(self.url.trim_end_matches('/'));
+        let same = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
+        let same_server = self.endpoint.as_deref().map(same) == destination.endpoint().map(same);
+        same_server && rest.is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_place_is_allowed_only_at_its_server_and_below_its_prefix() {
+        let allowed = |stores: serde_json::Value, destination: serde_json::Value| {
+            let policy: BackupPolicy = serde_json::from_value(stores).unwrap();
+            policy.allows(&serde_json::from_value(destination).unwrap())
+        };
+        let s3 = |prefix: &str| json!({"s3": {"bucket": "b", "prefix": prefix}});
+        let etcd = json!({"allowedStores": [{"url": "s3://b/etcd"}]});
+        assert!(allowed(json!({}), s3("any")));
+        assert!(!allowed(json!({"allowedStores": []}), s3("any")));
+        assert!(allowed(etcd.clone(), s3("etcd")));
+        assert!(allowed(etcd.clone(), s3("etcd/a")));
+        assert!(!allowed(etcd.clone(), s3("etcd-other")));
+        assert!(!allowed(etcd.clone(), s3("other")));
+        assert!(!allowed(etcd.clone(), json!({"s3": {"bucket": "b"}})));
+        assert!(!allowed(etcd.clone(), json!({"gcs": {"bucket": "b", "prefix": "etcd"}})));
+        assert!(!allowed(
+            etcd,
+            json!({"s3": {"bucket": "b", "prefix": "etcd", "endpoint": "https://evil.example"}})
+        ));
+        let own = json!({"allowedStores": [{"url": "s3://b/", "endpoint": "https://s3.example"}]});
+        assert!(allowed(own.clone(), json!({"s3": {"bucket": "b", "endpoint": "https://s3.example/"}})));
+        assert!(!allowed(own.clone(), s3("etcd")));
+        assert!(!allowed(own, json!({"s3": {"bucket": "bb", "endpoint": "https://s3.example"}})));
+    }
+}

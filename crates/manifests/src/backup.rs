@@ -1,0 +1,132 @@
+//! What Jobs are ordered to do for an EtcdBackup: orders from its spec and from the status of its cluster.
+
+use quorate_api::backup::{BackupSource, Compression, Endpoints};
+use quorate_api::cluster::TlsProvider;
+use quorate_api::job::{BackupOrder, Origin, RemoveOrder, Source, SourceEndpoint, VerifyOrder};
+use quorate_api::status::Role;
+use quorate_api::{EtcdBackup, EtcdCluster};
+use quorate_model::{ClusterRef, Leaf, MemberName};
+
+use crate::certificate::Certificate;
+use crate::service::CLIENT_PORT;
+
+/// The etcd that a backup is of, as it is now.
+#[derive(Clone, Copy, Debug)]
+pub enum Of<'a> {
+    /// An EtcdCluster.
+    Cluster(&'a EtcdCluster),
+    /// Another etcd.
+    Endpoints(&'a Endpoints),
+}
+
+/// The key of the object, without the prefix of the destination. It depends on nothing but the object, so that each attempt and the
+/// removal have the same, and no two EtcdBackups ever share one.
+pub fn key(backup: &EtcdBackup) -> String {
+    let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
+    let name = backup.metadata.name.as_deref().unwrap_or_default();
+    let uid = backup.metadata.uid.as_deref().unwrap_or_default();
+    let BackupSource { cluster, endpoints: _ } = &backup.spec.source;
+    let of = cluster.as_deref().unwrap_or("external");
+    let compressed = match backup.spec.compression {
+        Compression::Zstd => ".zst",
+        Compression::None => "",
+    };
+    let encrypted = if backup.spec.encryption.is_some() { ".age" } else { "" };
+    format!("{namespace}/{of}/{name}-{uid}.db{compressed}{encrypted}")
+}
+
+/// The order to take a backup. `None` if the cluster has no voter that could give one.
+pub fn backup_order(backup: &EtcdBackup, of: Of<'_>) -> Option<BackupOrder> {
+    let (endpoints, tls) = match of {
+        Of::Cluster(cluster) => (members(cluster), has_tls(cluster)),
+        Of::Endpoints(endpoints) => {
+            let url = |url: &String| SourceEndpoint { member: url.clone(), url: url.clone() };
+            (endpoints.urls.iter().map(url).collect(), endpoints.tls_secret.is_some())
+        }
+    };
+    let spec = &backup.spec;
+    let order = BackupOrder {
+        destination: spec.destination.clone(),
+        key: key(backup),
+        endpoints,
+        tls,
+        origin: origin(backup, of),
+        min_revision: None,
+        without_quorum: spec.without_quorum,
+        compress: spec.compression == Compression::Zstd,
+        recipients: spec.encryption.as_ref().map(|to| to.recipients.clone()).unwrap_or_default(),
+        spool: false,
+    };
+    (!order.endpoints.is_empty()).then_some(order)
+}
+
+/// The order to remove the object of a backup.
+pub fn remove_order(backup: &EtcdBackup) -> RemoveOrder {
+    RemoveOrder {
+        destination: backup.spec.destination.clone(),
+        key: key(backup),
+        backup_uid: backup.metadata.uid.clone().unwrap_or_default(),
+    }
+}
+
+/// The order of a restore test. `None` if the backup is not complete.
+pub fn verify_order(backup: &EtcdBackup) -> Option<VerifyOrder> {
+    let result = backup.status.as_ref()?.result.as_ref()?;
+    let destination = backup.spec.destination.clone();
+    let source = Source { destination, key: result.key.clone(), sha256: Some(result.stored_sha256.clone()) };
+    Some(VerifyOrder { source })
+}
+
+/// The Secret with `tls.crt`, `tls.key` and `ca.crt` for connections to etcd.
+pub fn tls_secret(backup: &EtcdBackup, of: Of<'_>) -> Option<String> {
+    match of {
+        Of::Cluster(cluster) => {
+            has_tls(cluster).then(|| Certificate::Leaf(Leaf::Client).secret_name(&at(backup, cluster)))
+        }
+        Of::Endpoints(endpoints) => endpoints.tls_secret.as_ref().map(|secret| secret.name.clone()),
+    }
+}
+
+fn origin(backup: &EtcdBackup, of: Of<'_>) -> Origin {
+    let metadata = &backup.metadata;
+    let cluster = match of {
+        Of::Cluster(cluster) => Some(cluster),
+        Of::Endpoints(_) => None,
+    };
+    Origin {
+        namespace: metadata.namespace.clone().unwrap_or_default(),
+        backup: metadata.name.clone().unwrap_or_default(),
+        backup_uid: metadata.uid.clone().unwrap_or_default(),
+        cluster: cluster.and_then(|cluster| cluster.metadata.name.clone()),
+        cluster_uid: cluster.and_then(|cluster| cluster.metadata.uid.clone()),
+        cluster_id: cluster.and_then(|cluster| cluster.status.as_ref()?.cluster_id.clone()),
+    }
+}
+
+/// The voters, best first: healthy followers, the leader, and those that are not healthy now. A learner may lag far behind.
+fn members(cluster: &EtcdCluster) -> Vec<SourceEndpoint> {
+    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+    let at = ClusterRef::new(namespace, cluster.metadata.name.as_deref().unwrap_or_default());
+    let scheme = if has_tls(cluster) { "https" } else { "http" };
+    let status = cluster.status.as_ref();
+    let mut voters: Vec<_> = status.iter().flat_map(|status| &status.members).collect();
+    voters.retain(|member| member.role == Some(Role::Voter) && !member.is_learner);
+    voters.sort_by_key(|member| (!member.healthy, member.is_leader));
+    let endpoint = |name: &str| SourceEndpoint {
+        member: name.to_owned(),
+        url: format!("{scheme}://{}:{CLIENT_PORT}", at.dns_name(&MemberName::new(name))),
+    };
+    voters.into_iter().map(|member| endpoint(&member.name)).collect()
+}
+
+fn has_tls(cluster: &EtcdCluster) -> bool {
+    match cluster.spec.tls.provider {
+        TlsProvider::Auto => true,
+        TlsProvider::Disabled => false,
+    }
+}
+
+fn at(backup: &EtcdBackup, cluster: &EtcdCluster) -> ClusterRef {
+    let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
+    ClusterRef::new(namespace, cluster.metadata.name.as_deref().unwrap_or_default())
+}

@@ -1,0 +1,46 @@
+//! The conditions of an EtcdBackup and of an EtcdBackupSchedule.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use quorate_api::Explanation;
+use quorate_model::Instant;
+
+use crate::runtime::clock::timestamp;
+
+/// Whether a condition is true.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Is {
+    True,
+    False,
+    Unknown,
+}
+
+/// Sets one condition. Its time changes only with its status.
+pub(crate) fn set(
+    conditions: &mut Vec<Condition>,
+    type_: &str,
+    is: Is,
+    why: &Explanation,
+    generation: Option<i64>,
+    now: Instant,
+) {
+    let status = match is {
+        Is::True => "True",
+        Is::False => "False",
+        Is::Unknown => "Unknown",
+    };
+    let at = conditions.iter().position(|condition| condition.type_ == type_);
+    let before = at.map(|at| &conditions[at]).filter(|before| before.status == status);
+    let condition = Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: why.reason().to_string(),
+        message: why.message().to_owned(),
+        last_transition_time: before
+            .map_or_else(|| Time(timestamp(now)), |before| before.last_transition_time.clone()),
+        observed_generation: generation,
+    };
+    match at {
+        Some(at) => conditions[at] = condition,
+        None => conditions.push(condition),
+    }
+}

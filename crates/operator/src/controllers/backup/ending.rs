@@ -1,0 +1,118 @@
+//! An EtcdBackup that is being deleted: its Job stops, its object goes where the policy says so, then the finalizer.
+
+use quorate_api::backup::{BackupCondition, BackupPhase, DeletionPolicy, EtcdBackupStatus};
+use quorate_api::job::{Answer, FailureKind};
+use quorate_api::{Explanation, Reason, keys};
+use quorate_manifests::job::remove_name;
+use quorate_model::Instant;
+
+use super::decide::{Act, Decision, Seen, delay, has_finalizer, state};
+use super::outcome::JobOutcome;
+
+/// What is next.
+pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
+    if !has_finalizer(seen.backup) {
+        return Decision { status, act: Act::Rest, event: None };
+    }
+    let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
+    let removal = (status.removals > 0).then(|| remove_name(uid, status.removals));
+    // What takes the backup stops first: it would put the object back.
+    let other = seen.jobs.iter().find(|(job, _)| job.metadata.name != removal);
+    if let Some((job, _)) = other {
+        let act = Act::DeleteJob(job.metadata.name.clone().unwrap_or_default());
+        return Decision { status, act, event: None };
+    }
+    let annotation = seen.backup.metadata.annotations.iter().flatten();
+    let is_abandoned = annotation
+        .into_iter()
+        .any(|(key, value)| key == keys::ABANDON_OBJECT && value == keys::ABANDON_OBJECT_VALUE);
+    let has_object = status.attempts > 0 && seen.backup.spec.deletion_policy == DeletionPolicy::Delete;
+    if !has_object || is_abandoned {
+        return last(seen, status, has_object);
+    }
+    let Some(name) = removal else {
+        if seen.running_pods > 0 {
+            let text = "the Pod that takes it stops before its object is removed";
+            return removing(seen, status, text, Act::Wait(None));
+        }
+        return next(seen, status);
+    };
+    match seen.jobs.first() {
+        // Recorded and not created, or deleted after its failure was recorded.
+        None => match status.next_attempt.as_ref().map(|next| next.0.as_millisecond()) {
+            Some(at) if at > seen.now.0 => {
+                Decision { status, act: Act::Wait(Some(Instant(at))), event: None }
+            }
+            Some(_) => next(seen, status),
+            None => Decision { status, act: Act::Remove, event: None },
+        },
+        Some(_) if status.next_attempt.is_some() => {
+            Decision { status, act: Act::DeleteJob(name), event: None }
+        }
+        Some((_, JobOutcome::Running(stuck))) => {
+            let stuck = stuck.as_deref().map(|stuck| format!(". {stuck}")).unwrap_or_default();
+            let text = format!("Job {name} removes its object{stuck}");
+            removing(seen, status, &text, Act::Wait(None))
+        }
+        Some((_, JobOutcome::Answered(Answer::Removed))) => last(seen, status, false),
+        Some((_, JobOutcome::Answered(Answer::Failed(failure)))) => match failure.kind {
+            // What is not there, or is of somebody else, is not left by this one.
+            FailureKind::NotInStore | FailureKind::NotOurs => last(seen, status, false),
+            FailureKind::OrderRefused
+            | FailureKind::NoSource
+            | FailureKind::SnapshotFailed
+            | FailureKind::StoreUnavailable
+            | FailureKind::StoreForbidden
+            | FailureKind::Mismatch
+            | FailureKind::CannotDecrypt
+            | FailureKind::NoSpace
+            | FailureKind::Unfit => again(seen, status, failure.kind.into(), &failure.message),
+        },
+        Some((_, JobOutcome::Answered(Answer::BackedUp(_) | Answer::Verified(_)))) => {
+            let text = "the Job answered what it was not asked: its image is not that of this operator";
+            again(seen, status, Reason::JobFailed, text)
+        }
+        Some((_, JobOutcome::Lost(text))) => again(seen, status, Reason::JobFailed, text),
+    }
+}
+
+/// The next removal.
+fn next(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
+    status.removals += 1;
+    status.next_attempt = None;
+    let uid = seen.backup.metadata.uid.as_deref().unwrap_or_default();
+    let text = format!("Job {} removes its object", remove_name(uid, status.removals));
+    removing(seen, status, &text, Act::Remove)
+}
+
+/// The removal failed. It is tried again for ever, because a person may mend the store meanwhile; the message says how else it ends.
+fn again(seen: Seen<'_>, mut status: EtcdBackupStatus, reason: Reason, message: &str) -> Decision {
+    let next = Instant(seen.now.0.saturating_add(delay(status.removals)));
+    status.next_attempt =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(crate::runtime::clock::timestamp(next)));
+    let text = format!(
+        "its object cannot be removed: {message}. It is tried again. To delete the EtcdBackup and leave the object where it is, \
+         annotate it with {}={}",
+        keys::ABANDON_OBJECT,
+        keys::ABANDON_OBJECT_VALUE
+    );
+    let why = Explanation::new(reason, text);
+    let status = state(seen, status, BackupPhase::Deleting, BackupCondition::Failed, &why);
+    Decision { status, act: Act::Wait(Some(next)), event: Some((true, why)) }
+}
+
+fn removing(seen: Seen<'_>, status: EtcdBackupStatus, text: &str, act: Act) -> Decision {
+    let why = Explanation::new(Reason::RemovingObject, text);
+    let status = state(seen, status, BackupPhase::Deleting, BackupCondition::Running, &why);
+    Decision { status, act, event: None }
+}
+
+fn last(seen: Seen<'_>, status: EtcdBackupStatus, leaves_object: bool) -> Decision {
+    let event = leaves_object.then(|| {
+        let place = seen.backup.spec.destination.url(&quorate_manifests::backup::key(seen.backup));
+        let text =
+            format!("the EtcdBackup was deleted by order, and {place} may still exist: remove it by hand");
+        (true, Explanation::new(Reason::ObjectAbandoned, text))
+    });
+    Decision { status, act: Act::RemoveFinalizer, event }
+}

@@ -1,0 +1,76 @@
+//! What a Job has come to: the answer in the termination message of its Pod, or what Kubernetes says of the Job.
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
+use quorate_api::job::Answer;
+use quorate_manifests::job::CONTAINER;
+
+/// The longest part of a last word that a message quotes, in characters.
+const QUOTED: usize = 300;
+
+/// What a Job has come to.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum JobOutcome {
+    /// It has not ended. Where its Pod cannot run: why.
+    Running(Option<String>),
+    /// It has answered.
+    Answered(Answer),
+    /// It ended without an answer: why, as far as that is known.
+    Lost(String),
+}
+
+/// What a Job has come to. A Pod that has answered counts also before the Job's status follows.
+pub(crate) fn outcome<'a>(job: &Job, pods: impl Iterator<Item = &'a Pod> + Clone) -> JobOutcome {
+    let uid = job.metadata.uid.as_deref();
+    let own = |pod: &&Pod| {
+        let mut owners = pod.metadata.owner_references.iter().flatten();
+        uid.is_some() && owners.any(|owner| Some(owner.uid.as_str()) == uid)
+    };
+    let ended = pods.clone().filter(own).find_map(|pod| container(pod)?.state.as_ref()?.terminated.clone());
+    let last_words = ended.as_ref().and_then(|ended| ended.message.as_deref()).unwrap_or_default();
+    if let Ok(answer) = serde_json::from_str::<Answer>(last_words) {
+        return JobOutcome::Answered(answer);
+    }
+    let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let is_over = |condition: &&_| is_over(condition);
+    let Some(over) = conditions.into_iter().find(is_over) else {
+        return JobOutcome::Running(pods.filter(own).find_map(stuck));
+    };
+    let quoted: String = last_words.trim().chars().take(QUOTED).collect();
+    let said = match (quoted.is_empty(), &ended) {
+        (false, _) => format!("its last words were: {quoted}"),
+        (true, Some(ended)) => format!("its container ended with code {}", ended.exit_code),
+        (true, None) => "its Pod is gone".to_owned(),
+    };
+    let reason = over.reason.as_deref().unwrap_or("no reason");
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    JobOutcome::Lost(format!("Job {name} ended without an answer ({reason}); {said}"))
+}
+
+fn is_over(condition: &k8s_openapi::api::batch::v1::JobCondition) -> bool {
+    ["Complete", "Failed"].contains(&condition.type_.as_str()) && condition.status == "True"
+}
+
+fn container(pod: &Pod) -> Option<&ContainerStatus> {
+    let mut statuses = pod.status.as_ref()?.container_statuses.iter().flatten();
+    statuses.find(|status| status.name == CONTAINER)
+}
+
+/// Why a Pod does not run, where that may need a person.
+fn stuck(pod: &Pod) -> Option<String> {
+    let name = pod.metadata.name.as_deref().unwrap_or_default();
+    let status = pod.status.as_ref()?;
+    let mut conditions = status.conditions.iter().flatten();
+    let unscheduled = conditions.find(|one| one.type_ == "PodScheduled" && one.status == "False");
+    if let Some(condition) = unscheduled {
+        let why = condition.message.as_deref().unwrap_or("it is not scheduled");
+        return Some(format!("Pod {name} is not scheduled: {why}"));
+    }
+    let waiting = container(pod)?.state.as_ref()?.waiting.as_ref()?;
+    let reason = waiting
+        .reason
+        .as_deref()
+        .filter(|reason| *reason != "ContainerCreating" && *reason != "PodInitializing")?;
+    let message = waiting.message.as_deref().unwrap_or_default();
+    Some(format!("Pod {name} does not start: {reason} {message}").trim_end().to_owned())
+}

@@ -1,0 +1,255 @@
+//! The worker of one EtcdBackup: it reads the caches, asks `decide`, and writes.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Resource as _, ResourceExt};
+use quorate_api::backup::{BackupCondition, BackupPhase};
+use quorate_api::{EtcdBackup, Explanation, Reason, keys};
+use quorate_manifests::{backup, job};
+use quorate_model::Instant;
+use quorate_reconcile::{Retry, WriteError};
+use serde_json::json;
+
+use super::decide::{Act, Decision, Seen, decide, has_finalizer, state};
+use super::outcome::{JobOutcome, outcome};
+use super::{BackupController, queue};
+use crate::runtime::controller::{Pass, Worker};
+use crate::runtime::events::{Notice, Reported};
+use crate::runtime::pace::Outcome;
+use crate::runtime::watch::NamespacedName;
+use crate::runtime::write::Writer;
+
+/// How long a removal may take.
+const REMOVAL_SECONDS: i64 = 600;
+
+/// Works on one EtcdBackup.
+pub(crate) struct BackupWorker {
+    controller: BackupController,
+    root: NamespacedName,
+    reported: Reported,
+    /// The versions of the caches that the last pass saw.
+    known: [u64; 3],
+}
+
+impl Worker for BackupWorker {
+    fn has_news(&mut self) -> bool {
+        self.versions() != self.known
+    }
+
+    async fn pass(&mut self) -> Pass {
+        self.known = self.versions();
+        let cached = self.controller.backups.get(&self.root).objects.remove(&self.root.name);
+        let Some(cached) = cached else { return Pass::Gone };
+        match &cached.0 {
+            Ok(backup) => Pass::Ended(self.work(backup).await),
+            Err(error) => {
+                tracing::error!(error = %error.error, "the EtcdBackup does not parse, so nothing is done");
+                Pass::Ended(Outcome::UserMustEdit)
+            }
+        }
+    }
+}
+
+impl BackupWorker {
+    pub(super) fn new(controller: BackupController, root: NamespacedName) -> Self {
+        Self { controller, root, reported: Reported::default(), known: [0; 3] }
+    }
+
+    async fn work(&mut self, backup: &EtcdBackup) -> Outcome {
+        let now = self.controller.runtime.clock.now();
+        let decision = self.decision(backup, now);
+        let status_changes =
+            Some(&decision.status) != backup.status.as_ref() && decision.status != Default::default();
+        let mut seen = backup.clone();
+        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
+        if status_changes {
+            match writer.patch_status(backup, status_patch(backup, &decision)).await {
+                Ok(written) => seen = written,
+                Err(error) => return self.stopped(backup, &error, now),
+            }
+        }
+        if let Some((warning, what)) = decision.event.clone() {
+            let notice = Notice { about: backup.object_ref(&()), warning, what, at: now };
+            self.controller.runtime.events.publish(&mut self.reported, notice);
+        }
+        match self.carry_out(&seen, &decision).await {
+            Ok(outcome) => outcome,
+            Err(error) => self.refused(&seen, &decision.act, &error, now).await,
+        }
+    }
+
+    fn decision(&self, backup: &EtcdBackup, now: Instant) -> Decision {
+        let BackupController { backups, clusters, .. } = &self.controller;
+        let (jobs, pods) = (self.jobs(backup), self.pods());
+        let pods_of = || pods.iter().map(AsRef::as_ref);
+        let jobs: Vec<(&Job, JobOutcome)> =
+            jobs.iter().map(|job| (job.as_ref(), outcome(job, pods_of()))).collect();
+        let running_pods = pods_of().filter(|pod| runs(pod)).count();
+        let named = backup.spec.source.cluster.as_ref();
+        let cluster = named.and_then(|name| {
+            clusters.get(&NamespacedName::new(&self.root.namespace, name)).objects.remove(name)
+        });
+        let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
+        let others: Vec<_> = if may_begin(backup, now) {
+            let roots = backups.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
+            roots.filter_map(|root| backups.get(&root).objects.remove(&root.name)).collect()
+        } else {
+            Vec::new()
+        };
+        let others = others.iter().filter_map(|other| other.0.as_ref().ok());
+        let waits_for = queue::blocker(backup, others, now).map(ResourceExt::name_any);
+        let waits_for = waits_for.as_deref();
+        decide(Seen { backup, cluster, waits_for, jobs: &jobs, running_pods, now })
+    }
+
+    async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, WriteError> {
+        let BackupController { runtime, defaults, .. } = &self.controller;
+        let backups = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
+        let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
+        match &decision.act {
+            Act::AddFinalizer => {
+                backups.patch_metadata(backup, json!({ "finalizers": finalizers(backup, true) })).await?;
+            }
+            Act::RemoveFinalizer => {
+                backups.patch_metadata(backup, json!({ "finalizers": finalizers(backup, false) })).await?;
+            }
+            Act::Backup { order, tls_secret, seconds } => {
+                self.is_current(backup).await?;
+                let attempt = decision.status.attempts;
+                let made = job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, defaults);
+                jobs.create(&made).await?;
+            }
+            Act::Remove => {
+                self.is_current(backup).await?;
+                let order = backup::remove_order(backup);
+                let made = job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, defaults);
+                jobs.create(&made).await?;
+            }
+            Act::DeleteJob(name) => {
+                let seen = self.jobs(backup).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
+                match seen {
+                    Some(job) if job.metadata.deletion_timestamp.is_none() => jobs.delete(&job).await?,
+                    Some(_) | None => {}
+                }
+                return Ok(Outcome::Waiting);
+            }
+            Act::Wait(until) => return Ok(self.pace(*until)),
+            Act::Rest => return Ok(Outcome::Calm),
+        }
+        Ok(Outcome::Acted)
+    }
+
+    /// A Job is created only for the object as it is, and not for what an outdated cache has of it.
+    async fn is_current(&self, backup: &EtcdBackup) -> Result<(), WriteError> {
+        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
+        match writer.read(&self.root.name).await? {
+            Some(now) if now.metadata.resource_version == backup.metadata.resource_version => Ok(()),
+            Some(_) => Err(WriteError::Changed("the EtcdBackup has changed".to_owned())),
+            None => Err(WriteError::Missing("the EtcdBackup is gone".to_owned())),
+        }
+    }
+
+    /// Waits in steps: a pass is cheap, and the clock may be set.
+    fn pace(&self, until: Option<Instant>) -> Outcome {
+        match until {
+            Some(until) if until.0 <= self.controller.runtime.clock.now().0 => Outcome::Acted,
+            Some(_) | None => Outcome::Unwell,
+        }
+    }
+
+    /// The API server refuses an act. A Job that a quota or a policy refuses is reported in status.
+    async fn refused(&mut self, backup: &EtcdBackup, act: &Act, error: &WriteError, now: Instant) -> Outcome {
+        let is_job = matches!(act, Act::Backup { .. } | Act::Remove);
+        let text = match error {
+            WriteError::Forbidden(text) | WriteError::Invalid(text) if is_job => text,
+            WriteError::Forbidden(_)
+            | WriteError::Invalid(_)
+            | WriteError::NotLeading
+            | WriteError::Outdated
+            | WriteError::Exists
+            | WriteError::Changed(_)
+            | WriteError::Missing(_)
+            | WriteError::Blocked(_)
+            | WriteError::Unknown(_) => return self.stopped(backup, error, now),
+        };
+        let text = format!("the API server refuses the Job: {text}");
+        let why = Explanation::new(Reason::WriteRefused, text);
+        let before = backup.status.clone().unwrap_or_default();
+        let phase = before.phase.unwrap_or(BackupPhase::Pending);
+        let seen = Seen { backup, cluster: None, waits_for: None, jobs: &[], running_pods: 0, now };
+        let status = state(seen, before, phase, BackupCondition::Pending, &why);
+        let decision = Decision { status, act: Act::Rest, event: None };
+        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
+        if backup.status.as_ref() != Some(&decision.status) {
+            // If this fails, the next pass reports it.
+            let _ = writer.patch_status(backup, status_patch(backup, &decision)).await;
+        }
+        self.stopped(backup, error, now)
+    }
+
+    fn stopped(&mut self, backup: &EtcdBackup, error: &WriteError, now: Instant) -> Outcome {
+        match error.retry() {
+            Retry::Failed => {
+                let what = Explanation::new(Reason::WriteRefused, format!("a write failed: {error}"));
+                tracing::warn!(%error, "the pass ended before its act");
+                let notice = Notice { about: backup.object_ref(&()), warning: true, what, at: now };
+                self.controller.runtime.events.publish(&mut self.reported, notice);
+                Outcome::Failed
+            }
+            Retry::Now | Retry::Soon | Retry::Refused | Retry::Unwell => Outcome::Waiting,
+        }
+    }
+
+    /// The Jobs of this EtcdBackup. Those of an earlier one of its name go with that.
+    fn jobs(&self, backup: &EtcdBackup) -> Vec<Arc<Job>> {
+        let own = |job: &Arc<Job>| {
+            let mut owners = job.metadata.owner_references.iter().flatten();
+            owners.any(|owner| Some(&owner.uid) == backup.metadata.uid.as_ref())
+        };
+        self.controller.jobs.get(&self.root).objects.into_values().filter(own).collect()
+    }
+
+    fn pods(&self) -> Vec<Arc<Pod>> {
+        self.controller.pods.get(&self.root).objects.into_values().collect()
+    }
+
+    fn versions(&self) -> [u64; 3] {
+        let BackupController { backups, jobs, pods, .. } = &self.controller;
+        [backups.get(&self.root).seen, jobs.get(&self.root).seen, pods.get(&self.root).seen]
+    }
+}
+
+/// Whether the queue decides about it: only then the others are looked at.
+fn may_begin(backup: &EtcdBackup, _now: Instant) -> bool {
+    let phase = backup.status.as_ref().and_then(|status| status.phase);
+    has_finalizer(backup) && matches!(phase, None | Some(BackupPhase::Pending))
+}
+
+fn runs(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    !matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+/// A merge patch: what is absent now is removed.
+fn status_patch(backup: &EtcdBackup, decision: &Decision) -> serde_json::Value {
+    let mut patch = json!(decision.status);
+    if let (serde_json::Value::Object(patch), serde_json::Value::Object(before)) =
+        (&mut patch, json!(backup.status))
+    {
+        for field in before.into_iter().map(|(field, _)| field) {
+            patch.entry(field).or_insert(serde_json::Value::Null);
+        }
+    }
+    patch
+}
+
+fn finalizers(backup: &EtcdBackup, with_ours: bool) -> Vec<String> {
+    let mut all: Vec<String> = backup.finalizers().to_vec();
+    all.retain(|finalizer| finalizer != keys::BACKUP_FINALIZER);
+    if with_ours {
+        all.push(keys::BACKUP_FINALIZER.to_owned());
+    }
+    all
+}

@@ -1,0 +1,320 @@
+//! What is next for an EtcdBackup, in each of its states.
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::jiff::Timestamp;
+use quorate_api::job::{Answer, Failure, FailureKind, Manifest};
+use quorate_api::{EtcdBackup, EtcdCluster};
+use quorate_model::Instant;
+use serde_json::{Value, json};
+
+use super::decide::{Act, Decision, Seen, decide};
+use super::outcome::{JobOutcome, outcome};
+use super::queue::blocker;
+
+const NOW: Instant = Instant(1_800_000_000_000);
+const JOB: &str = "backup-u1-1";
+
+fn backup(spec: Value, metadata: Value, status: Value) -> EtcdBackup {
+    let mut object = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
+        "metadata": {"name": "b", "namespace": "default", "uid": "u1", "finalizers": ["operator.etcd.io/backup-cleanup"]},
+        "spec": {"source": {"cluster": "demo"}, "destination": {"s3": {"bucket": "bucket"}}},
+        "status": status,
+    });
+    json_merge(&mut object["spec"], spec);
+    json_merge(&mut object["metadata"], metadata);
+    serde_json::from_value(object).unwrap()
+}
+
+fn json_merge(into: &mut Value, from: Value) {
+    for (field, value) in from.as_object().unwrap() {
+        into[field] = value.clone();
+    }
+}
+
+fn cluster(quorum: bool, spec: Value) -> EtcdCluster {
+    let mut object = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+        "metadata": {"name": "demo", "namespace": "default", "uid": "c1"},
+        "spec": {"size": 3, "version": "3.6.16"},
+        "status": {
+            "clusterID": "8e9e05c52164694d",
+            "members": [
+                {"name": "demo-0", "phase": "Voter", "phaseSince": "2026-10-03T12:00:00.000000Z", "role": "voter", "isLeader": true, "healthy": true},
+                {"name": "demo-1", "phase": "Voter", "phaseSince": "2026-10-03T12:00:00.000000Z", "role": "voter", "healthy": false},
+                {"name": "demo-2", "phase": "Voter", "phaseSince": "2026-10-03T12:00:00.000000Z", "role": "voter", "healthy": true},
+                {"name": "demo-3", "phase": "Joining", "phaseSince": "2026-10-03T12:00:00.000000Z", "role": "learner", "healthy": true},
+            ],
+            "conditions": [{"type": "QuorumAvailable", "status": if quorum { "True" } else { "False" }, "reason": "X",
+                "message": "", "lastTransitionTime": "2026-10-03T12:00:00Z"}],
+        },
+    });
+    json_merge(&mut object["spec"], spec);
+    serde_json::from_value(object).unwrap()
+}
+
+fn job(name: &str) -> Job {
+    serde_json::from_value(json!({"metadata": {"name": name, "uid": "j1"}})).unwrap()
+}
+
+fn next(backup: &EtcdBackup, jobs: &[(&str, JobOutcome)]) -> Decision {
+    let cluster = cluster(true, json!({}));
+    let made: Vec<Job> = jobs.iter().map(|(name, _)| job(name)).collect();
+    let jobs: Vec<_> = made.iter().zip(jobs).map(|(job, (_, outcome))| (job, outcome.clone())).collect();
+    decide(Seen { backup, cluster: Some(&cluster), waits_for: None, jobs: &jobs, running_pods: 0, now: NOW })
+}
+
+/// The type, reason and message of the condition that holds.
+fn holds(decision: &Decision) -> (String, String, String) {
+    let holds: Vec<_> = decision.status.conditions.iter().filter(|one| one.status == "True").collect();
+    assert_eq!(holds.len(), 1, "{:?}", decision.status.conditions);
+    (holds[0].type_.clone(), holds[0].reason.clone(), holds[0].message.clone())
+}
+
+fn running() -> Value {
+    json!({"phase": "Running", "attempts": 1, "started": at(-60), "jobName": JOB})
+}
+
+/// So many seconds from now.
+fn at(seconds: i64) -> String {
+    Timestamp::from_millisecond(NOW.0 + seconds * 1000).unwrap().to_string()
+}
+
+fn failure(kind: FailureKind) -> JobOutcome {
+    JobOutcome::Answered(Answer::Failed(Failure::new(kind, "so it was")))
+}
+
+fn answer(uid: &str) -> JobOutcome {
+    let origin = quorate_api::job::Origin { backup_uid: uid.to_owned(), ..Default::default() };
+    JobOutcome::Answered(Answer::BackedUp(Manifest {
+        origin,
+        key: "k".to_owned(),
+        revision: 7,
+        stored_bytes: 2048,
+        ..Manifest::default()
+    }))
+}
+
+#[test]
+fn an_attempt_is_recorded_before_its_job_which_gets_the_best_members_first() {
+    let none = backup(json!({}), json!({"finalizers": null}), Value::Null);
+    assert_eq!(next(&none, &[]).act, Act::AddFinalizer);
+    let fresh = backup(json!({"encryption": {"recipients": ["age1x"]}}), json!({}), Value::Null);
+    let decision = next(&fresh, &[]);
+    assert_eq!((decision.status.attempts, decision.status.job_name.as_deref()), (1, Some(JOB)));
+    let Act::Backup { order, tls_secret, seconds } = &decision.act else { panic!("{decision:?}") };
+    let members: Vec<&str> = order.endpoints.iter().map(|one| one.url.as_str()).collect();
+    assert_eq!(
+        members,
+        [
+            "https://demo-2.demo.default.svc:2379",
+            "https://demo-0.demo.default.svc:2379",
+            "https://demo-1.demo.default.svc:2379",
+        ],
+        "healthy followers, the leader, what is not healthy; no learner"
+    );
+    assert_eq!((tls_secret.as_deref(), *seconds), (Some("demo-client-tls"), 3600));
+    assert_eq!(order.key, "default/demo/b-u1.db.zst.age");
+    assert_eq!(order.origin.cluster_id.as_deref(), Some("8e9e05c52164694d"));
+
+    // A crash after the record: the same attempt, the same Job.
+    let recorded = backup(json!({}), json!({}), json!(decision.status));
+    let again = next(&recorded, &[]);
+    assert_eq!(again.status, decision.status);
+    assert!(matches!(again.act, Act::Backup { .. }));
+}
+
+#[test]
+fn what_prevents_an_attempt_is_waited_for_or_ends_it() {
+    let decided = |cluster: Option<&EtcdCluster>, waits_for, spec| {
+        let backup = backup(spec, json!({}), Value::Null);
+        let decision =
+            decide(Seen { backup: &backup, cluster, waits_for, jobs: &[], running_pods: 0, now: NOW });
+        assert_eq!(decision.status.attempts, u32::from(matches!(decision.act, Act::Backup { .. })));
+        holds(&decision)
+    };
+    let reason = |holds: (String, String, String)| format!("{} {}", holds.0, holds.1);
+    let (well, lost) = (cluster(true, json!({})), cluster(false, json!({})));
+    assert_eq!(reason(decided(None, None, json!({}))), "Pending ClusterNotFound");
+    assert_eq!(reason(decided(Some(&lost), None, json!({}))), "Pending ClusterNotServing");
+    assert_eq!(reason(decided(Some(&lost), None, json!({"withoutQuorum": true}))), "Running BackupRunning");
+    let queued = decided(Some(&well), Some("other"), json!({}));
+    assert!(queued.2.contains("EtcdBackup other") && queued.1 == "BackupQueued", "{queued:?}");
+    let narrow = cluster(true, json!({"backup": {"allowedStores": [{"url": "s3://bucket/etcd"}]}}));
+    let refused = decided(Some(&narrow), None, json!({}));
+    assert!(
+        refused.0 == "Failed" && refused.1 == "DestinationNotAllowed" && refused.2.contains("s3://bucket/"),
+        "{refused:?}"
+    );
+    let external = json!({"source": {"endpoints": {"urls": ["http://e:2379"]}}});
+    assert_eq!(reason(decided(None, None, external)), "Running BackupRunning");
+}
+
+#[test]
+fn the_answer_of_a_job_decides() {
+    let retried = "Pending RetryPending";
+    let table = [
+        (JobOutcome::Running(None), "Running BackupRunning"),
+        (JobOutcome::Running(Some("Pod p is not scheduled".to_owned())), "Running BackupRunning"),
+        (answer("u1"), "Complete BackupComplete"),
+        (answer("u2"), "Failed NotOurs"),
+        (failure(FailureKind::NoSource), retried),
+        (failure(FailureKind::SnapshotFailed), retried),
+        (failure(FailureKind::StoreUnavailable), retried),
+        (failure(FailureKind::NoSpace), retried),
+        (JobOutcome::Lost("its Pod is gone".to_owned()), retried),
+        (failure(FailureKind::OrderRefused), "Failed OrderRefused"),
+        (failure(FailureKind::StoreForbidden), "Failed StoreForbidden"),
+        (failure(FailureKind::NotInStore), "Failed NotInStore"),
+        (failure(FailureKind::Mismatch), "Failed Mismatch"),
+        (failure(FailureKind::CannotDecrypt), "Failed CannotDecrypt"),
+        (failure(FailureKind::NotOurs), "Failed NotOurs"),
+        (failure(FailureKind::Unfit), "Failed Unfit"),
+        (JobOutcome::Answered(Answer::Removed), "Failed JobFailed"),
+    ];
+    for (outcome, desired) in table {
+        let backup = backup(json!({}), json!({}), running());
+        let decision = next(&backup, &[(JOB, outcome.clone())]);
+        let (type_, reason, message) = holds(&decision);
+        assert_eq!(format!("{type_} {reason}"), desired, "{outcome:?}: {message}");
+        assert_eq!(decision.status.result.is_some(), desired.starts_with("Complete"));
+        assert_eq!(decision.status.next_attempt.is_some(), desired == retried);
+    }
+    let complete = next(&backup(json!({}), json!({}), running()), &[(JOB, answer("u1"))]);
+    let result = complete.status.result.unwrap();
+    assert_eq!((result.url.as_str(), result.size.as_str(), result.revision), ("s3://bucket/k", "2Ki", 7));
+}
+
+#[test]
+fn attempts_end_with_retries_and_with_the_deadline() {
+    let lost = || [(JOB, failure(FailureKind::StoreUnavailable))];
+    let once = backup(json!({"retries": 0}), json!({}), running());
+    assert_eq!(holds(&next(&once, &lost())).1, "StoreUnavailable");
+    let short = backup(json!({"deadline": "80s"}), json!({}), running());
+    assert_eq!(holds(&next(&short, &lost())).0, "Failed", "the next attempt would begin after the deadline");
+    let late = backup(json!({"deadline": "60s"}), json!({}), running());
+    let decision = next(&late, &[(JOB, JobOutcome::Running(None))]);
+    assert_eq!(holds(&decision).1, "DeadlineExceeded");
+    assert_eq!(holds(&next(&late, &[])).1, "DeadlineExceeded", "also when its Job is gone");
+
+    let mut rests = running();
+    rests["phase"] = json!("Pending");
+    rests["nextAttempt"] = json!(at(30));
+    let resting = backup(json!({}), json!({}), rests.clone());
+    assert_eq!(
+        next(&resting, &lost()).act,
+        Act::DeleteJob(JOB.to_owned()),
+        "the Job of the failed attempt goes first"
+    );
+    assert_eq!(next(&resting, &[]).act, Act::Wait(Some(Instant(NOW.0 + 30_000))));
+    rests["nextAttempt"] = json!(at(0));
+    let due = next(&backup(json!({}), json!({}), rests), &[]);
+    assert_eq!(due.status.job_name.as_deref(), Some("backup-u1-2"));
+    assert_eq!(
+        due.status.started.unwrap().0.as_millisecond(),
+        NOW.0 - 60_000,
+        "the deadline counts from the first attempt"
+    );
+}
+
+#[test]
+fn what_has_ended_keeps_its_finalizer_only_for_an_object_that_goes_with_it() {
+    let ended = json!({"phase": "Complete", "attempts": 1, "jobName": JOB});
+    let kept = backup(json!({}), json!({}), ended.clone());
+    assert_eq!(next(&kept, &[(JOB, answer("u1"))]).act, Act::DeleteJob(JOB.to_owned()));
+    assert_eq!(next(&kept, &[]).act, Act::RemoveFinalizer);
+    let goes = backup(json!({"deletionPolicy": "Delete"}), json!({}), ended);
+    assert_eq!(next(&goes, &[]).act, Act::Rest);
+}
+
+#[test]
+fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
+    let going = |policy: &str, status: Value, annotations: Value| {
+        let metadata = json!({"deletionTimestamp": at(0), "annotations": annotations});
+        backup(json!({"deletionPolicy": policy}), metadata, status)
+    };
+    let retained = going("Retain", running(), json!({}));
+    assert_eq!(next(&retained, &[(JOB, JobOutcome::Running(None))]).act, Act::DeleteJob(JOB.to_owned()));
+    assert_eq!(next(&retained, &[]).act, Act::RemoveFinalizer);
+    assert_eq!(
+        next(&going("Delete", json!({}), json!({})), &[]).act,
+        Act::RemoveFinalizer,
+        "nothing was begun"
+    );
+
+    let deleted = going("Delete", running(), json!({}));
+    let seen =
+        Seen { backup: &deleted, cluster: None, waits_for: None, jobs: &[], running_pods: 1, now: NOW };
+    assert_eq!(decide(seen).act, Act::Wait(None), "its Pod could still write the object");
+    let first = next(&deleted, &[]);
+    assert_eq!((first.status.removals, &first.act), (1, &Act::Remove));
+    let removing = json!(first.status);
+    let name = "remove-backup-u1-1";
+    let now = |outcome| next(&going("Delete", removing.clone(), json!({})), &[(name, outcome)]);
+    assert_eq!(now(JobOutcome::Answered(Answer::Removed)).act, Act::RemoveFinalizer);
+    assert_eq!(now(failure(FailureKind::NotInStore)).act, Act::RemoveFinalizer);
+    assert_eq!(now(JobOutcome::Running(None)).act, Act::Wait(None));
+    let stuck = now(failure(FailureKind::StoreForbidden));
+    let (type_, reason, message) = holds(&stuck);
+    assert_eq!((type_.as_str(), reason.as_str()), ("Failed", "StoreForbidden"));
+    assert!(message.contains("operator.etcd.io/abandon-object=true"), "{message}");
+    let abandon = json!({"operator.etcd.io/abandon-object": "true"});
+    let out = next(&going("Delete", json!(stuck.status), abandon), &[]);
+    assert_eq!(out.act, Act::RemoveFinalizer);
+    assert!(out.event.unwrap().1.message().contains("s3://bucket/default/demo/b-u1.db.zst"));
+}
+
+#[test]
+fn one_backup_of_a_cluster_runs_at_a_time_and_the_oldest_comes_first() {
+    let one = |name: &str, created: i64, status: Value| {
+        backup(json!({}), json!({"name": name, "uid": name, "creationTimestamp": at(created)}), status)
+    };
+    let pending = |name: &str, created| one(name, created, json!({"phase": "Pending"}));
+    let first = |own: &EtcdBackup, others: &[EtcdBackup]| {
+        blocker(own, others.iter(), NOW).map(|other| other.metadata.name.clone().unwrap())
+    };
+    let (a, b) = (pending("a", -20), pending("b", -10));
+    let all = [a.clone(), b.clone()];
+    assert_eq!((first(&a, &all), first(&b, &all)), (None, Some("a".to_owned())));
+    let runs = one("c", -5, running());
+    assert_eq!(first(&a, &[b.clone(), runs]), Some("c".to_owned()), "what runs is not overtaken");
+    let rests = one("a", -20, json!({"phase": "Pending", "attempts": 1, "nextAttempt": at(60)}));
+    assert_eq!(first(&b, &[rests]), None, "what waits for its next attempt lets others pass");
+    for phase in ["Complete", "Failed", "Deleting"] {
+        assert_eq!(first(&b, &[one("a", -20, json!({"phase": phase}))]), None);
+    }
+    let mut other = a;
+    other.spec.source.cluster = Some("another".to_owned());
+    assert_eq!(first(&b, &[other]), None);
+}
+
+#[test]
+fn a_job_is_read_by_its_pod_and_else_by_its_conditions() {
+    let pod = |message: &str| {
+        serde_json::from_value(json!({
+            "metadata": {"name": "p", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j1"}]},
+            "status": {"containerStatuses": [{"name": "agent", "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"terminated": {"exitCode": 1, "message": message}}}]},
+        }))
+        .unwrap()
+    };
+    let failed: Job = serde_json::from_value(json!({
+        "metadata": {"name": "j", "uid": "j1"},
+        "status": {"conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}]},
+    }))
+    .unwrap();
+    let text = serde_json::to_string(&Answer::Removed).unwrap();
+    assert_eq!(outcome(&job("j"), [pod(&text)].iter()), JobOutcome::Answered(Answer::Removed));
+    assert_eq!(
+        outcome(&job("j"), [pod("panicked")].iter()),
+        JobOutcome::Running(None),
+        "the Job has not ended yet"
+    );
+    let JobOutcome::Lost(lost) = outcome(&failed, [pod("panicked")].iter()) else { panic!() };
+    assert!(lost.contains("panicked") && lost.contains("BackoffLimitExceeded"), "{lost}");
+    let JobOutcome::Lost(lost) = outcome(&failed, [].iter()) else { panic!() };
+    assert!(lost.contains("its Pod is gone"), "{lost}");
+    let mut other = job("j");
+    other.metadata.uid = Some("j2".to_owned());
+    assert_eq!(outcome(&other, [pod(&text)].iter()), JobOutcome::Running(None), "the Pod of another Job");
+}

@@ -1,0 +1,104 @@
+//! The controller of EtcdBackupSchedules. Each pass: observe -> decide -> one act -> status.
+//!
+//! - `cron`: the times of a schedule; `decide`: what is next, as a pure function of what is observed
+//! - `retention`: which backups are kept; `verify`: restore tests; `report`: what status says
+//! - `pass`: the worker, which reads and writes
+
+mod cron;
+mod decide;
+mod metrics;
+mod pass;
+mod report;
+mod retention;
+#[cfg(test)]
+mod tests;
+mod verify;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::Config;
+use prometheus_client::registry::Registry;
+use quorate_api::{EtcdBackupSchedule, keys};
+use quorate_manifests::Defaults;
+use quorate_reconcile::ReadCluster;
+
+use crate::controllers::backup::ReadBackup;
+use crate::runtime::controller::{Controller, Runtime};
+use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
+use metrics::ScheduleMetrics;
+use pass::ScheduleWorker;
+
+/// An EtcdBackupSchedule, or why it cannot be read.
+type ReadSchedule = DeserializeGuard<EtcdBackupSchedule>;
+
+/// The controller of EtcdBackupSchedules.
+#[derive(Clone)]
+pub(crate) struct ScheduleController {
+    runtime: Runtime,
+    defaults: Arc<Defaults>,
+    metrics: ScheduleMetrics,
+    schedules: Index<ReadSchedule>,
+    backups: Index<ReadBackup>,
+    jobs: Index<Job>,
+    pods: Index<Pod>,
+    clusters: Index<ReadCluster>,
+}
+
+impl ScheduleController {
+    /// The controller, its metrics registered. `clusters` is the cache of EtcdClusters that their own controller fills.
+    pub(crate) fn new(
+        runtime: &Runtime,
+        registry: &mut Registry,
+        defaults: Arc<Defaults>,
+        clusters: Index<ReadCluster>,
+    ) -> Self {
+        Self {
+            runtime: runtime.clone(),
+            defaults,
+            metrics: ScheduleMetrics::new(registry),
+            schedules: Index::default(),
+            backups: Index::default(),
+            jobs: Index::default(),
+            pods: Index::default(),
+            clusters,
+        }
+    }
+}
+
+impl Controller for ScheduleController {
+    type Root = ReadSchedule;
+    type Worker = ScheduleWorker;
+    const NAME: &'static str = "schedule";
+
+    fn roots(&self) -> &Index<ReadSchedule> {
+        &self.schedules
+    }
+
+    fn watch(&self, watches: &mut Watches<'_>) {
+        let labelled = Config::default().labels(keys::SCHEDULE);
+        watches.add(&Config::default(), &self.schedules, itself);
+        watches.add(&labelled, &self.backups, by_label);
+        watches.add(&labelled, &self.jobs, by_label);
+        watches.add(&labelled, &self.pods, by_label);
+    }
+
+    fn worker(&self, root: &NamespacedName) -> ScheduleWorker {
+        ScheduleWorker::new(self.clone(), root.clone())
+    }
+
+    fn forget(&self, root: &NamespacedName) {
+        self.metrics.forget(root);
+        self.schedules.remove_if_empty(root);
+        self.backups.remove_if_empty(root);
+        self.jobs.remove_if_empty(root);
+        self.pods.remove_if_empty(root);
+    }
+}
+
+fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
+    Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::SCHEDULE)?))
+}

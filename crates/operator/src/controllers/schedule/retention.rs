@@ -1,0 +1,140 @@
+//! Which backups of a schedule are kept: the union of the rules. The newest good one is always kept, so that the last one never goes.
+
+use std::collections::{BTreeSet, HashSet};
+
+use jiff::Zoned;
+use quorate_api::schedule::Retention;
+use quorate_api::{duration, quantity};
+use quorate_model::Instant;
+
+/// A good backup, as far as retention looks at it.
+#[derive(Clone, Debug)]
+pub(super) struct Good {
+    pub(super) name: String,
+    /// When it was scheduled.
+    pub(super) at: Instant,
+    /// The same in the time zone of the schedule.
+    pub(super) zoned: Option<Zoned>,
+    pub(super) bytes: u64,
+    /// A restore uses it, or it is being tested or deleted.
+    pub(super) is_in_use: bool,
+}
+
+/// The names of those that no rule keeps, the oldest first. `newest_first` is in this order.
+pub(super) fn prunable(rules: &Retention, newest_first: &[Good], now: Instant) -> Vec<String> {
+    let kept = kept(rules, newest_first, now);
+    let gone = newest_first.iter().filter(|good| !kept.contains(good.name.as_str()) && !good.is_in_use);
+    gone.rev().map(|good| good.name.clone()).collect()
+}
+
+fn kept<'a>(rules: &Retention, newest_first: &'a [Good], now: Instant) -> BTreeSet<&'a str> {
+    let Retention { keep_last, max_age, max_bytes, hourly, daily, weekly, monthly } = rules;
+    let all = || newest_first.iter();
+    let mut kept: BTreeSet<&str> = all().take(1).map(|good| good.name.as_str()).collect();
+    if *rules == Retention::default() {
+        kept.extend(all().map(|good| good.name.as_str()));
+    }
+    let last = keep_last.map_or(0, |count| count as usize);
+    kept.extend(all().take(last).map(|good| good.name.as_str()));
+    if let Some(seconds) = max_age.as_deref().and_then(duration::seconds) {
+        let oldest = now.0.saturating_sub(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1000));
+        kept.extend(all().filter(|good| good.at.0 >= oldest).map(|good| good.name.as_str()));
+    }
+    if let Some(limit) = max_bytes.as_ref().and_then(quantity::bytes) {
+        let mut sum = 0_u64;
+        let fits = all().take_while(|good| {
+            sum = sum.saturating_add(good.bytes);
+            sum <= limit
+        });
+        kept.extend(fits.map(|good| good.name.as_str()));
+    }
+    kept.extend(one_each(newest_first, *hourly, |at| at.strftime("%Y-%m-%d %H %z").to_string()));
+    kept.extend(one_each(newest_first, *daily, |at| at.date().to_string()));
+    kept.extend(one_each(newest_first, *weekly, |at| at.strftime("%G-%V").to_string()));
+    kept.extend(one_each(newest_first, *monthly, |at| at.strftime("%Y-%m").to_string()));
+    kept
+}
+
+/// The newest of each of so many periods that have one.
+fn one_each(newest_first: &[Good], count: Option<u32>, period: impl Fn(&Zoned) -> String) -> Vec<&str> {
+    let mut seen = HashSet::new();
+    let newest =
+        newest_first.iter().filter(|good| good.zoned.as_ref().is_some_and(|at| seen.insert(period(at))));
+    newest.take(count.unwrap_or(0) as usize).map(|good| good.name.as_str()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use jiff::tz::TimeZone;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NOW: &str = "2026-11-24T12:00:00Z";
+
+    fn good(at: &str) -> Good {
+        let timestamp: Timestamp = at.parse().unwrap();
+        let zoned = Some(timestamp.to_zoned(TimeZone::UTC));
+        Good {
+            name: at.to_owned(),
+            at: Instant(timestamp.as_millisecond()),
+            zoned,
+            bytes: 100,
+            is_in_use: false,
+        }
+    }
+
+    fn kept(rules: Value, times: &[&str]) -> Vec<String> {
+        let all: Vec<Good> = times.iter().map(|at| good(at)).collect();
+        let now = good(NOW).at;
+        let gone = prunable(&serde_json::from_value(rules).unwrap(), &all, now);
+        times.iter().filter(|at| !gone.contains(&(**at).to_owned())).map(|at| (*at).to_owned()).collect()
+    }
+
+    /// Every six hours, the newest first.
+    const TIMES: [&str; 8] = [
+        "2026-11-24T06:00:00Z",
+        "2026-11-24T00:00:00Z",
+        "2026-11-23T18:00:00Z",
+        "2026-11-23T12:00:00Z",
+        "2026-11-22T18:00:00Z",
+        "2026-11-15T00:00:00Z",
+        "2026-10-31T00:00:00Z",
+        "2026-09-01T00:00:00Z",
+    ];
+
+    #[test]
+    fn each_rule_keeps_what_it_says_and_together_they_keep_the_union() {
+        let table: [(Value, &[usize]); 11] = [
+            (json!({}), &[0, 1, 2, 3, 4, 5, 6, 7]),
+            (json!({"keepLast": 1}), &[0]),
+            (json!({"keepLast": 3}), &[0, 1, 2]),
+            (json!({"maxAge": "24h"}), &[0, 1, 2, 3]),
+            (json!({"maxAge": "1s"}), &[0]),
+            (json!({"maxBytes": "250"}), &[0, 1]),
+            (json!({"maxBytes": "1"}), &[0]),
+            (json!({"daily": 3}), &[0, 2, 4]),
+            // The 23rd is a Monday.
+            (json!({"weekly": 3}), &[0, 4, 5]),
+            (json!({"monthly": 12}), &[0, 6, 7]),
+            (json!({"keepLast": 2, "daily": 2, "monthly": 2}), &[0, 1, 2, 6]),
+        ];
+        for (rules, desired) in table {
+            let desired: Vec<String> = desired.iter().map(|place| TIMES[*place].to_owned()).collect();
+            assert_eq!(kept(rules.clone(), &TIMES), desired, "{rules}");
+        }
+    }
+
+    #[test]
+    fn the_last_good_one_and_what_is_in_use_are_kept_by_every_rule() {
+        assert_eq!(kept(json!({"maxAge": "1s"}), &TIMES[7..]), [TIMES[7]]);
+        let mut all: Vec<Good> = TIMES.iter().map(|at| good(at)).collect();
+        all[3].is_in_use = true;
+        let rules: Retention = serde_json::from_value(json!({"keepLast": 1})).unwrap();
+        let gone = prunable(&rules, &all, good(NOW).at);
+        assert_eq!(gone.len(), 6);
+        assert!(!gone.contains(&TIMES[3].to_owned()));
+        assert_eq!(gone[0], TIMES[7], "the oldest first");
+    }
+}

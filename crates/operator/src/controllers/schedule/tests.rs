@@ -1,0 +1,220 @@
+//! What is next for an EtcdBackupSchedule, at given times.
+
+use jiff::Timestamp;
+use quorate_api::job::{Answer, Failure, FailureKind, Verified};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule};
+use quorate_model::Instant;
+use serde_json::{Value, json};
+
+use super::decide::{Decision, First, Seen, Then, decide};
+use crate::controllers::backup::JobOutcome;
+
+fn at(text: &str) -> Instant {
+    Instant(text.parse::<Timestamp>().unwrap().as_millisecond())
+}
+
+fn schedule(spec: Value, status: Value) -> EtcdBackupSchedule {
+    let mut object = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",
+        "metadata": {"name": "nightly", "namespace": "default", "uid": "0000-00ab", "creationTimestamp": "2026-11-01T00:30:00Z"},
+        "spec": {
+            "schedule": "0 * * * *",
+            "backupTemplate": {
+                "metadata": {"labels": {"team": "a"}},
+                "spec": {"source": {"cluster": "demo"}, "destination": {"s3": {"bucket": "bucket"}}},
+            },
+        },
+        "status": status,
+    });
+    for (field, value) in spec.as_object().unwrap() {
+        object["spec"][field] = value.clone();
+    }
+    serde_json::from_value(object).unwrap()
+}
+
+fn child(time: &str, phase: &str) -> EtcdBackup {
+    let result = json!({"key": "k", "storedSha256": "s", "storedBytes": 100, "etcdVersion": "3.6.16", "finished": time});
+    let result = if phase == "Complete" { result } else { Value::Null };
+    serde_json::from_value(json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
+        "metadata": {"name": format!("at-{time}"), "namespace": "default", "uid": format!("uid-{time}"),
+            "annotations": {"operator.etcd.io/backup-schedule-uid": "0000-00ab", "operator.etcd.io/scheduled-at": time}},
+        "spec": {"source": {"cluster": "demo"}, "destination": {"s3": {"bucket": "bucket"}}},
+        "status": {"phase": phase, "result": result},
+    }))
+    .unwrap()
+}
+
+fn next(schedule: &EtcdBackupSchedule, backups: &[EtcdBackup], now: &str) -> Decision {
+    let backups: Vec<&EtcdBackup> = backups.iter().collect();
+    decide(Seen { schedule, backups: &backups, jobs: &[], now: at(now) })
+}
+
+fn created(decision: &Decision) -> Option<String> {
+    let First::Create(child) = decision.first.as_ref()?;
+    child.metadata.annotations.as_ref()?.get("operator.etcd.io/scheduled-at").cloned()
+}
+
+fn ready(decision: &Decision) -> String {
+    let ready = decision.status.conditions.iter().find(|one| one.type_ == "Ready").unwrap();
+    format!("{} {}", ready.status, ready.reason)
+}
+
+#[test]
+fn a_backup_is_created_in_time_once_and_the_next_one_is_announced() {
+    let fresh = schedule(json!({}), Value::Null);
+    let early = next(&fresh, &[], "2026-11-01T00:45:00Z");
+    assert_eq!((created(&early), ready(&early)), (None, "Unknown NoBackupYet".to_owned()));
+    assert_eq!(early.status.next.as_ref().unwrap().0.to_string(), "2026-11-01T01:00:00Z");
+    let due = next(&fresh, &[], "2026-11-01T01:00:00.150Z");
+    assert_eq!(created(&due).unwrap(), "2026-11-01T01:00:00Z");
+    let Some(First::Create(made)) = &due.first else { panic!() };
+    let labels = made.metadata.labels.as_ref().unwrap();
+    assert_eq!(
+        (labels["team"].as_str(), labels["operator.etcd.io/backup-schedule"].as_str()),
+        ("a", "nightly")
+    );
+    assert!(made.metadata.owner_references.is_none(), "it stays when the schedule is deleted");
+    assert_eq!(
+        made.metadata.name.as_deref(),
+        Some(format!("nightly-00ab{}", at("2026-11-01T01:00:00Z").0 / 60_000).as_str())
+    );
+    // After a crash between the two writes the backup exists, and the time is only recorded.
+    let mut exists = child("2026-11-01T01:00:00Z", "Complete");
+    exists.metadata.name = made.metadata.name.clone();
+    let again = next(&fresh, &[exists], "2026-11-01T01:00:20Z");
+    assert_eq!(
+        (created(&again), again.status.last_scheduled.clone()),
+        (None, due.status.last_scheduled.clone())
+    );
+    let recorded = schedule(json!({}), json!({"lastScheduled": "2026-11-01T01:00:00Z"}));
+    assert_eq!(created(&next(&recorded, &[], "2026-11-01T01:59:59Z")), None);
+}
+
+#[test]
+fn of_what_was_missed_the_last_one_is_made_up_for_and_nothing_runs_beside_another() {
+    let recorded = schedule(json!({}), json!({"lastScheduled": "2026-11-01T01:00:00Z"}));
+    let after_outage = next(&recorded, &[], "2026-11-01T06:20:00Z");
+    assert_eq!(created(&after_outage).unwrap(), "2026-11-01T06:00:00Z");
+    let active = next(&recorded, &[child("2026-11-01T01:00:00Z", "Running")], "2026-11-01T06:20:00Z");
+    assert_eq!((created(&active), active.status.active.len()), (None, 1));
+    assert_eq!(
+        active.status.last_scheduled,
+        recorded.status.as_ref().unwrap().last_scheduled,
+        "it is not forgotten"
+    );
+    let strict =
+        schedule(json!({"startingDeadline": "10m"}), json!({"lastScheduled": "2026-11-01T01:00:00Z"}));
+    let late = next(&strict, &[], "2026-11-01T06:20:00Z");
+    assert_eq!((created(&late), late.events[0].1.reason().as_str()), (None, "BackupMissed"));
+    assert_eq!(late.status.last_scheduled.unwrap().0.to_string(), "2026-11-01T06:00:00Z");
+}
+
+#[test]
+fn a_clock_that_is_set_back_neither_stops_the_schedule_nor_repeats_it() {
+    let ahead = schedule(json!({}), json!({"lastScheduled": "2027-11-01T01:00:00Z"}));
+    let back = next(&ahead, &[], "2026-11-01T01:10:00Z");
+    assert_eq!(created(&back), None, "nothing is due between now and now");
+    assert_eq!(back.status.next.unwrap().0.to_string(), "2026-11-01T02:00:00Z");
+    // The time that comes is later than now was, so it is found although the recorded time lies ahead.
+    let status = json!({"lastScheduled": "2026-11-01T02:00:00Z"});
+    let repeated = schedule(json!({}), status);
+    assert_eq!(created(&next(&repeated, &[], "2026-11-01T02:00:00Z")), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_reported_and_a_suspended_schedule_rests() {
+    for spec in [
+        json!({"schedule": "0 0 31 2 *"}),
+        json!({"schedule": "* * * * *"}),
+        json!({"timeZone": "Nowhere/Else"}),
+        json!({"verify": {"schedule": "61 * * * *"}}),
+    ] {
+        let decision = next(&schedule(spec, Value::Null), &[], "2026-11-01T06:20:00Z");
+        assert_eq!((ready(&decision), &decision.then), ("False ScheduleInvalid".to_owned(), &Then::Edit));
+        assert_eq!((decision.first, decision.status.next), (None, None));
+    }
+    let old = [child("2026-11-01T05:00:00Z", "Complete"), child("2026-11-01T04:00:00Z", "Complete")];
+    let rests = schedule(json!({"suspend": true, "retention": {"keepLast": 1}}), Value::Null);
+    let decision = next(&rests, &old, "2026-11-01T06:20:00Z");
+    assert_eq!((ready(&decision), created(&decision)), ("False Suspended".to_owned(), None));
+    assert!(matches!(decision.then, Then::Wait(_)), "nothing is deleted: {:?}", decision.then);
+}
+
+#[test]
+fn failures_count_once_until_a_good_one_and_retention_keeps_the_last_good_one() {
+    let spec = json!({"retention": {"maxAge": "1s"}, "historyLimit": {"failed": 1}});
+    let status = json!({"lastScheduled": "2026-11-01T06:00:00Z"});
+    let backups = [
+        child("2026-11-01T03:00:00Z", "Complete"),
+        child("2026-11-01T04:00:00Z", "Complete"),
+        child("2026-11-01T05:00:00Z", "Failed"),
+        child("2026-11-01T06:00:00Z", "Failed"),
+    ];
+    let first = next(&schedule(spec.clone(), status), &backups, "2026-11-01T06:20:00Z");
+    assert_eq!((ready(&first), first.status.consecutive_failures), ("False BackupFailing".to_owned(), 2));
+    let Then::Prune { names, floor } = &first.then else { panic!("{first:?}") };
+    assert_eq!(names, &["at-2026-11-01T03:00:00Z", "at-2026-11-01T05:00:00Z"]);
+    assert_eq!(floor.as_deref(), Some("at-2026-11-01T04:00:00Z"), "kept although it is too old for the rule");
+    let second = next(&schedule(spec.clone(), json!(first.status)), &backups[1..], "2026-11-01T06:30:00Z");
+    assert_eq!(second.status.consecutive_failures, 2, "each counts once");
+    let good = [backups[3].clone(), child("2026-11-01T07:00:00Z", "Complete")];
+    let status = json!(second.status);
+    let third = next(&schedule(spec, status), &good, "2026-11-01T06:40:00Z");
+    assert_eq!((ready(&third), third.status.consecutive_failures), ("True BackupsHealthy".to_owned(), 0));
+    assert_eq!(third.status.last_success.unwrap().0.to_string(), "2026-11-01T07:00:00Z");
+}
+
+#[test]
+fn a_backup_that_a_restore_uses_is_not_deleted() {
+    let mut used = child("2026-11-01T03:00:00Z", "Complete");
+    used.metadata.finalizers = Some(vec!["operator.etcd.io/used-by-restore".to_owned()]);
+    let backups =
+        [used, child("2026-11-01T04:00:00Z", "Complete"), child("2026-11-01T05:00:00Z", "Complete")];
+    let keep_one =
+        schedule(json!({"retention": {"keepLast": 1}}), json!({"lastScheduled": "2026-11-01T06:00:00Z"}));
+    let decision = next(&keep_one, &backups, "2026-11-01T06:20:00Z");
+    let Then::Prune { names, .. } = decision.then else { panic!() };
+    assert_eq!(names, ["at-2026-11-01T04:00:00Z"]);
+}
+
+#[test]
+fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer_is_kept() {
+    let spec = json!({"verify": {"schedule": "30 * * * *"}, "retention": {"keepLast": 1}});
+    let status = json!({"lastScheduled": "2026-11-01T06:00:00Z"});
+    let backups = [child("2026-11-01T05:00:00Z", "Complete"), child("2026-11-01T06:00:00Z", "Complete")];
+    let begun = next(&schedule(spec.clone(), status), &backups, "2026-11-01T06:31:00Z");
+    let test = begun.status.test.clone().unwrap();
+    assert_eq!(test.backup, "at-2026-11-01T06:00:00Z");
+    let Then::Test { order, .. } = &begun.then else { panic!("{begun:?}") };
+    assert_eq!(order.source.sha256.as_deref(), Some("s"));
+    // A crash after the record: the same Job.
+    let recorded = schedule(spec.clone(), json!(begun.status));
+    let again = next(&recorded, &backups, "2026-11-01T06:32:00Z");
+    assert_eq!((&again.then, again.status.test.as_ref()), (&begun.then, Some(&test)));
+
+    let job = serde_json::from_value(json!({"metadata": {"name": test.job_name, "uid": "j"}})).unwrap();
+    let seen: Vec<&EtcdBackup> = backups.iter().collect();
+    let ended = |answer| {
+        let jobs = [(&job, JobOutcome::Answered(answer))];
+        decide(Seen { schedule: &recorded, backups: &seen, jobs: &jobs, now: at("2026-11-01T06:35:00Z") })
+    };
+    let passed = ended(Answer::Verified(Verified { revision: 9, keys: 4, ..Verified::default() }));
+    let verified = |decision: &Decision| {
+        let one = decision.status.conditions.iter().find(|one| one.type_ == "Verified").unwrap();
+        format!("{} {}", one.status, one.reason)
+    };
+    assert_eq!(
+        (verified(&passed), &passed.then),
+        ("True RestoreTested".to_owned(), &Then::DeleteJob(test.job_name.clone()))
+    );
+    assert_eq!(passed.status.last_verified.clone().unwrap().revision, 9);
+    let failed = ended(Answer::Failed(Failure::new(FailureKind::Mismatch, "it is damaged")));
+    assert_eq!((verified(&failed), failed.status.test.clone()), ("False Mismatch".to_owned(), None));
+    // The answer is recorded, and the operator died before it deleted the Job.
+    let left = schedule(spec, json!(passed.status));
+    let jobs = [(&job, JobOutcome::Running(None))];
+    let cleaned =
+        decide(Seen { schedule: &left, backups: &seen, jobs: &jobs, now: at("2026-11-01T06:36:00Z") });
+    assert_eq!(cleaned.then, Then::DeleteJob(test.job_name));
+}

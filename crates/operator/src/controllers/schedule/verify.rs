@@ -1,0 +1,133 @@
+//! Restore tests: the newest good backup is restored by a Job, which starts etcd on it.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
+use quorate_api::job::Answer;
+use quorate_api::schedule::{EtcdBackupScheduleStatus, RunningTest, ScheduleCondition, VerifiedBackup};
+use quorate_api::{EtcdBackup, Explanation, Reason};
+use quorate_manifests::backup::verify_order;
+use quorate_manifests::job::verify_name;
+use quorate_model::Instant;
+
+use super::cron::Times;
+use super::decide::{Seen, Then, at, good};
+use crate::controllers::backup::{Is, JobOutcome, set};
+use crate::runtime::clock::timestamp;
+
+/// What is next for the restore tests.
+#[derive(Debug, Default)]
+pub(super) struct Next {
+    pub(super) then: Option<Then>,
+    pub(super) wake: Option<Instant>,
+}
+
+/// What is next for the restore tests. A test is recorded before its Job is created.
+pub(super) fn decide(
+    seen: Seen<'_>,
+    status: &mut EtcdBackupScheduleStatus,
+    times: Option<&Times>,
+    events: &mut Vec<(bool, Explanation)>,
+) -> Next {
+    let Some(times) = times else {
+        status.test = None;
+        status.conditions.retain(|condition| condition.type_ != ScheduleCondition::Verified.as_str());
+        return delete_leftover(seen, None);
+    };
+    if let Some(test) = status.test.clone() {
+        return running(seen, status, &test, events);
+    }
+    let left = delete_leftover(seen, None);
+    if left.then.is_some() {
+        return left;
+    }
+    if !status.conditions.iter().any(|condition| condition.type_ == ScheduleCondition::Verified.as_str()) {
+        let why = Explanation::new(Reason::NotTested, "no restore test has ended yet");
+        verified(seen, status, Is::Unknown, &why);
+    }
+    if seen.schedule.spec.suspend {
+        return Next::default();
+    }
+    let now = seen.now;
+    let created = seen.schedule.metadata.creation_timestamp.as_ref().map_or(now, at);
+    let since = status.last_test.as_ref().map_or(created, at).min(now);
+    let wake = times.next(now);
+    let (Some(due), Some((_, newest))) = (times.last(since, now), good(&seen).first().copied()) else {
+        return Next { then: None, wake };
+    };
+    let job_name = verify_name(seen.schedule.metadata.uid.as_deref().unwrap_or_default(), due.0 / 1000);
+    let test =
+        RunningTest { backup: newest.name_any(), backup_uid: newest.uid().unwrap_or_default(), job_name };
+    status.last_test = Some(Time(timestamp(due)));
+    status.test = Some(test);
+    Next { then: create(newest), wake }
+}
+
+/// A restore test is under way.
+fn running(
+    seen: Seen<'_>,
+    status: &mut EtcdBackupScheduleStatus,
+    test: &RunningTest,
+    events: &mut Vec<(bool, Explanation)>,
+) -> Next {
+    let left = delete_leftover(seen, Some(&test.job_name));
+    if left.then.is_some() {
+        return left;
+    }
+    let job = seen.jobs.iter().find(|(job, _)| job.metadata.name.as_ref() == Some(&test.job_name));
+    let Some((_, outcome)) = job else {
+        // It was recorded and not created, or somebody deleted it: its name lets it exist once.
+        let backup = seen.backups.iter().find(|backup| backup.uid().as_ref() == Some(&test.backup_uid));
+        let then = backup.and_then(|backup| create(backup));
+        if then.is_none() {
+            status.test = None;
+        }
+        return Next { then, wake: None };
+    };
+    let failed = |reason: Reason, message: &str| {
+        Explanation::new(reason, format!("EtcdBackup {} failed its restore test: {message}", test.backup))
+    };
+    let (is, why) = match outcome {
+        JobOutcome::Running(_) => return Next::default(),
+        JobOutcome::Answered(Answer::Verified(result)) => {
+            let text = format!(
+                "EtcdBackup {} was restored: revision {}, {} keys",
+                test.backup, result.revision, result.keys
+            );
+            status.last_verified = Some(VerifiedBackup {
+                backup: test.backup.clone(),
+                time: Time(timestamp(seen.now)),
+                revision: result.revision,
+                keys: result.keys,
+            });
+            (Is::True, Explanation::new(Reason::RestoreTested, text))
+        }
+        JobOutcome::Answered(Answer::Failed(failure)) => {
+            (Is::False, failed(failure.kind.into(), &failure.message))
+        }
+        JobOutcome::Answered(Answer::BackedUp(_) | Answer::Removed) => {
+            (Is::False, failed(Reason::JobFailed, "the Job answered what it was not asked"))
+        }
+        JobOutcome::Lost(text) => (Is::False, failed(Reason::JobFailed, text)),
+    };
+    events.push((is == Is::False, why.clone()));
+    verified(seen, status, is, &why);
+    status.test = None;
+    Next { then: Some(Then::DeleteJob(test.job_name.clone())), wake: None }
+}
+
+fn create(backup: &EtcdBackup) -> Option<Then> {
+    let etcd_version = backup.status.as_ref()?.result.as_ref()?.etcd_version.clone();
+    Some(Then::Test { order: Box::new(verify_order(backup)?), etcd_version })
+}
+
+/// Jobs of tests whose answers are recorded.
+fn delete_leftover(seen: Seen<'_>, current: Option<&String>) -> Next {
+    let left = seen.jobs.iter().find(|(job, _)| job.metadata.name.as_ref() != current);
+    let name = left.map(|(job, _)| job.metadata.name.clone().unwrap_or_default());
+    Next { then: name.map(Then::DeleteJob), wake: None }
+}
+
+fn verified(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, is: Is, why: &Explanation) {
+    let generation = seen.schedule.metadata.generation;
+    set(&mut status.conditions, ScheduleCondition::Verified.as_str(), is, why, generation, seen.now);
+}

@@ -1,0 +1,339 @@
+//! EtcdBackups and EtcdBackupSchedules over an API in memory, with its Job controller. The test is the kubelet: it ends the Pods of Jobs
+//! with an answer. Requests are lost, repeated and refused one after another, and the operator dies between any two writes; the end is the
+//! same each time.
+
+mod world;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use http::Method;
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
+use quorate_api::job::{
+    Answer, BackupOrder, Failure, FailureKind, Manifest, ORDER, RemoveOrder, Verified, VerifyOrder,
+};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use world::{RequestOutcome, Running, Sent, World, until};
+
+/// What a Job answers.
+type Agent = Arc<dyn Fn(&str, &str) -> Answer + Send + Sync>;
+
+/// Every Job does what it is ordered.
+fn able() -> Agent {
+    Arc::new(|command, order| match command {
+        "backup" => {
+            let order: BackupOrder = serde_json::from_str(order).unwrap();
+            Answer::BackedUp(Manifest {
+                origin: order.origin,
+                key: order.key,
+                stored_bytes: 4096,
+                stored_sha256: "5".repeat(64),
+                revision: 12,
+                etcd_version: "3.6.16".to_owned(),
+                started: "2027-01-15T08:00:00Z".to_owned(),
+                finished: "2027-01-15T08:00:01Z".to_owned(),
+                ..Manifest::default()
+            })
+        }
+        "remove-backup" => {
+            let order: RemoveOrder = serde_json::from_str(order).unwrap();
+            assert!(order.key.contains(&order.backup_uid));
+            Answer::Removed
+        }
+        "verify-backup" => {
+            let order: VerifyOrder = serde_json::from_str(order).unwrap();
+            assert_eq!(order.source.sha256, Some("5".repeat(64)));
+            Answer::Verified(Verified { revision: 12, keys: 3, ..Verified::default() })
+        }
+        other => panic!("there is no such command: {other}"),
+    })
+}
+
+/// Ends every Pod of a Job with its answer, until dropped.
+fn kubelet(world: &World, agent: Agent) -> Running {
+    let pods: Api<Pod> = world.api();
+    Running(tokio::spawn(async move {
+        loop {
+            let found = pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+            for pod in found.iter().filter(|pod| !has_ended(pod)) {
+                // The Pod may be gone meanwhile.
+                let _ = end(&pods, pod, &agent).await;
+            }
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    }))
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+async fn end(pods: &Api<Pod>, pod: &Pod, agent: &Agent) -> Result<()> {
+    let spec = pod.spec.as_ref().context("a Pod has a spec")?;
+    let container = &spec.containers[0];
+    let command =
+        container.command.as_ref().and_then(|command| command.last()).context("it has a command")?;
+    let mut env = container.env.iter().flatten();
+    let order =
+        env.find(|one| one.name == ORDER).and_then(|one| one.value.as_deref()).context("it has an order")?;
+    let answer = agent(command, order);
+    let failed = matches!(answer, Answer::Failed(_));
+    let status = json!({ "status": {
+        "phase": if failed { "Failed" } else { "Succeeded" },
+        "containerStatuses": [{
+            "name": container.name, "image": "", "imageID": "", "ready": false, "restartCount": 0,
+            "state": { "terminated": { "exitCode": i32::from(failed), "message": serde_json::to_string(&answer)? } },
+        }],
+    } });
+    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(status)).await?;
+    Ok(())
+}
+
+async fn create_backup(world: &World, name: &str, spec: Value) -> Result<()> {
+    let mut object = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "metadata": { "name": name },
+        "spec": { "source": { "endpoints": { "urls": ["http://etcd:2379"] } }, "destination": { "s3": { "bucket": "b" } } },
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        object["spec"][field] = value.clone();
+    }
+    world.api::<EtcdBackup>().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+    Ok(())
+}
+
+async fn create_schedule(world: &World, spec: Value) -> Result<()> {
+    let template = json!({ "spec": {
+        "source": { "endpoints": { "urls": ["http://etcd:2379"] } }, "destination": { "s3": { "bucket": "b" } },
+    } });
+    let mut object = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule", "metadata": { "name": "often" },
+        "spec": { "schedule": "*/10 * * * *", "backupTemplate": template },
+    });
+    for (field, value) in spec.as_object().into_iter().flatten() {
+        object["spec"][field] = value.clone();
+    }
+    world
+        .api::<EtcdBackupSchedule>()
+        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await?;
+    Ok(())
+}
+
+/// Waits until a backup has a condition that is true, and no Job is left.
+async fn until_backup(world: &World, name: &str, type_: &str) -> Result<EtcdBackup> {
+    until(&format!("{name} is {type_}"), async || {
+        let backup = world.api::<EtcdBackup>().get(name).await?;
+        let holds = backup.status.iter().flat_map(|status| &status.conditions);
+        let holds = holds.clone().any(|one| one.type_ == type_ && one.status == "True");
+        let jobs = world.names::<Job>().await?;
+        Ok(if holds && jobs.is_empty() { Ok(()) } else { Err(format!("{:#?} {jobs:?}", backup.status)) })
+    })
+    .await?;
+    Ok(world.api::<EtcdBackup>().get(name).await?)
+}
+
+async fn until_gone(world: &World, name: &str) -> Result<()> {
+    until(&format!("{name} is gone"), async || {
+        let backup = world.api::<EtcdBackup>().get_opt(name).await?;
+        Ok(backup.map_or(Ok(()), |backup| Err(format!("{:#?}", backup.status))))
+    })
+    .await
+}
+
+/// A backup is taken, and deleted with its object.
+async fn story(world: &World) -> Result<()> {
+    create_backup(world, "one", json!({ "deletionPolicy": "Delete" })).await?;
+    let done = until_backup(world, "one", "Complete").await?;
+    let result = done.status.context("it has a status")?.result.context("it has a result")?;
+    let uid = done.metadata.uid.unwrap_or_default();
+    ensure!(result.url == format!("s3://b/default/external/one-{uid}.db.zst"), "{}", result.url);
+    world.delete::<EtcdBackup>("one").await?;
+    until_gone(world, "one").await
+}
+
+/// Whether the operator writes an EtcdBackup or a Job.
+fn is_write(sent: &Sent) -> bool {
+    sent.method != Method::GET && (sent.path.contains("/etcdbackups/") || sent.path.contains("/jobs"))
+}
+
+/// The story, with this outcome of one of the writes. With `dies` the operator ends at that write, and another one begins. Returns
+/// whether there was such a write.
+async fn disturbed(place: usize, outcome: RequestOutcome, dies: bool) -> Result<bool> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let (count, hit) = (Arc::new(AtomicUsize::new(0)), CancellationToken::new());
+    let is_hit = hit.clone();
+    let client = world.client_through(move |sent| {
+        if is_write(sent) && count.fetch_add(1, Ordering::SeqCst) == place {
+            is_hit.cancel();
+            return outcome;
+        }
+        // A process that ended sends nothing.
+        if dies && is_hit.is_cancelled() { RequestOutcome::Never } else { RequestOutcome::Open }
+    });
+    let first = world.operator_over(client, |_| {});
+    let restarts = async {
+        hit.cancelled().await;
+        if dies {
+            drop(first);
+            let _second = world.operator();
+            std::future::pending::<()>().await;
+        }
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        ended = story(&world) => ended.with_context(|| format!("write {place} is {outcome:?}, dies: {dies}"))?,
+        () = restarts => unreachable!("this future never ends"),
+    }
+    let most = if matches!(outcome, RequestOutcome::Late(_)) { 2 } else { 1 };
+    let again =
+        world.writes().into_iter().find(|(what, times)| what.starts_with("create jobs") && *times > most);
+    ensure!(again.is_none(), "write {place} is {outcome:?}, dies: {dies}: {again:?}");
+    Ok(hit.is_cancelled())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_backup_is_taken_and_removed_whatever_becomes_of_any_write() -> Result<()> {
+    let outcomes = [
+        (RequestOutcome::Open, true),
+        (RequestOutcome::NotSent, true),
+        (RequestOutcome::NotSent, false),
+        (RequestOutcome::ReplyLost, false),
+        (RequestOutcome::Twice, false),
+        (RequestOutcome::Refused(409, "Conflict"), false),
+        (RequestOutcome::Refused(503, "ServiceUnavailable"), false),
+        (RequestOutcome::Late(Duration::from_secs(10)), false),
+    ];
+    for (outcome, dies) in outcomes {
+        let mut place = 0;
+        while disturbed(place, outcome, dies).await? {
+            place += 1;
+        }
+        assert!(place >= 8, "the story has at least so many writes: {place}");
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_pass_is_tried_again_and_what_does_not_ends_it() -> Result<()> {
+    let world = World::new().await?;
+    let calls = Arc::new(AtomicUsize::new(0));
+    let (counted, able) = (calls.clone(), able());
+    let flaky: Agent = Arc::new(move |command, order| match counted.fetch_add(1, Ordering::SeqCst) {
+        0 => Answer::Failed(Failure::new(FailureKind::StoreUnavailable, "the store sleeps")),
+        1 => able(command, order),
+        _ => Answer::Failed(Failure::new(FailureKind::StoreForbidden, "wrong key")),
+    });
+    let _kubelet = kubelet(&world, flaky);
+    let _operator = world.operator();
+    create_backup(&world, "first", json!({})).await?;
+    let first = until_backup(&world, "first", "Complete").await?;
+    assert_eq!(first.status.as_ref().map(|status| status.attempts), Some(2));
+    assert_eq!(first.finalizers().len(), 0, "nothing is left to do when it is deleted");
+    create_backup(&world, "second", json!({})).await?;
+    let second = until_backup(&world, "second", "Failed").await?.status.unwrap_or_default();
+    let failed =
+        second.conditions.iter().find(|one| one.type_ == "Failed").context("it has the condition")?;
+    assert_eq!((failed.reason.as_str(), second.attempts), ("StoreForbidden", 1));
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn backups_of_one_etcd_are_taken_one_after_another() -> Result<()> {
+    let world = World::new().await?;
+    let _operator = world.operator();
+    for name in ["a", "b", "c"] {
+        create_backup(&world, name, json!({})).await?;
+    }
+    until("one has a Job and the others wait", async || {
+        let backups = world.api::<EtcdBackup>().list(&ListParams::default()).await?.items;
+        let phases: Vec<String> = backups
+            .iter()
+            .map(|one| format!("{:?}", one.status.as_ref().and_then(|status| status.phase)))
+            .collect();
+        let waits = phases == ["Some(Running)", "Some(Pending)", "Some(Pending)"];
+        Ok(if waits { Ok(()) } else { Err(format!("{phases:?}")) })
+    })
+    .await?;
+    assert_eq!(world.names::<Job>().await?.len(), 1);
+    let _kubelet = kubelet(&world, able());
+    for name in ["a", "b", "c"] {
+        until_backup(&world, name, "Complete").await?;
+    }
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removal_that_cannot_succeed_ends_by_order() -> Result<()> {
+    let world = World::new().await?;
+    let able = able();
+    let closed: Agent = Arc::new(move |command, order| match command {
+        "remove-backup" => {
+            Answer::Failed(Failure::new(FailureKind::StoreForbidden, "the bucket is not yours"))
+        }
+        _ => able(command, order),
+    });
+    let _kubelet = kubelet(&world, closed);
+    let _operator = world.operator();
+    create_backup(&world, "one", json!({ "deletionPolicy": "Delete" })).await?;
+    until_backup(&world, "one", "Complete").await?;
+    world.delete::<EtcdBackup>("one").await?;
+    let stuck = until_backup(&world, "one", "Failed").await?;
+    assert!(stuck.metadata.deletion_timestamp.is_some());
+    let order = json!({ "metadata": { "annotations": { "operator.etcd.io/abandon-object": "true" } } });
+    world.api::<EtcdBackup>().patch("one", &PatchParams::default(), &Patch::Merge(order)).await?;
+    until_gone(&world, "one").await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_takes_keeps_and_tests_backups_across_a_restart() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let operator = world.operator();
+    create_schedule(
+        &world,
+        json!({ "retention": { "keepLast": 2 }, "verify": { "schedule": "*/15 * * * *" } }),
+    )
+    .await?;
+    let taken = async |at_least: usize| {
+        until("backups are taken, tested and pruned", async || {
+            let schedule = world.api::<EtcdBackupSchedule>().get("often").await?;
+            let kept = world.names::<EtcdBackup>().await?;
+            let status = schedule.status.unwrap_or_default();
+            let verified =
+                status.conditions.iter().any(|one| one.type_ == "Verified" && one.status == "True");
+            let made = world.writes().keys().filter(|what| what.starts_with("create etcdbackups")).count();
+            let enough = made >= at_least && kept.len() == 2 && verified && status.active.is_empty();
+            Ok(if enough { Ok(()) } else { Err(format!("{status:#?} {kept:?} {:?}", world.writes())) })
+        })
+        .await
+    };
+    // The clock is paused and jumps, so an hour is short. `until` waits for ten minutes of it at most.
+    tokio::time::sleep(Duration::from_mins(45)).await;
+    taken(3).await?;
+    operator.stop().await?;
+    tokio::time::sleep(Duration::from_mins(65)).await;
+    let before = world.names::<EtcdBackup>().await?;
+    let _operator = world.operator();
+    until("the last one that was missed is made up for", async || {
+        let now = world.names::<EtcdBackup>().await?;
+        Ok(if now.len() == 2 && now != before && before.contains(&now[0]) {
+            Ok(())
+        } else {
+            Err(format!("{before:?} {now:?}"))
+        })
+    })
+    .await?;
+    world.delete::<EtcdBackupSchedule>("often").await?;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    assert_eq!(world.names::<EtcdBackup>().await?.len(), 2, "they stay when the schedule is deleted");
+    Ok(())
+}
