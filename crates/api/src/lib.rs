@@ -11,6 +11,7 @@
 //! - [`condition`]: condition types
 //! - [`reason`]: reasons of conditions and events, with their messages
 //! - [`destination`]: where backups are kept
+//! - [`restore`]: a cluster that begins with the data of a snapshot
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
 //! - [`quantity`]: bytes from `1Gi`
@@ -26,6 +27,7 @@ pub mod job;
 pub mod keys;
 pub mod quantity;
 pub mod reason;
+pub mod restore;
 mod rules;
 pub mod status;
 
