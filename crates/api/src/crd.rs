@@ -5,13 +5,19 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube_core::CustomResourceExt;
 
+use crate::backup::EtcdBackup;
 use crate::cluster::EtcdCluster;
-use crate::rules;
+use crate::rules::{self, backup};
+use crate::schedule::EtcdBackupSchedule;
 
 /// Every resource definition of the group. Take them from here, not from `EtcdCluster::crd()`, which lacks the rules on
 /// the whole object.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    vec![etcd_clusters()]
+    vec![
+        definition(EtcdCluster::crd(), rules::object()),
+        definition(EtcdBackup::crd(), backup::backup_object()),
+        definition(EtcdBackupSchedule::crd(), backup::schedule_object()),
+    ]
 }
 
 /// The resource definition of this kind, such as `EtcdCluster`.
@@ -29,8 +35,8 @@ pub fn crds_yaml() -> String {
     stream
 }
 
-fn etcd_clusters() -> CustomResourceDefinition {
-    let mut crd = EtcdCluster::crd();
+fn definition(mut crd: CustomResourceDefinition, object: Vec<kube_core::Rule>) -> CustomResourceDefinition {
+    let object: Vec<_> = object.into_iter().map(validation).collect();
     for version in &mut crd.spec.versions {
         let Some(schema) = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut())
         else {
@@ -41,7 +47,7 @@ fn etcd_clusters() -> CustomResourceDefinition {
         if let Some(status) = properties.get_mut("status") {
             open_to_other_releases(status);
         }
-        schema.x_kubernetes_validations = Some(rules::object().into_iter().map(validation).collect());
+        schema.x_kubernetes_validations = Some(object.clone());
     }
     crd
 }

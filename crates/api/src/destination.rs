@@ -3,9 +3,12 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::rules::backup;
+
 /// A place for backups. Exactly one of the fields is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = backup::destination()))]
 pub struct Destination {
     /// A bucket of S3, or of a server that speaks its protocol.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -30,11 +33,11 @@ pub struct S3 {
     pub bucket: String,
     /// What the keys of all objects begin with, without a slash at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::prefix()))]
     pub prefix: Option<String>,
     /// The URL of the server, if it is not that of AWS: `https://s3.example.com:9000`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::endpoint()))]
     pub endpoint: Option<String>,
     /// The region, `us-east-1` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -61,7 +64,7 @@ pub struct Gcs {
     pub bucket: String,
     /// What the keys of all objects begin with, without a slash at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::prefix()))]
     pub prefix: Option<String>,
     /// A Secret whose key `service-account.json` has the key of a service account. Absent: the identity of the Job's service account.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -80,11 +83,11 @@ pub struct Azure {
     pub container: String,
     /// What the names of all blobs begin with, without a slash at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::prefix()))]
     pub prefix: Option<String>,
     /// The URL of the account, if it is not that of Azure's public cloud.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::endpoint()))]
     pub endpoint: Option<String>,
     /// A Secret with the key `AZURE_STORAGE_ACCOUNT_KEY` or `AZURE_STORAGE_SAS_KEY`. Absent: the identity of the Job's service account
     /// or node.
@@ -101,7 +104,7 @@ pub struct Pvc {
     pub claim_name: String,
     /// The directory in it, without a slash at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = 512), extend("x-kubernetes-validations" = backup::prefix()))]
     pub prefix: Option<String>,
 }
 

@@ -10,6 +10,7 @@
 //! - [`status`]: what the operator writes back, the recorded facts included
 //! - [`condition`]: condition types
 //! - [`reason`]: reasons of conditions and events, with their messages
+//! - [`backup`], [`schedule`]: an EtcdBackup, and an EtcdBackupSchedule that creates them
 //! - [`destination`]: where backups are kept
 //! - [`restore`]: a cluster that begins with the data of a snapshot
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
@@ -18,6 +19,7 @@
 //! - [`duration`]: seconds from `365d`
 //! - [`crd()`]: the resource definitions as Kubernetes gets them
 
+pub mod backup;
 pub mod cluster;
 pub mod condition;
 pub mod crd;
@@ -29,11 +31,14 @@ pub mod quantity;
 pub mod reason;
 pub mod restore;
 mod rules;
+pub mod schedule;
 pub mod status;
 
+pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
 pub use cluster::{EtcdCluster, EtcdClusterSpec};
 pub use condition::ConditionType;
 pub use crd::{crd, crds, crds_yaml};
 pub use destination::Destination;
 pub use reason::{Explanation, Reason};
+pub use schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use status::EtcdClusterStatus;

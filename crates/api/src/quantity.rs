@@ -26,6 +26,19 @@ pub fn text(bytes: u64) -> String {
     whole.map_or_else(|| bytes.to_string(), |(power, suffix)| format!("{}{suffix}", bytes >> power))
 }
 
+/// So many bytes for people, rounded up to one place: `1.3Gi`. It reads back as a quantity.
+pub fn rounded(bytes: u64) -> String {
+    let suffixes = [(40, "Ti"), (30, "Gi"), (20, "Mi"), (10, "Ki")];
+    let Some((power, suffix)) = suffixes.into_iter().find(|(power, _)| bytes >= 1 << power) else {
+        return bytes.to_string();
+    };
+    let tenths = (u128::from(bytes) * 10).div_ceil(1 << power);
+    match (tenths / 10, tenths % 10) {
+        (whole, 0) => format!("{whole}{suffix}"),
+        (whole, tenth) => format!("{whole}.{tenth}{suffix}"),
+    }
+}
+
 /// What a suffix multiplies by, and divides by.
 fn scale(suffix: &str) -> Option<(u128, u128)> {
     let binary = |power: u32| Some((1 << (10 * power), 1));
@@ -84,6 +97,20 @@ mod tests {
     fn what_is_no_quantity_of_bytes_is_refused() {
         for text in ["", ".", "Gi", "-1Gi", "1GiB", "1 Gi", "1.2.3", "8Ei", "1e99", "1e-99", "ten"] {
             assert_eq!(parsed(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn sizes_for_people_have_one_place() {
+        for (bytes, text) in [
+            (0, "0"),
+            (1023, "1023"),
+            (1024, "1Ki"),
+            (1025, "1.1Ki"),
+            (1_395_864_372, "1.4Gi"),
+            (3 << 20, "3Mi"),
+        ] {
+            assert_eq!(rounded(bytes), text);
         }
     }
 

@@ -7,6 +7,7 @@ use kube_core::Rule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
+pub(crate) mod backup;
 mod flags;
 mod security;
 

@@ -1,0 +1,199 @@
+//! An EtcdBackup: one backup of one etcd, taken once. Its spec is immutable; `status.result` describes what is in the store.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::{Affinity, Toleration};
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::Resources;
+use crate::destination::{Destination, SecretName};
+use crate::rules::{self, backup, rule};
+
+mod status;
+
+pub use status::{BackupCondition, BackupPhase, BackupResult, EtcdBackupStatus};
+
+/// The longest name of an EtcdBackup: labels carry it.
+pub const MAX_BACKUP_NAME_LENGTH: usize = 63;
+
+/// How long a backup may take in all, when the spec does not say.
+pub const DEFAULT_DEADLINE: &str = "1h";
+
+/// How often a failed backup is tried again, when the spec does not say.
+pub const DEFAULT_RETRIES: u32 = 3;
+
+/// One backup of one etcd.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operator.etcd.io",
+    version = "v1alpha1",
+    kind = "EtcdBackup",
+    doc = "One backup of one etcd, taken once by a Job and verified. Its spec is immutable.",
+    plural = "etcdbackups",
+    shortname = "etcdbackup",
+    shortname = "eb",
+    namespaced,
+    status = "EtcdBackupStatus",
+    derive = "Default",
+    derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
+    printcolumn = r#"{ "name": "Cluster", "type": "string", "jsonPath": ".spec.source.cluster",
+        "description": "The EtcdCluster that it is of" }"#,
+    printcolumn = r#"{ "name": "Phase", "type": "string", "jsonPath": ".status.phase",
+        "description": "Pending, Running, Complete, Failed or Deleting" }"#,
+    printcolumn = r#"{ "name": "Revision", "type": "integer", "jsonPath": ".status.result.revision",
+        "description": "The revision of etcd that it has at least" }"#,
+    printcolumn = r#"{ "name": "Size", "type": "string", "jsonPath": ".status.result.size",
+        "description": "The size of the object in the store" }"#,
+    printcolumn = r#"{ "name": "URL", "type": "string", "jsonPath": ".status.result.url", "priority": 1,
+        "description": "Where it is" }"#,
+    printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdBackupSpec {
+    /// The etcd that it is taken of: exactly one of cluster and endpoints.
+    pub source: BackupSource,
+
+    /// Where it is kept: exactly one of s3, gcs, azure and pvc. A directory of a node (hostPath) is not among them: it is lost with
+    /// the node, and the restricted Pod Security standard does not admit it.
+    pub destination: Destination,
+
+    /// How the object is compressed: Zstd (the default) or None.
+    #[serde(default)]
+    pub compression: Compression,
+
+    /// To whom the object is encrypted. Absent: it is not encrypted by the operator.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption: Option<Encryption>,
+
+    /// What becomes of the object in the store when the EtcdBackup is deleted: Retain (the default) or Delete.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+
+    /// How long it may take in all, such as 1h (the default), from the creation of the first Job. After that it has failed.
+    #[serde(default = "default_deadline")]
+    #[schemars(length(max = 32), extend("x-kubernetes-validations" = [
+        rule(backup::DURATION, "deadline must be a duration such as 1h, 90m or 45s"),
+    ]))]
+    pub deadline: String,
+
+    /// How often a failed attempt is tried again, where another try can help.
+    #[serde(default = "default_retries")]
+    #[schemars(with = "i32", extend("x-kubernetes-validations" = [
+        rule("self >= 0 && self <= 100", "retries must be between 0 and 100"),
+    ]))]
+    pub retries: u32,
+
+    /// Take what one member has while no quorum answers. Such a backup may lack acknowledged writes, and have some that were not; its
+    /// result says so. A backup without this waits for the quorum.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_quorum: bool,
+
+    /// What is added to the Pods of its Jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_template: Option<JobTemplate>,
+}
+
+/// The etcd that a backup is taken of. Exactly one of the fields is set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = backup::source()))]
+pub struct BackupSource {
+    /// The name of an EtcdCluster in this namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 52))]
+    pub cluster: Option<String>,
+    /// An etcd that the operator does not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub endpoints: Option<Endpoints>,
+}
+
+/// An etcd that the operator does not run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Endpoints {
+    /// The client URLs of its members, best first: the first one that is healthy is used.
+    #[schemars(schema_with = "backup::urls")]
+    pub urls: Vec<String>,
+    /// A Secret with tls.crt, tls.key and ca.crt for URLs with https.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tls_secret: Option<SecretName>,
+}
+
+/// How an object is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Compression {
+    /// With zstd.
+    #[default]
+    Zstd,
+    /// Not at all.
+    None,
+}
+
+/// To whom an object is encrypted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Encryption {
+    /// Recipients of age (age-encryption.org), each of which begins with age1. Any one of their identities decrypts it. The operator
+    /// never has an identity for a backup.
+    #[schemars(schema_with = "backup::recipients")]
+    pub recipients: Vec<String>,
+}
+
+/// What becomes of the object in the store when its EtcdBackup is deleted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It stays.
+    #[default]
+    Retain,
+    /// It is deleted first.
+    Delete,
+}
+
+/// What is added to the Pods of Jobs. Its fields mean what they mean in a Pod.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct JobTemplate {
+    /// Labels for the Pods, besides those of the operator.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "rules::labels")]
+    pub labels: BTreeMap<String, String>,
+    /// Annotations for the Pods, besides those of the operator.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "rules::annotations")]
+    pub annotations: BTreeMap<String, String>,
+    /// Requests and limits of the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Labels that a node must have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::node_selector")]
+    pub node_selector: Option<BTreeMap<String, String>>,
+    /// Taints that the Pods tolerate.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::bounded::<Vec<Toleration>>")]
+    pub tolerations: Option<Vec<Toleration>>,
+    /// Node and Pod affinity.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "rules::bounded::<Affinity>")]
+    pub affinity: Option<Affinity>,
+    /// The name of the PriorityClass.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub priority_class_name: Option<String>,
+    /// The ServiceAccount of the Pods. Its token is mounted only where the destination has no credentialsSecret, for an identity of the
+    /// cloud.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub service_account_name: Option<String>,
+}
+
+fn default_deadline() -> String {
+    DEFAULT_DEADLINE.to_owned()
+}
+
+fn default_retries() -> u32 {
+    DEFAULT_RETRIES
+}

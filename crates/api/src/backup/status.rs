@@ -1,0 +1,176 @@
+//! The status of an EtcdBackup.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::job::Manifest;
+use crate::quantity;
+use crate::status::if_known;
+
+/// How a backup goes, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EtcdBackupStatus {
+    /// What it does now, in one word.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "BackupPhase")]
+    pub phase: Option<BackupPhase>,
+
+    /// How many attempts were begun. Recorded before the Job of an attempt is created.
+    pub attempts: u32,
+
+    /// When the first attempt was begun: spec.deadline counts from then. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+
+    /// The Job of the last attempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job_name: Option<String>,
+
+    /// When the next attempt is begun, after one that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next_attempt: Option<Time>,
+
+    /// What is in the store. Set once, when the backup is complete, and never changed.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "BackupResult")]
+    pub result: Option<BackupResult>,
+
+    /// How many removals of the object were begun, while the EtcdBackup is being deleted. Recorded.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub removals: u32,
+
+    /// Pending, Running, Complete and Failed. One of them is True.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// What a backup does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum BackupPhase {
+    /// It waits for another backup of the same cluster, for its cluster, or for the next attempt.
+    Pending,
+    /// A Job takes it.
+    Running,
+    /// It is in the store.
+    Complete,
+    /// It failed, and is not tried again.
+    Failed,
+    /// The EtcdBackup is being deleted.
+    Deleting,
+}
+
+/// A type of a condition of an EtcdBackup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum BackupCondition {
+    /// True while it waits; the reason says for what.
+    Pending,
+    /// True while a Job takes it, or removes its object.
+    Running,
+    /// True when it is in the store, whole.
+    Complete,
+    /// True when it failed and is not tried again, or when its object cannot be removed.
+    Failed,
+}
+
+/// What is in the store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BackupResult {
+    /// Where it is, for people.
+    pub url: String,
+    /// The key of the object, without the prefix of the destination.
+    pub key: String,
+    /// The size of the object in the store, for people.
+    pub size: String,
+    /// Bytes of the object in the store.
+    pub stored_bytes: u64,
+    /// SHA-256 of the object in the store, in hexadecimal digits.
+    pub stored_sha256: String,
+    /// Bytes of the database.
+    pub snapshot_bytes: u64,
+    /// SHA-256 of the database, in hexadecimal digits.
+    pub snapshot_sha256: String,
+    /// Whether the object is compressed with zstd.
+    pub compressed: bool,
+    /// Whether the object is encrypted.
+    pub encrypted: bool,
+    /// The revision of etcd that it has at least.
+    pub revision: i64,
+    /// The version of the etcd that it was taken of.
+    pub etcd_version: String,
+    /// The cluster ID in etcd, in hexadecimal.
+    #[serde(rename = "clusterID")]
+    pub cluster_id: String,
+    /// The member that sent it.
+    pub member: String,
+    /// It was taken of one member while no quorum answered.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub without_quorum: bool,
+    /// When it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+    /// When the object was complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Time>,
+}
+
+impl BackupPhase {
+    /// The value in status.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+            Self::Deleting => "Deleting",
+        }
+    }
+}
+
+impl BackupCondition {
+    /// Every type, in the order in which status shows them.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Complete, Self::Failed];
+
+    /// The name in `status.conditions[].type`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
+        }
+    }
+}
+
+impl BackupResult {
+    /// What the manifest of an object says, with the URL of the object.
+    pub fn new(manifest: &Manifest, url: String) -> Self {
+        let time = |text: &str| text.parse().ok().map(Time);
+        Self {
+            url,
+            key: manifest.key.clone(),
+            size: quantity::rounded(manifest.stored_bytes),
+            stored_bytes: manifest.stored_bytes,
+            stored_sha256: manifest.stored_sha256.clone(),
+            snapshot_bytes: manifest.snapshot_bytes,
+            snapshot_sha256: manifest.snapshot_sha256.clone(),
+            compressed: manifest.compressed,
+            encrypted: !manifest.recipients.is_empty(),
+            revision: manifest.revision,
+            etcd_version: manifest.etcd_version.clone(),
+            cluster_id: manifest.cluster_id.clone(),
+            member: manifest.member.clone(),
+            without_quorum: manifest.without_quorum,
+            started: time(&manifest.started),
+            finished: time(&manifest.finished),
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
+}

@@ -1,0 +1,123 @@
+//! Rules of the kinds that back up, and of the places they write to.
+
+use kube_core::Rule;
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+use super::rule;
+
+/// On a duration.
+pub(crate) const DURATION: &str =
+    "self.matches('^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$') && self != ''";
+
+/// On a schedule. The operator reads it to the end; this catches what is certainly none.
+pub(crate) const CRON: &str =
+    "self.matches('^(@(hourly|daily|midnight|weekly|monthly|yearly|annually)|[^ @]+( +[^ ]+){4})$')";
+
+/// What is wrong with such a schedule.
+pub(crate) const CRON_MESSAGE: &str = "must be five fields of cron such as \"30 2 * * *\" (minute, hour, day of the month, month, day of \
+    the week), or one of @hourly, @daily, @weekly, @monthly and @yearly";
+
+/// On an EtcdBackup as a whole.
+pub(crate) fn backup_object() -> Vec<Rule> {
+    vec![
+        rule(
+            "size(self.metadata.name) <= 63",
+            "metadata.name must be at most 63 characters: labels carry it",
+        ),
+        rule(
+            "self.spec == oldSelf.spec",
+            "the spec of an EtcdBackup is immutable: create another EtcdBackup",
+        )
+        .field_path(".spec"),
+    ]
+}
+
+/// On an EtcdBackupSchedule as a whole.
+pub(crate) fn schedule_object() -> Vec<Rule> {
+    vec![rule(
+        "size(self.metadata.name) <= 52",
+        "metadata.name must be at most 52 characters: its backups are called NAME-1234567890, and labels carry their names",
+    )]
+}
+
+/// On `source`.
+pub(crate) fn source() -> Vec<Rule> {
+    vec![rule(
+        "has(self.cluster) != has(self.endpoints)",
+        "source must have exactly one of cluster (an EtcdCluster of this namespace) and endpoints (another etcd)",
+    )]
+}
+
+/// On a destination.
+pub(crate) fn destination() -> Vec<Rule> {
+    vec![rule(
+        "(has(self.s3) ? 1 : 0) + (has(self.gcs) ? 1 : 0) + (has(self.azure) ? 1 : 0) + (has(self.pvc) ? 1 : 0) == 1",
+        "destination must have exactly one of s3, gcs, azure and pvc",
+    )]
+}
+
+/// On a prefix within a destination. It is compared with the stores that a cluster allows, so it must not be able to leave its place.
+pub(crate) fn prefix() -> Vec<Rule> {
+    vec![rule(
+        "self.matches('^[^/]+(/[^/]+)*$') && !self.matches('(^|/)[.][.]?(/|$)')",
+        "prefix must not begin or end with a slash, and must not contain an empty part, '.' or '..'",
+    )]
+}
+
+/// On the URL of a server.
+pub(crate) fn endpoint() -> Vec<Rule> {
+    vec![rule(
+        r"self.matches('^https?://[A-Za-z0-9._~:/\\[\\]-]+$')",
+        "endpoint must be a URL such as https://s3.example.com:9000, without a user, a query or a fragment",
+    )]
+}
+
+/// Client URLs of etcd.
+pub(crate) fn urls(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "minItems": 1,
+        "maxItems": 16,
+        "items": {
+            "type": "string",
+            "maxLength": 512,
+            "x-kubernetes-validations": [rule(
+                r"self.matches('^https?://[A-Za-z0-9._:\\[\\]-]+$')",
+                "must be a client URL of etcd such as https://etcd-0.example.com:2379",
+            )],
+        },
+        "x-kubernetes-validations": [rule("size(self) > 0", "endpoints.urls must have at least one URL")],
+    })
+}
+
+/// Recipients of age.
+pub(crate) fn recipients(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 16,
+        "items": {
+            "type": "string",
+            "maxLength": 128,
+            "x-kubernetes-validations": [rule(
+                "self.matches('^age1[a-z0-9]+$')",
+                "must be a recipient of age, which begins with age1; an identity (AGE-SECRET-KEY-1...) is a secret and belongs in no spec",
+            )],
+        },
+        "x-kubernetes-validations": [rule(
+            "size(self) > 0",
+            "encryption.recipients must have at least one recipient; leave encryption out for none",
+        )],
+    })
+}
+
+/// How many backups a rule of retention keeps.
+pub(crate) fn count(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "integer",
+        "format": "int32",
+        "x-kubernetes-validations": [rule(
+            "self >= 1 && self <= 1000",
+            "must be between 1 and 1000; leave the rule out if it is to keep none",
+        )],
+    })
+}

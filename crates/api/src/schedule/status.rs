@@ -1,0 +1,103 @@
+//! The status of an EtcdBackupSchedule.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::status::if_known;
+
+/// How a schedule goes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EtcdBackupScheduleStatus {
+    /// The generation of the spec that this status is about.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+
+    /// The time of the schedule that the last backup was created for, or that was left out as too late. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_scheduled: Option<Time>,
+
+    /// When the last good backup was complete.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_success: Option<Time>,
+
+    /// When the next backup is due. Absent while it is suspended or cannot be read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub next: Option<Time>,
+
+    /// How many backups failed since the last good one.
+    pub consecutive_failures: u32,
+
+    /// The backups that wait or run.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "set"))]
+    pub active: Vec<String>,
+
+    /// The restore test that runs. Recorded before its Job is created.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "RunningTest")]
+    pub test: Option<RunningTest>,
+
+    /// The time of `spec.verify.schedule` that the last restore test was begun for. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_test: Option<Time>,
+
+    /// The last restore test that passed.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "VerifiedBackup")]
+    pub last_verified: Option<VerifiedBackup>,
+
+    /// Ready and, with `spec.verify`, Verified.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A restore test that runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RunningTest {
+    /// The EtcdBackup.
+    pub backup: String,
+    /// The uid of the EtcdBackup.
+    pub backup_uid: String,
+    /// The Job.
+    pub job_name: String,
+}
+
+/// A restore test that passed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VerifiedBackup {
+    /// The EtcdBackup.
+    pub backup: String,
+    /// When the test was over.
+    pub time: Time,
+    /// The revision that etcd had after its start on it.
+    pub revision: i64,
+    /// How many keys it had.
+    pub keys: u64,
+}
+
+/// A type of a condition of an EtcdBackupSchedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ScheduleCondition {
+    /// True when its backups come about.
+    Ready,
+    /// True when the last restore test passed.
+    Verified,
+}
+
+impl ScheduleCondition {
+    /// Every type, in the order in which status shows them.
+    pub const ALL: [Self; 2] = [Self::Ready, Self::Verified];
+
+    /// The name in `status.conditions[].type`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "Ready",
+            Self::Verified => "Verified",
+        }
+    }
+}
