@@ -66,7 +66,7 @@ reasons! {
     Bootstrapped,
     /// The EtcdBackup that the cluster is to begin with does not exist, or is not complete. No member is started.
     RestoreWaiting,
-    /// The snapshot that the cluster is to begin with does not go with the spec. No member is started.
+    /// The snapshot that the cluster is to begin with does not go with the spec.
     RestoreRefused,
     /// The object that the cluster is to begin with is not in its store.
     RestoreSourceGone,

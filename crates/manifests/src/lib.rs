@@ -3,7 +3,7 @@
 //!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
-//! [`budget`] and [`certificate`]; and [`mod@status`] (Snapshot and Plan to what people read).
+//! [`budget`], [`certificate`] and [`restore`]; and [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod budget;
 pub mod certificate;
@@ -15,6 +15,7 @@ pub mod observe;
 pub mod pod;
 pub mod record;
 pub mod request;
+pub mod restore;
 pub mod service;
 pub mod site;
 pub mod status;

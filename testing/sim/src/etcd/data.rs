@@ -19,6 +19,7 @@ impl Dir {
             differs: false,
             unpromoted: false,
             full: false,
+            astray: false,
         }
     }
 
