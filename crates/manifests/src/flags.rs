@@ -107,13 +107,13 @@ pub(crate) fn compacts(flags: &[String]) -> bool {
 
 /// The flags of a member's identity.
 pub fn identity(member: &Member<'_>) -> Vec<String> {
-    let Member { at, target, token, name, boot, peers, ip_family, .. } = member;
+    let Member { at, target, token, name, boot, ip_family, .. } = member;
     let scheme = if target.tls { "https" } else { "http" };
     let (own, listen) = (at.dns_name(name), ip_family.pod_host());
-    let initial: Vec<String> = peers.iter().map(|(name, url)| format!("{name}={url}")).collect();
     let state = match boot {
         Boot::New => STARTS_NEW,
-        Boot::Join | Boot::Resume => "--initial-cluster-state=existing",
+        // On an empty volume `new` would form a cluster beside the restored one.
+        Boot::Restore | Boot::Join | Boot::Resume => "--initial-cluster-state=existing",
     };
     let mut flags = vec![
         format!("--name={name}"),
@@ -121,9 +121,9 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
         format!("--listen-peer-urls={scheme}://{listen}:{PEER_PORT}"),
         format!("--listen-client-urls={scheme}://{listen}:{CLIENT_PORT}"),
         format!("--listen-metrics-urls=http://{listen}:{METRICS_PORT}"),
-        format!("--initial-advertise-peer-urls={scheme}://{own}:{PEER_PORT}"),
+        format!("--initial-advertise-peer-urls={}", peer_url(member)),
         format!("--advertise-client-urls={scheme}://{own}:{CLIENT_PORT}"),
-        format!("--initial-cluster={}", initial.join(",")),
+        format!("--initial-cluster={}", initial_cluster(member)),
         state.to_owned(),
         format!("--initial-cluster-token={token}"),
     ];
@@ -136,6 +136,18 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
         }
     }
     flags
+}
+
+/// The value of `--initial-cluster`.
+pub(crate) fn initial_cluster(member: &Member<'_>) -> String {
+    let peers: Vec<String> = member.peers.iter().map(|(name, url)| format!("{name}={url}")).collect();
+    peers.join(",")
+}
+
+/// The value of `--initial-advertise-peer-urls`.
+pub(crate) fn peer_url(member: &Member<'_>) -> String {
+    let scheme = if member.target.tls { "https" } else { "http" };
+    format!("{scheme}://{}:{PEER_PORT}", member.at.dns_name(member.name))
 }
 
 /// etcd compares its data with its peers' before it serves, and ends if they differ, which stops whoever starts: it may be the member

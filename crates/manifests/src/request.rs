@@ -162,6 +162,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 cluster_id: record.cluster_id,
                 name: member,
                 boot: *boot,
+                restore: record.restore.as_ref(),
                 peers,
                 agent_image: &defaults.agent_image,
                 by_image_volume: match defaults.agent_delivery {

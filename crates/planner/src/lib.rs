@@ -26,6 +26,7 @@ mod membership;
 mod priority;
 mod replace;
 mod restart;
+mod restore;
 mod rollout;
 pub mod safety;
 mod scale;

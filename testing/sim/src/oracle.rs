@@ -255,7 +255,8 @@ impl Oracle {
 
     fn judge_kube(&mut self, observed: &Snapshot, plan: &Plan, effect: &KubeEffect) {
         match effect {
-            KubeEffect::CreatePod { boot: Boot::New, member, .. } | KubeEffect::UngatePod { member, .. } => {
+            KubeEffect::CreatePod { boot: Boot::New | Boot::Restore, member, .. }
+            | KubeEffect::UngatePod { member, .. } => {
                 if plan.record.cluster_id.is_some() || observed.record.cluster_id.is_some() {
                     self.add_violation(Property::NoNewAfterClusterId, format!("{member} is started as new"));
                 }

@@ -113,6 +113,7 @@ impl World {
         Self {
             seen: Snapshot {
                 newer_status: None,
+                restore: None,
                 cluster: ClusterRef::new("default", "demo"),
                 uid: ClusterUid::new("uid-1"),
                 desired: target(size),
@@ -608,7 +609,8 @@ impl World {
         );
         self.versions.insert(member.clone(), version);
         let uid = self.new_uid("pod");
-        if boot == Boot::New && self.members.is_empty() {
+        let is_first = matches!(boot, Boot::New | Boot::Restore);
+        if is_first && self.members.is_empty() {
             let names: Vec<MemberName> = self.seen.record.members.keys().cloned().collect();
             assert_eq!(names.len(), peers);
             self.counter += 1;
@@ -633,7 +635,7 @@ impl World {
             resource_version: "1".into(),
             terminating: false,
             finished: false,
-            ready: boot != Boot::New,
+            ready: !is_first,
             ip: Some("127.1.0.1".into()),
             node: None,
             zone: None,
@@ -644,12 +646,14 @@ impl World {
                 .as_ref()
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
-            gated: boot == Boot::New,
+            gated: is_first,
             boots_new: boot == Boot::New,
+            restores: boot == Boot::Restore,
+            restore_failure: None,
             stops_by: None,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,
-            has_run: boot != Boot::New,
+            has_run: !is_first,
             unready: None,
             restarts: 0,
             installs_agent: true,

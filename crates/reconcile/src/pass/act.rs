@@ -524,6 +524,7 @@ impl Running {
                     | Reply::Proved(_)
                     | Reply::Entry(_)
                     | Reply::Site(_)
+                    | Reply::Backup(_)
                     | Reply::Written(_)
                     | Reply::Keys(_) => {
                         Err(CallError::Unknown("the reply is not one to this request".to_owned()))

@@ -24,6 +24,7 @@ impl Dir {
             differs: false,
             unpromoted: false,
             full: false,
+            astray: false,
         }
     }
 

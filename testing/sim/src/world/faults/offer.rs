@@ -92,6 +92,7 @@ impl World {
                 Fault::Alarm(member),
             ]);
         }
+        faults.extend(self.to_restore().into_iter().map(Fault::NoStore));
         faults
     }
 
