@@ -1,0 +1,130 @@
+//! A restore test: the backup is fetched and restored, etcd starts on it, and is asked what it has.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::path::Path;
+use std::process::Stdio;
+use std::time::Duration;
+
+use quorate_api::job::{Failure, FailureKind, Manifest, Verified, VerifyOrder};
+use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, MemberStatus, Read};
+use tokio::process::{Child, Command};
+use tokio::time::{Instant, sleep};
+
+use crate::etcdutl::{self, Restore};
+use crate::spool::cannot_write;
+use crate::{Context, Found, Result};
+
+/// How long etcd may take to serve. It reads its whole database first.
+const START: Duration = Duration::from_secs(120);
+
+/// Carries out the test with the programs `etcd` and `etcdutl` of this directory.
+pub async fn verify(order: &VerifyOrder, programs: &Path, context: &Context) -> Result<Verified> {
+    let scratch = context.places.scratch.join("verify");
+    let emptied = clear(&scratch);
+    emptied.await?;
+    let verified = context.unless_stopped(test(order, programs, &scratch, context)).await;
+    let cleared = clear(&scratch).await;
+    let verified = verified?;
+    cleared?;
+    Ok(verified)
+}
+
+async fn test(order: &VerifyOrder, programs: &Path, scratch: &Path, context: &Context) -> Result<Verified> {
+    let etcdutl = programs.join("etcdutl");
+    let found = Found::find(&order.source, context).await?;
+    let manifest = found.manifest().cloned().unwrap_or_else(|| Manifest {
+        key: order.source.key.clone(),
+        stored_bytes: found.stored_bytes(),
+        stored_sha256: found.sha256().to_owned(),
+        ..Manifest::default()
+    });
+    etcdutl::can_read(&etcdutl, &manifest.etcd_version).await?;
+    let fetched = found.fetch(scratch, u64::MAX, context).await?;
+    let (client_port, peer_port) = free_ports()?;
+    let peer_url = format!("http://127.0.0.1:{peer_port}");
+    let data_dir = scratch.join("data");
+    Restore {
+        program: &etcdutl,
+        file: &fetched.file,
+        data_dir: &data_dir,
+        name: "verify",
+        initial_cluster: &format!("verify={peer_url}"),
+        token: "verify",
+        peer_url: &peer_url,
+        bump_revision: 0,
+    }
+    .run()
+    .await?;
+    (context.log)("restored; starting etcd on it");
+    let client_url = format!("http://127.0.0.1:{client_port}");
+    let mut etcd = Command::new(programs.join("etcd"))
+        .args(["--name=verify", "--unsafe-no-fsync", "--log-level=error", "--quota-backend-bytes=-1"])
+        .arg(format!("--data-dir={}", data_dir.display()))
+        .args([format!("--listen-client-urls={client_url}"), format!("--advertise-client-urls={client_url}")])
+        .args([format!("--listen-peer-urls={peer_url}"), format!("--initial-advertise-peer-urls={peer_url}")])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(|error| etcdutl::cannot_start("etcd".as_ref(), &error))?;
+    let asked = ask(&mut etcd, SocketAddr::from((Ipv4Addr::LOCALHOST, client_port)), manifest).await;
+    // It fails only if it has ended already.
+    let _ = etcd.kill().await;
+    asked
+}
+
+/// What the etcd that was started has.
+async fn ask(etcd: &mut Child, address: SocketAddr, manifest: Manifest) -> Result<Verified> {
+    let deadlines = Deadlines { connect: Duration::from_secs(1), call: Duration::from_secs(60) };
+    let client = MemberClient::new(&Endpoint::plain(address), deadlines);
+    let client = client.map_err(|error| Failure::new(FailureKind::Unfit, error.to_string()))?;
+    let status = serves(etcd, &client).await?;
+    if status.revision.0 < manifest.revision {
+        let message = format!(
+            "etcd has revision {} after the restore, the backup was taken at {}",
+            status.revision.0, manifest.revision
+        );
+        return Err(Failure::new(FailureKind::Mismatch, message));
+    }
+    let failed = |error: CallError| {
+        Failure::new(FailureKind::Unfit, format!("etcd does not answer after the restore: {error}"))
+    };
+    let (keys, _) = client.count_keys(Read::Linearizable).await.map_err(failed)?;
+    let hash = client.hash_kv(Some(status.revision)).await.map_err(failed)?;
+    Ok(Verified { manifest, revision: status.revision.0, keys, hash: hash.hash })
+}
+
+async fn serves(etcd: &mut Child, client: &MemberClient) -> Result<MemberStatus> {
+    let end = Instant::now() + START;
+    loop {
+        let why = match client.status().await {
+            Ok(status) if status.leader.is_some() => return Ok(status),
+            Ok(_) => "it has no leader".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        if let Ok(Some(ended)) = etcd.try_wait() {
+            let message = format!("etcd does not start on the restored data: it ended with {ended}");
+            return Err(Failure::new(FailureKind::Unfit, message));
+        }
+        if Instant::now() > end {
+            let message = format!("etcd does not serve on the restored data within {} s: {why}", START.as_secs());
+            return Err(Failure::new(FailureKind::Unfit, message));
+        }
+        sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn free_ports() -> Result<(u16, u16)> {
+    let free = || -> std::io::Result<(u16, u16)> {
+        let [one, other] = [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
+        Ok((one.local_addr()?.port(), other.local_addr()?.port()))
+    };
+    free().map_err(|error| Failure::new(FailureKind::NoSpace, format!("no free port: {error}")))
+}
+
+async fn clear(dir: &Path) -> Result<()> {
+    match tokio::fs::remove_dir_all(dir).await {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(cannot_write(dir, &error)),
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
