@@ -27,7 +27,10 @@ pub async fn back_up(order: &BackupOrder, context: &Context) -> Result<Manifest>
         return Ok(complete);
     }
     let chosen = context.unless_stopped(source::choose(order, context)).await?;
-    (context.log)(&format!("taking a snapshot of {}, at revision {} or later", chosen.member, chosen.revision.0));
+    (context.log)(&format!(
+        "taking a snapshot of {}, at revision {} or later",
+        chosen.member, chosen.revision.0
+    ));
     let started = now();
     let mut upload = context.unless_stopped(store.upload(&order.key)).await?;
     let sent = async {
@@ -48,7 +51,8 @@ pub async fn back_up(order: &BackupOrder, context: &Context) -> Result<Manifest>
     };
     let stored = upload.finish().await?;
     if store.size(&order.key).await? != Some(stored.bytes) {
-        let message = format!("{} is not there with the {} bytes that were sent", store.url(&order.key), stored.bytes);
+        let message =
+            format!("{} is not there with the {} bytes that were sent", store.url(&order.key), stored.bytes);
         return Err(Failure::new(FailureKind::StoreUnavailable, message));
     }
     let manifest = Manifest {
@@ -190,7 +194,10 @@ fn pipe_broke(error: &std::io::Error) -> Failure {
 }
 
 fn now() -> String {
-    #[expect(clippy::disallowed_methods, reason = "for people who read the manifest; nothing is decided by it")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "for people who read the manifest; nothing is decided by it"
+    )]
     let now = jiff::Timestamp::now();
     format!("{now:.0}")
 }

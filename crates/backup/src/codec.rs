@@ -43,8 +43,7 @@ pub(crate) async fn encoder(
     let mut encoder: Encoder = Box::new(sink);
     if !recipients.is_empty() {
         let to = recipients.iter().map(|recipient| recipient as &dyn age::Recipient);
-        let refused =
-            |why: String| Failure::new(FailureKind::OrderRefused, format!("cannot encrypt: {why}"));
+        let refused = |why: String| Failure::new(FailureKind::OrderRefused, format!("cannot encrypt: {why}"));
         let age = Encryptor::with_recipients(to).map_err(|error| refused(error.to_string()))?;
         let wrapped = age.wrap_async_output(encoder.compat_write()).await;
         encoder = Box::new(wrapped.map_err(|error| refused(error.to_string()))?.compat_write());
@@ -87,7 +86,8 @@ pub(crate) fn unreadable(error: &io::Error) -> Failure {
 /// Every identity in the files of a directory.
 fn read_identities(dir: &Path) -> Result<Vec<Box<dyn age::Identity + Send + Sync>>> {
     let refused = |why: String| {
-        let message = format!("the object is encrypted, and no age identity was found in {}: {why}", dir.display());
+        let message =
+            format!("the object is encrypted, and no age identity was found in {}: {why}", dir.display());
         Failure::new(FailureKind::CannotDecrypt, message)
     };
     let entries = fs::read_dir(dir).map_err(|error| refused(error.to_string()))?;

@@ -56,10 +56,14 @@ impl Restore<'_> {
 
     async fn can_bump(&self) -> Result<()> {
         let help = output(Command::new(self.program).args(["snapshot", "restore", "--help"])).await?;
-        if [help.stdout, help.stderr].iter().any(|text| String::from_utf8_lossy(text).contains("--bump-revision")) {
+        if [help.stdout, help.stderr]
+            .iter()
+            .any(|text| String::from_utf8_lossy(text).contains("--bump-revision"))
+        {
             return Ok(());
         }
-        let message = "etcdutl of this image cannot raise revisions (--bump-revision): use etcd 3.5.10 or newer";
+        let message =
+            "etcdutl of this image cannot raise revisions (--bump-revision): use etcd 3.5.10 or newer";
         Err(Failure::new(FailureKind::Unfit, message))
     }
 }
@@ -69,7 +73,8 @@ pub async fn minor(program: &Path) -> Result<Minor> {
     let output = output(Command::new(program).arg("version")).await?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let version = text.lines().find_map(|line| line.strip_prefix("etcdutl version: "));
-    let release = version.and_then(|version| version.trim().split(['-', '+']).next()?.parse::<Version>().ok());
+    let release =
+        version.and_then(|version| version.trim().split(['-', '+']).next()?.parse::<Version>().ok());
     release.map(Version::line).ok_or_else(|| {
         Failure::new(FailureKind::Unfit, format!("etcdutl does not tell its version: {text:?}"))
     })
@@ -82,7 +87,10 @@ pub async fn can_read(program: &Path, etcd_version: &str) -> Result<()> {
     if own >= written.line() {
         return Ok(());
     }
-    let message = format!("the snapshot is of etcd {written}, this image has {own}: restore it into {} or newer", written.line());
+    let message = format!(
+        "the snapshot is of etcd {written}, this image has {own}: restore it into {} or newer",
+        written.line()
+    );
     Err(Failure::new(FailureKind::Unfit, message))
 }
 

@@ -57,7 +57,9 @@ impl Pace {
                 && now.db_size.saturating_sub(at_start.db_size) > quota / 10
             {
                 let grown = now.db_size - at_start.db_size;
-                return too_slow(&format!("the database grew by {grown} bytes meanwhile, its quota is {quota}"));
+                return too_slow(&format!(
+                    "the database grew by {grown} bytes meanwhile, its quota is {quota}"
+                ));
             }
         }
     }
@@ -68,4 +70,63 @@ fn too_slow(why: &str) -> Failure {
         "the store takes the snapshot too slowly for etcd: {why}. The next try must write it to a volume of the Job first (spool)"
     );
     Failure::new(FailureKind::SnapshotFailed, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_etcd::{Deadlines, Endpoint};
+    use quorate_model::{ClusterId, MemberId, Revision, Version};
+
+    use super::*;
+
+    fn status() -> MemberStatus {
+        MemberStatus {
+            cluster_id: ClusterId(1),
+            member_id: MemberId(2),
+            version: Version::new(3, 6, 0),
+            leader: None,
+            is_learner: false,
+            raft_term: 1,
+            raft_index: 1,
+            raft_applied_index: 1,
+            db_size: 0,
+            db_size_in_use: 0,
+            db_size_quota: None,
+            revision: Revision(1),
+            alarms: Vec::new(),
+            errors: Vec::new(),
+            storage_version: None,
+            downgrade: None,
+        }
+    }
+
+    /// Whether a stream of so many bytes in each five seconds is ended within ten minutes.
+    async fn is_ended(bytes: usize, pace: &Pace) -> Option<Failure> {
+        // Nobody listens there.
+        let nowhere = Endpoint::plain("127.0.0.1:1".parse().unwrap());
+        let client = MemberClient::new(&nowhere, Deadlines::default()).unwrap();
+        let streams = async {
+            for _ in 0..120 {
+                pace.received(bytes);
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let status = status();
+        tokio::select! {
+            biased;
+            () = streams => None,
+            failure = pace.harms(&client, &status) => Some(failure),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_is_too_slow_is_ended_and_one_that_has_ended_is_not() {
+        let failure = is_ended(4 << 20, &Pace::default()).await.expect("less than 1 MiB a second");
+        assert_eq!(failure.kind, FailureKind::SnapshotFailed);
+        assert!(failure.message.contains("spool"), "{}", failure.message);
+        assert_eq!(is_ended(6 << 20, &Pace::default()).await, None);
+        let ended = Pace::default();
+        ended.ended();
+        assert_eq!(is_ended(0, &ended).await, None, "the store may take its time then");
+    }
 }

@@ -46,19 +46,26 @@ impl Found {
         let recorded = manifest.as_ref().map(|manifest| manifest.stored_sha256.clone());
         let sha256 = match (ordered, recorded) {
             (Some(ordered), Some(recorded)) if ordered != recorded => {
-                let message = format!("{url} is another backup than the one that was ordered: its SHA-256 is {recorded}, not {ordered}");
+                let message = format!(
+                    "{url} is another backup than the one that was ordered: its SHA-256 is {recorded}, not {ordered}"
+                );
                 return Err(Failure::new(FailureKind::Mismatch, message));
             }
             (Some(sha256), _) | (None, Some(sha256)) => sha256,
             (None, None) => {
-                let message = format!("{url} has no manifest, so it may be incomplete. If it is what you want, give its SHA-256");
+                let message = format!(
+                    "{url} has no manifest, so it may be incomplete. If it is what you want, give its SHA-256"
+                );
                 return Err(Failure::new(FailureKind::NotInStore, message));
             }
         };
         if let Some(manifest) = &manifest
             && manifest.stored_bytes != stored_bytes
         {
-            let message = format!("{url} is damaged: it has {stored_bytes} bytes, its manifest says {}", manifest.stored_bytes);
+            let message = format!(
+                "{url} is damaged: it has {stored_bytes} bytes, its manifest says {}",
+                manifest.stored_bytes
+            );
             return Err(Failure::new(FailureKind::Mismatch, message));
         }
         Ok(Self { store, key: source.key.clone(), sha256, stored_bytes, manifest })
@@ -115,7 +122,10 @@ impl Found {
         if found == self.sha256 {
             return Ok(spool);
         }
-        let message = format!("{url} is damaged, or another object has been put in its place: its SHA-256 is {found}, not {}", self.sha256);
+        let message = format!(
+            "{url} is damaged, or another object has been put in its place: its SHA-256 is {found}, not {}",
+            self.sha256
+        );
         Err(Failure::new(FailureKind::Mismatch, message))
     }
 

@@ -78,9 +78,12 @@ async fn dial(url: &str, tls: bool, context: &Context) -> std::result::Result<Me
         return Err(format!("{url} does not go with tls: {tls}"));
     }
     let authority = authority.trim_end_matches('/');
-    let host = authority.rsplit_once(':').map(|(host, _)| host).ok_or_else(|| format!("{url} has no port"))?;
+    let host =
+        authority.rsplit_once(':').map(|(host, _)| host).ok_or_else(|| format!("{url} has no port"))?;
     let found = tokio::time::timeout(DEADLINES.call, tokio::net::lookup_host(authority)).await;
-    let mut found = found.map_err(|_| "its name does not resolve in time".to_owned())?.map_err(|error| error.to_string())?;
+    let mut found = found
+        .map_err(|_| "its name does not resolve in time".to_owned())?
+        .map_err(|error| error.to_string())?;
     let address: SocketAddr = found.next().ok_or("its name has no address")?;
     let server_name = host.trim_start_matches('[').trim_end_matches(']').to_owned();
     let tls = if tls { Some(credentials(server_name, context)?) } else { None };

@@ -32,7 +32,11 @@ impl Spool {
     }
 
     /// Writes a snapshot to a file.
-    pub(crate) async fn snapshot(dir: &Path, stream: &mut SnapshotStream, pace: &Pace) -> Result<(Self, Whole)> {
+    pub(crate) async fn snapshot(
+        dir: &Path,
+        stream: &mut SnapshotStream,
+        pace: &Pace,
+    ) -> Result<(Self, Whole)> {
         let (spool, mut file) = Self::create(dir, "snapshot.spool").await?;
         let mut trailer = Trailer::default();
         while let Some(bytes) = backup::next(stream, pace).await? {

@@ -90,9 +90,7 @@ impl Store {
         let path = self.path(key)?;
         match &self.place {
             Place::Folder(folder) => folder.size(&path).await,
-            Place::Remote(store) => {
-                Ok(self.optional(store.head(&path).await, key)?.map(|meta| meta.size))
-            }
+            Place::Remote(store) => Ok(self.optional(store.head(&path).await, key)?.map(|meta| meta.size)),
         }
     }
 

@@ -44,7 +44,10 @@ impl Trailer {
             return Err(Failure::new(kind, message));
         }
         if hex::digits(&self.last) != sha256 {
-            return Err(Failure::new(kind, "the hash at the end of the snapshot is wrong: its bytes are damaged"));
+            return Err(Failure::new(
+                kind,
+                "the hash at the end of the snapshot is wrong: its bytes are damaged",
+            ));
         }
         Ok(Whole { bytes: self.bytes, sha256 })
     }

@@ -107,7 +107,8 @@ async fn serves(etcd: &mut Child, client: &MemberClient) -> Result<MemberStatus>
             return Err(Failure::new(FailureKind::Unfit, message));
         }
         if Instant::now() > end {
-            let message = format!("etcd does not serve on the restored data within {} s: {why}", START.as_secs());
+            let message =
+                format!("etcd does not serve on the restored data within {} s: {why}", START.as_secs());
             return Err(Failure::new(FailureKind::Unfit, message));
         }
         sleep(Duration::from_millis(100)).await;
@@ -116,7 +117,8 @@ async fn serves(etcd: &mut Child, client: &MemberClient) -> Result<MemberStatus>
 
 fn free_ports() -> Result<(u16, u16)> {
     let free = || -> std::io::Result<(u16, u16)> {
-        let [one, other] = [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
+        let [one, other] =
+            [TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?, TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?];
         Ok((one.local_addr()?.port(), other.local_addr()?.port()))
     };
     free().map_err(|error| Failure::new(FailureKind::NoSpace, format!("no free port: {error}")))

@@ -69,8 +69,13 @@ fn class(error: &object_store::Error, destination: &Destination) -> (FailureKind
             let why = format!("the region is not that of the bucket; correct it. {}", brief(&text));
             (FailureKind::OrderRefused, why)
         }
-        E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => (FailureKind::OrderRefused, brief(&text)),
-        _ => (FailureKind::StoreUnavailable, format!("the store does not answer as it should: {}", brief(&text))),
+        E::InvalidPath { .. } | E::UnknownConfigurationKey { .. } => {
+            (FailureKind::OrderRefused, brief(&text))
+        }
+        _ => (
+            FailureKind::StoreUnavailable,
+            format!("the store does not answer as it should: {}", brief(&text)),
+        ),
     }
 }
 
@@ -100,5 +105,61 @@ fn brief(text: &str) -> String {
     match line.char_indices().nth(400) {
         Some((end, _)) => format!("{} ...", &line[..end]),
         None => line,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_api::destination::{S3, SecretName};
+
+    use super::*;
+
+    #[test]
+    fn failures_say_what_to_do() {
+        let s3 = S3 {
+            bucket: "b".to_owned(),
+            credentials_secret: Some(SecretName { name: "keys".to_owned() }),
+            ..S3::default()
+        };
+        let destination = Destination { s3: Some(s3), ..Destination::default() };
+        let source = |text: &str| Box::<dyn Error + Send + Sync>::from(text.to_owned());
+        let path = || "x".to_owned();
+        let generic = |text| object_store::Error::Generic { store: "S3", source: source(text) };
+        let table = [
+            (
+                object_store::Error::NotFound { path: path(), source: source("<Code>NoSuchBucket</Code>") },
+                FailureKind::NotInStore,
+                "create it",
+            ),
+            (
+                object_store::Error::NotFound { path: path(), source: source("<Code>NoSuchKey</Code>") },
+                FailureKind::NotInStore,
+                "no such object",
+            ),
+            (
+                object_store::Error::PermissionDenied { path: path(), source: source("AccessDenied") },
+                FailureKind::StoreForbidden,
+                "Secret keys",
+            ),
+            (generic("400: ExpiredToken"), FailureKind::StoreForbidden, "Secret keys"),
+            (generic("Received redirect without LOCATION"), FailureKind::OrderRefused, "region"),
+            (generic("connection refused"), FailureKind::StoreUnavailable, "connection refused"),
+        ];
+        for (error, kind, words) in table {
+            let failure = explain(&error, Act::Write, &destination, "k");
+            assert_eq!(failure.kind, kind, "{error}");
+            assert!(failure.message.starts_with("cannot write s3://b/k: "), "{}", failure.message);
+            assert!(failure.message.contains(words), "{words}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn a_missing_bucket_is_no_missing_object() {
+        let missing = |text: &str| object_store::Error::NotFound {
+            path: "x".to_owned(),
+            source: Box::<dyn Error + Send + Sync>::from(text.to_owned()),
+        };
+        assert!(is_missing_object(&missing("NoSuchKey")));
+        assert!(!is_missing_object(&missing("NoSuchBucket")));
     }
 }

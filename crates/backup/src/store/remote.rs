@@ -97,10 +97,8 @@ fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn Obje
 
 fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {
     let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
-    let mut options = ClientOptions::new()
-        .with_allow_http(plain)
-        .with_connect_timeout(CONNECT)
-        .with_timeout(REQUEST);
+    let mut options =
+        ClientOptions::new().with_allow_http(plain).with_connect_timeout(CONNECT).with_timeout(REQUEST);
     if own_ca {
         let file = &places.ca_file;
         let refused = |why: String| {

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use hyper::service::{Service, service_fn};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
 use quorate_api::destination::{Destination, S3, SecretName};
@@ -58,7 +58,8 @@ impl Server {
                     let (service, mut faults, log) = (service.clone(), faults.clone(), log.clone());
                     async move {
                         log.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
-                        let is_part = request.uri().query().is_some_and(|query| query.contains("partNumber="));
+                        let is_part =
+                            request.uri().query().is_some_and(|query| query.contains("partNumber="));
                         let fault = *faults.borrow();
                         match fault {
                             Fault::Error if is_part => {
@@ -71,7 +72,10 @@ impl Server {
                             }
                             Fault::None | Fault::Error | Fault::Cut | Fault::Hang => {}
                         }
-                        service.call(request).await.map_err(|error| std::io::Error::other(format!("{error:?}")))
+                        service
+                            .call(request.map(s3s::Body::from))
+                            .await
+                            .map_err(|error| std::io::Error::other(format!("{error:?}")))
                     }
                 });
                 tokio::spawn(async move {
@@ -112,7 +116,8 @@ impl Server {
     /// Parts of uploads that were neither completed nor aborted.
     pub fn unfinished(&self) -> usize {
         let entries = std::fs::read_dir(self.dir.path().join("root")).unwrap();
-        let name = |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
+        let name =
+            |entry: std::io::Result<std::fs::DirEntry>| entry.unwrap().file_name().into_string().unwrap();
         entries.map(name).filter(|name| name.starts_with(".upload")).count()
     }
 }
