@@ -20,8 +20,7 @@ const START: Duration = Duration::from_secs(120);
 /// Carries out the test with the programs `etcd` and `etcdutl` of this directory.
 pub async fn verify(order: &VerifyOrder, programs: &Path, context: &Context) -> Result<Verified> {
     let scratch = context.places.scratch.join("verify");
-    let emptied = clear(&scratch);
-    emptied.await?;
+    clear(&scratch).await?;
     let verified = context.unless_stopped(test(order, programs, &scratch, context)).await;
     let cleared = clear(&scratch).await;
     let verified = verified?;

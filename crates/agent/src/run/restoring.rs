@@ -38,8 +38,9 @@ pub(super) async fn restore(
     }
     let restored = async {
         let context = args.places.context(CancellationToken::new());
-        let restore =
-            restore::Restore { order: &order?, guard: &guard, etcdutl: &args.etcdutl, context: &context };
+        let order = order?;
+        let etcdutl = &args.etcdutl;
+        let restore = restore::Restore { order: &order, guard: &guard, etcdutl, context: &context };
         restore.run(|step| crash.after(step)).await
     };
     tokio::select! {
