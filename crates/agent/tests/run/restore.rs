@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
 use quorate_agent::guard::Report;
@@ -167,6 +168,39 @@ async fn jobs_back_up_test_and_remove_and_answer_in_the_termination_message() {
     let (code, answer) = job("verify-backup", &"rubbish", MINOR, gone.path());
     assert!(matches!(answer, Answer::Failed(failure) if failure.kind == FailureKind::OrderRefused));
     assert_eq!(code, 2);
+}
+
+#[tokio::test]
+async fn a_job_that_is_stopped_ends_at_once_and_says_so() {
+    let store = tempfile::tempdir().unwrap();
+    // A member that takes connections and answers nothing.
+    let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let order = BackupOrder {
+        endpoints: vec![SourceEndpoint {
+            member: "demo-0".to_owned(),
+            url: format!("http://{}", silent.local_addr().unwrap()),
+        }],
+        ..order_of(&Pod::cluster(MINOR, 1)[0])
+    };
+    let message = store.path().join("termination-log");
+    let mut job = Command::new(agent())
+        .arg("backup")
+        .arg(format!("--termination-log={}", message.display()))
+        .arg(format!("--store-pvc={}", store.path().display()))
+        .env(ORDER, serde_json::to_string(&order).unwrap())
+        .spawn()
+        .unwrap();
+    silent.set_nonblocking(true).unwrap();
+    let dialled = eventually("it asks the member", async || silent.accept()).await;
+    let begun = Instant::now();
+    let pid = nix::unistd::Pid::from_raw(job.id().cast_signed());
+    nix::sys::signal::kill(pid, Signal::SIGTERM).unwrap();
+    let status = job.wait().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(2), "{:?}", begun.elapsed());
+    drop(dialled);
+    assert_eq!(status.code(), Some(1), "another try may succeed");
+    let text = fs::read_to_string(message).unwrap();
+    assert!(text.contains("stopped by a signal"), "{text}");
 }
 
 #[tokio::test]
