@@ -39,7 +39,7 @@ impl Trailer {
     /// The end. `kind`: what a wrong hash means here.
     pub(crate) fn finish(self, kind: FailureKind) -> Result<Whole> {
         let sha256 = hex::sum(self.hash);
-        if self.bytes == 0 || self.bytes % 512 != 0 {
+        if self.bytes == 0 || !self.bytes.is_multiple_of(512) {
             let message = format!("the snapshot ends early: a database of {} bytes and its hash", self.bytes);
             return Err(Failure::new(kind, message));
         }

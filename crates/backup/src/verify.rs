@@ -6,16 +6,20 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use quorate_api::job::{Failure, FailureKind, Manifest, Verified, VerifyOrder};
-use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, MemberStatus, Read};
+use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, Read};
+use quorate_model::Revision;
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep};
 
-use crate::etcdutl::{self, Restore};
+use crate::etcdutl::{self, Contents, Restore};
 use crate::spool::cannot_write;
 use crate::{Context, Found, Result};
 
 /// How long etcd may take to serve. It reads its whole database first.
 const START: Duration = Duration::from_secs(120);
+
+/// What etcd answers to a call without a user, where auth is enabled.
+const NO_USER: &str = "user name is empty";
 
 /// Carries out the test with the programs `etcd` and `etcdutl` of this directory.
 pub async fn verify(order: &VerifyOrder, programs: &Path, context: &Context) -> Result<Verified> {
@@ -66,39 +70,55 @@ async fn test(order: &VerifyOrder, programs: &Path, scratch: &Path, context: &Co
         .kill_on_drop(true)
         .spawn()
         .map_err(|error| etcdutl::cannot_start("etcd".as_ref(), &error))?;
-    let asked = ask(&mut etcd, SocketAddr::from((Ipv4Addr::LOCALHOST, client_port)), manifest).await;
+    let asked = ask(&mut etcd, SocketAddr::from((Ipv4Addr::LOCALHOST, client_port))).await;
     // It fails only if it has ended already.
     let _ = etcd.kill().await;
-    asked
-}
-
-/// What the etcd that was started has.
-async fn ask(etcd: &mut Child, address: SocketAddr, manifest: Manifest) -> Result<Verified> {
-    let deadlines = Deadlines { connect: Duration::from_secs(1), call: Duration::from_secs(60) };
-    let client = MemberClient::new(&Endpoint::plain(address), deadlines);
-    let client = client.map_err(|error| Failure::new(FailureKind::Unfit, error.to_string()))?;
-    let status = serves(etcd, &client).await?;
-    if status.revision.0 < manifest.revision {
+    let found = match asked? {
+        Answers::All(contents) => contents,
+        Answers::OnlyUsers => {
+            (context.log)(
+                "etcd serves, and its auth refuses us: reading the revision and the keys with etcdutl",
+            );
+            etcdutl::contents(&etcdutl, &fetched.file).await?
+        }
+    };
+    if found.revision < manifest.revision {
         let message = format!(
-            "etcd has revision {} after the restore, the backup was taken at {}",
-            status.revision.0, manifest.revision
+            "the revision is {} after the restore, the backup was taken at {}",
+            found.revision, manifest.revision
         );
         return Err(Failure::new(FailureKind::Mismatch, message));
     }
+    Ok(Verified { manifest, revision: found.revision, keys: found.keys, hash: found.hash })
+}
+
+/// What the etcd that was started answers.
+enum Answers {
+    All(Contents),
+    /// It serves, and the snapshot has auth enabled.
+    OnlyUsers,
+}
+
+async fn ask(etcd: &mut Child, address: SocketAddr) -> Result<Answers> {
+    let deadlines = Deadlines { connect: Duration::from_secs(1), call: Duration::from_secs(60) };
+    let client = MemberClient::new(&Endpoint::plain(address), deadlines);
+    let client = client.map_err(|error| Failure::new(FailureKind::Unfit, error.to_string()))?;
+    let Some(revision) = serves(etcd, &client).await? else { return Ok(Answers::OnlyUsers) };
     let failed = |error: CallError| {
         Failure::new(FailureKind::Unfit, format!("etcd does not answer after the restore: {error}"))
     };
     let (keys, _) = client.count_keys(Read::Linearizable).await.map_err(failed)?;
-    let hash = client.hash_kv(Some(status.revision)).await.map_err(failed)?;
-    Ok(Verified { manifest, revision: status.revision.0, keys, hash: hash.hash })
+    let hash = client.hash_kv(Some(revision)).await.map_err(failed)?;
+    Ok(Answers::All(Contents { revision: revision.0, keys, hash: hash.hash }))
 }
 
-async fn serves(etcd: &mut Child, client: &MemberClient) -> Result<MemberStatus> {
+/// Waits until it serves. Returns its revision; `None` if its auth refuses to answer.
+async fn serves(etcd: &mut Child, client: &MemberClient) -> Result<Option<Revision>> {
     let end = Instant::now() + START;
     loop {
-        let why = match client.status().await {
-            Ok(status) if status.leader.is_some() => return Ok(status),
-            Ok(_) => "it has no leader".to_owned(),
+        let why = match client.revision(Read::Linearizable).await {
+            Ok(revision) => return Ok(Some(revision)),
+            Err(CallError::Refused(_, message)) if message.contains(NO_USER) => return Ok(None),
             Err(error) => error.to_string(),
         };
         if let Ok(Some(ended)) = etcd.try_wait() {

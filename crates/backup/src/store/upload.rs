@@ -33,14 +33,14 @@ pub(crate) struct Stored {
 }
 
 enum Way {
-    Remote { parts: WriteMultipart, destination: Destination, key: String },
+    Remote { parts: Box<WriteMultipart>, destination: Box<Destination>, key: String },
     File(Begun),
 }
 
 impl Upload {
     pub(super) fn remote(upload: Box<dyn MultipartUpload>, destination: Destination, key: &str) -> Self {
-        let parts = WriteMultipart::new_with_chunk_size(upload, PART);
-        Self::by(Way::Remote { parts, destination, key: key.to_owned() })
+        let parts = Box::new(WriteMultipart::new_with_chunk_size(upload, PART));
+        Self::by(Way::Remote { parts, destination: Box::new(destination), key: key.to_owned() })
     }
 
     pub(super) fn to_file(file: Begun) -> Self {

@@ -11,6 +11,7 @@ use quorate_etcd::Read;
 use quorate_etcd::testkit::{MINORS, eventually};
 use quorate_model::{Minor, Revision};
 use s3::{Fault, Server, write_credentials};
+use sha2::{Digest, Sha256};
 
 const MINOR: Minor = Minor(3, 6);
 
@@ -296,4 +297,32 @@ async fn what_is_encrypted_opens_only_with_its_identity() {
     std::fs::remove_file(keys.join("key.txt")).unwrap();
     let refused = found.fetch(&bed.context.places.scratch, u64::MAX, &bed.context).await.unwrap_err();
     assert_eq!(refused.kind, FailureKind::CannotDecrypt, "none is there");
+}
+
+#[tokio::test]
+async fn a_snapshot_with_auth_is_tested_as_far_as_auth_lets_us() {
+    let bed = Bed::new(MINOR, 1).await;
+    bed.fill(2).await;
+    let saved = bed.context.places.pvc.join("prod/auth.db");
+    std::fs::create_dir_all(saved.parent().unwrap()).unwrap();
+    let endpoint = format!("--endpoints={}", bed.cluster.members[0].client_url());
+    let control = quorate_etcd::testkit::etcd(MINOR).with_file_name(format!("etcdctl-{MINOR}"));
+    let run = |args: &[&str]| {
+        let output = std::process::Command::new(&control).arg(&endpoint).args(args).output().unwrap();
+        assert!(output.status.success(), "{args:?}: {output:?}");
+    };
+    run(&["user", "add", "root:secret"]);
+    run(&["user", "grant-role", "root", "root"]);
+    run(&["auth", "enable"]);
+    let refused = fails(&bed, &bed.order(&in_pvc())).await;
+    assert_eq!(refused.kind, FailureKind::NoSource, "{}", refused.message);
+    assert!(refused.message.contains("user name is empty"), "{}", refused.message);
+
+    run(&["--user=root:secret", "snapshot", "save", saved.to_str().unwrap()]);
+    let bytes = std::fs::read(&saved).unwrap();
+    let sha256 = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect();
+    let unnamed = Manifest { key: "auth.db".to_owned(), stored_sha256: sha256, ..Manifest::default() };
+    let order = verify_order(&in_pvc(), &unnamed);
+    let verified = verify(&order, &bed.programs(), &bed.context).await.unwrap();
+    assert_eq!((verified.keys, verified.revision), (2, 3));
 }
