@@ -3,13 +3,14 @@
 # are built for the same target and have to be loaded.)
 FROM rust:1.95.0-alpine AS build
 # The C library's headers and start files, for the few C files of the `ring` crate.
-RUN apk add --no-cache musl-dev
+# The authorities that stores of backups are trusted by.
+RUN apk add --no-cache musl-dev ca-certificates
 WORKDIR /quorate
 COPY . .
 RUN --mount=type=cache,target=/usr/local/cargo/registry --mount=type=cache,target=/quorate/target \
     cargo build --release --locked --package quorate --no-default-features \
     && install -D target/release/quorate /image/quorate \
-    && mkdir /image/etc \
+    && install -D -m 644 /etc/ssl/certs/ca-certificates.crt /image/etc/ssl/certs/ca-certificates.crt \
     && echo 'quorate:x:65532:65532:quorate:/:/sbin/nologin' > /image/etc/passwd \
     && echo 'quorate:x:65532:' > /image/etc/group
 

@@ -6,14 +6,16 @@
 //! etcd begins it again.
 //!
 //! - `identity`: the identity file; `data`, `wal`, `bolt`: etcd's data directory; `volume`: whether it takes writes
+//! - `restored`: the marker of a restore
 //! - `report`: the verdict as it is reported; `stored`: what the member has, for the facts
 
 mod bolt;
 mod data;
 mod identity;
 mod report;
+pub(crate) mod restored;
 mod stored;
-mod volume;
+pub(crate) mod volume;
 mod wal;
 
 use std::fs;
@@ -71,6 +73,8 @@ pub enum Expect {
     Fresh,
     /// The member has joined: its data must be there.
     Data,
+    /// The member begins with the data of a restore: they must be there, made by the restore of this very token.
+    Restored,
 }
 
 /// Whether etcd has written data, as the guard judges it. An unreadable directory counts as none.
@@ -100,7 +104,14 @@ fn check(args: &GuardArgs, facts: &mut Facts) -> Result<String, Refusal> {
         data: data.summary(),
         corrupt: corrupt.map(String::as_str),
     };
-    let identity = guard::judge(&contents, &expected(args)?)?;
+    let identity = match args.expect {
+        Expect::Fresh | Expect::Data => guard::judge(&contents, &expected(args)?)?,
+        Expect::Restored => {
+            let marker = restored::read(&args.identity)?;
+            let token = marker.map(|marker| Token::new(marker.token));
+            guard::judge_restored(&contents, &expected(args)?, token.as_ref())?
+        }
+    };
     drop(opened?);
     facts.free_bytes = Some(volume::writable_with_room(&args.identity, &data)?);
     if recorded.as_ref() != Some(&identity) {

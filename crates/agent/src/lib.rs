@@ -4,14 +4,17 @@
 //! - [`mod@run`]: etcd as a child; signals, exit codes, the order of a stop
 //! - [`guard`]: inspects the volume before every start of etcd, and reports a verdict
 //! - [`probe`]: answers the kubelet whether this member serves
+//! - [`job`]: Jobs of backups: take one, remove one, test one; [`restore`]: a member's data from a backup, before etcd starts
 //! - [`install`]: the init container, which brings this program into the container of etcd
 //!
 //! It never wipes data, joins a cluster, or changes the membership: only the operator does. It has no access to Kubernetes.
 
 pub mod guard;
 pub mod install;
+pub mod job;
 mod log;
 pub mod probe;
+pub mod restore;
 pub mod run;
 
 use std::path::PathBuf;
@@ -26,6 +29,12 @@ pub enum AgentCommand {
     Install(install::InstallArgs),
     /// Checks the volume, then runs etcd as a child and answers the kubelet for it.
     Run(Box<run::RunArgs>),
+    /// Takes a backup of etcd into a store, as the order in the environment says.
+    Backup(job::JobArgs),
+    /// Removes a backup from its store.
+    RemoveBackup(job::JobArgs),
+    /// Restores a backup into a scratch directory, starts etcd on it, and compares.
+    VerifyBackup(job::JobArgs),
     /// Prints what a member has stored, from its log and its database, as JSON. It locks and writes nothing.
     Facts(FactsArgs),
     /// Becomes a program that the kernel kills when the agent dies.
@@ -46,6 +55,9 @@ pub async fn run(command: AgentCommand) -> ExitCode {
     match command {
         AgentCommand::Install(args) => install::run(&args),
         AgentCommand::Run(args) => run::run(&args).await,
+        AgentCommand::Backup(args) => job::backup(&args).await,
+        AgentCommand::RemoveBackup(args) => job::remove(&args).await,
+        AgentCommand::VerifyBackup(args) => job::verify(&args).await,
         AgentCommand::Facts(args) => facts(&args),
         AgentCommand::Exec(args) => run::exec(&args),
     }

@@ -23,7 +23,7 @@ mod observe;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -74,6 +74,7 @@ pub struct Probe {
     listener: TcpListener,
     watch: Arc<Watch>,
     grace: Duration,
+    volume: Arc<OnceLock<Volume>>,
 }
 
 impl Probe {
@@ -82,12 +83,18 @@ impl Probe {
         let credentials = Credentials::new(args)?;
         let cannot_listen = |error| format!("cannot listen on {}: {error}", args.listen);
         let listener = TcpListener::bind(args.listen).await.map_err(cannot_listen)?;
-        Ok(Self { listener, watch: Arc::new(Watch::new(credentials)), grace: args.liveness_grace })
+        let watch = Arc::new(Watch::new(credentials));
+        Ok(Self { listener, watch, grace: args.liveness_grace, volume: Arc::default() })
+    }
+
+    /// Takes what the probe needs to know of the volume, also while it answers.
+    pub fn volume(&self) -> Arc<OnceLock<Volume>> {
+        self.volume.clone()
     }
 
     /// Answers until the process ends.
-    pub async fn serve(self, volume: Option<Volume>) -> std::io::Result<()> {
-        let answers = Answers { watch: self.watch, grace: self.grace, volume };
+    pub async fn serve(self) -> std::io::Result<()> {
+        let answers = Answers { watch: self.watch, grace: self.grace, volume: self.volume };
         let router = answers::router(answers).into_make_service_with_connect_info::<SocketAddr>();
         axum::serve(self.listener, router).await
     }

@@ -3,12 +3,14 @@
 //! - `exit`: the exit codes of the container; `signals`: what arrives; `child`: etcd, which never outlives the agent
 //! - `stop`: what happens between a SIGTERM and the end of etcd; `sockets`: whether clients still come
 //! - `crash`: the numbered steps, with the crash points of the tests
+//! - `restoring`: the data of a backup, before the guard
 //! - `canary`: whether the volume takes writes; `seen`: what the Pod remembers of its volume
 
 mod canary;
 mod child;
 mod crash;
 pub mod exit;
+mod restoring;
 mod seen;
 mod signals;
 mod sockets;
@@ -27,7 +29,8 @@ use nix::sys::signal::Signal;
 use quorate_model::GuardVerdict;
 use tokio::sync::oneshot;
 
-use crate::guard::{self, GuardArgs, Report};
+use crate::guard::{self, Expect, GuardArgs, Report};
+use crate::job::PlacesArgs;
 use crate::log;
 use crate::probe::{Credentials, Probe, ProbeArgs, Volume, seconds};
 pub use canary::Canary;
@@ -52,6 +55,12 @@ pub struct RunArgs {
     /// How many seconds a write to the volume may take before the member is not ready. 30 by default.
     #[arg(long, value_parser = seconds)]
     pub canary_limit: Option<Duration>,
+    /// etcd's program for restores, where the order in the environment asks for one.
+    #[arg(long, default_value = "/usr/local/bin/etcdutl")]
+    pub etcdutl: PathBuf,
+    /// Where the store's credentials are.
+    #[command(flatten)]
+    pub places: PlacesArgs,
     /// For tests: abort after this step.
     #[arg(long, hide = true, value_name = "STEP")]
     pub crash_at: Option<AgentStep>,
@@ -83,7 +92,20 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     let crash = CrashAt(args.crash_at);
     let probe = Probe::bind(&args.probe).await?;
     crash.after(AgentStep::A1);
-    match inspected(&args.guard, &mut signals).await? {
+    let of_volume = probe.volume();
+    let mut guard = args.guard.clone();
+    let probe = if let Some(order) = restoring::order() {
+        // A restore takes its time, and must not look like a hang.
+        tokio::spawn(serve(probe));
+        if let Some(code) = restoring::restore(args, order, &mut signals, crash).await? {
+            return Ok(code);
+        }
+        guard.expect = Expect::Restored;
+        None
+    } else {
+        Some(probe)
+    };
+    match inspected(&guard, &mut signals).await? {
         None => return Ok(exit::STOPPED),
         Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(args, &report)),
         Some(report) => log::info(&format!("guard: {}", report.message)),
@@ -102,14 +124,20 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     crash.after(AgentStep::A5);
     let volume =
         Volume { canary, identity: args.guard.identity.clone(), data_dir: args.guard.data_dir.clone() };
-    tokio::spawn(async move {
-        if let Err(error) = probe.serve(Some(volume)).await {
-            log::warn(&format!("the probe has ended: {error}"));
-        }
-    });
+    // It is set here only.
+    let _ = of_volume.set(volume);
+    if let Some(probe) = probe {
+        tokio::spawn(serve(probe));
+    }
     let credentials = Credentials::new(&args.probe)?;
     crash.after(AgentStep::A6);
     Ok(watch(&etcd, &mut signals, credentials, crash).await)
+}
+
+async fn serve(probe: Probe) {
+    if let Err(error) = probe.serve().await {
+        log::warn(&format!("the probe has ended: {error}"));
+    }
 }
 
 /// The guard's report; `None` if the container is to stop meanwhile. The guard has a thread of its own, which nobody waits for: a

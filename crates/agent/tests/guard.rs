@@ -288,6 +288,7 @@ fn agent_run(args: &GuardArgs, tmpfs: Option<&str>) -> Output {
     let expect = match args.expect {
         Expect::Fresh => "fresh",
         Expect::Data => "data",
+        Expect::Restored => "restored",
     };
     command
         .args(["run", "--token", &args.token, "--cluster-uid", &args.cluster_uid])

@@ -19,8 +19,8 @@ use crate::wire::kv_client::KvClient;
 use crate::wire::maintenance_client::MaintenanceClient;
 use crate::wire::{self, AlarmAction, AlarmType};
 use crate::{
-    Alarm, AlarmKind, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, StoredValue,
-    Transport,
+    Alarm, AlarmKind, BadEndpoint, CallError, Deadlines, Endpoint, MemberList, MemberStatus, SnapshotStream,
+    StoredValue, Transport,
 };
 
 /// How long a compaction may take until the database has the space back: it deletes a thousand revisions at a time, and pauses.
@@ -189,6 +189,30 @@ impl MemberClient {
         keys_hash(reply, revision)
     }
 
+    /// The database of this member as a stream. Needs no quorum. etcd keeps a read transaction open until the stream has ended, so
+    /// whoever reads slowly makes the database grow.
+    pub async fn snapshot(&self) -> Result<SnapshotStream, CallError> {
+        let request = wire::SnapshotRequest {};
+        let stream =
+            self.call(async |channel| MaintenanceClient::new(channel).snapshot(request).await).await?;
+        Ok(SnapshotStream::new(stream))
+    }
+
+    /// The number of keys, and the revision at which they were counted.
+    pub async fn count_keys(&self, read: Read) -> Result<(u64, Revision), CallError> {
+        let request = wire::RangeRequest {
+            // From the first key to the last.
+            key: vec![0],
+            range_end: vec![0],
+            serializable: read == Read::Serializable,
+            count_only: true,
+            ..Default::default()
+        };
+        let reply = self.call(async |channel| KvClient::new(channel).range(request).await).await?;
+        let revision = Revision(header(reply.header)?.revision);
+        Ok((u64::try_from(reply.count).unwrap_or_default(), revision))
+    }
+
     /// The value of a key.
     pub async fn get(&self, key: &str, read: Read) -> Result<Option<StoredValue>, CallError> {
         let request = wire::RangeRequest {
@@ -200,6 +224,18 @@ impl MemberClient {
         let stored =
             |kv: wire::KeyValue| StoredValue { value: kv.value, mod_revision: Revision(kv.mod_revision) };
         Ok(reply.kvs.into_iter().next().map(stored))
+    }
+
+    /// The revision of the store. Linearizable: whatever was acknowledged before the call is in it.
+    pub async fn revision(&self, read: Read) -> Result<Revision, CallError> {
+        let request = wire::RangeRequest {
+            key: vec![0],
+            serializable: read == Read::Serializable,
+            count_only: true,
+            ..Default::default()
+        };
+        let reply = self.call(async |channel| KvClient::new(channel).range(request).await).await?;
+        Ok(Revision(header(reply.header)?.revision))
     }
 
     /// Writes a key. Returns the revision of the write.
@@ -269,6 +305,8 @@ mod tests {
         spawnable(&client.compact(Revision(1)));
         spawnable(&client.defragment());
         spawnable(&client.hash_kv(None));
+        spawnable(&client.snapshot());
+        spawnable(&client.count_keys(Read::Linearizable));
         spawnable(&client.get("key", Read::Linearizable));
         spawnable(&client.put("key", "value"));
     }

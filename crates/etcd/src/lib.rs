@@ -4,6 +4,7 @@
 //! - [`MemberClient`]: the calls, each with a deadline, none ever retried
 //! - [`Endpoint`], [`Tls`], [`Deadlines`]: where and how to dial, and over which [`Transport`]
 //! - [`MemberStatus`], [`MemberList`], ...: the replies
+//! - [`SnapshotStream`]: the database of a member, as it arrives
 //! - [`CallError`], [`Refusal`]: refused, unknown or unreachable
 //! - [`wire`]: etcd's messages and stubs, client and server side
 //! - `testkit` (a feature): real etcd processes for tests
@@ -15,6 +16,7 @@ mod dial;
 mod endpoint;
 mod error;
 mod reply;
+mod snapshot;
 #[cfg(feature = "testkit")]
 pub mod testkit;
 mod transport;
@@ -26,4 +28,5 @@ pub use error::CallError;
 pub use quorate_model::Refusal;
 pub use quorate_model::snapshot::{Alarm, AlarmKind};
 pub use reply::{ListedMember, MemberList, MemberStatus, StoredValue};
+pub use snapshot::{SnapshotChunk, SnapshotStream};
 pub use transport::{Duplex, Stream, Transport};

@@ -20,6 +20,9 @@
 //! 4. The token names the incarnation, so the identity file decides alone, with data beside it or without. The file of
 //!    an earlier attempt is another incarnation's (R2), and its member must neither resume nor start as new here (R1).
 //!
+//! A member whose data come from a restore never starts on nothing: [`judge_restored`] requires data, and that this very attempt has
+//! restored them. Two members that start empty would be a quorum beside one that was restored.
+//!
 //! A volume with the same token and another cluster uid is an adopted one: the operator passes the old token only where a
 //! person asked it to adopt. The identity is renewed.
 
@@ -91,18 +94,43 @@ pub struct Refusal {
 
 /// Whether the member may start on the volume. If so, the identity to write to it.
 pub fn judge(contents: &VolumeContents<'_>, expected: &Expected) -> Result<VolumeIdentity, Refusal> {
-    let own = VolumeIdentity {
-        cluster_uid: expected.cluster_uid.clone(),
-        token: expected.token.clone(),
-        member: expected.member.clone(),
-        data_seen: contents.data.is_present() || contents.identity.is_some_and(|identity| identity.data_seen),
-    };
+    let own = own(contents, expected);
     is_own_volume(contents, &own)?;
     is_own_data(contents, expected)?;
     has_data_if_required(contents, expected)?;
     match contents.corrupt {
         Some(why) => Err(Refusal::new(GuardVerdict::CorruptData, why)),
         None => Ok(own),
+    }
+}
+
+/// As [`judge`], for a member that begins with the data of a restore. `restored`: the token of the restore that made the data, as the volume
+/// records it.
+pub fn judge_restored(
+    contents: &VolumeContents<'_>,
+    expected: &Expected,
+    restored: Option<&Token>,
+) -> Result<VolumeIdentity, Refusal> {
+    if !contents.data.is_present() && !contents.identity.is_some_and(|identity| identity.data_seen) {
+        let message = "the volume has no etcd data, but this member begins with those of a restore";
+        is_own_volume(contents, &own(contents, expected))?;
+        return Err(Refusal::new(GuardVerdict::DataMissing, message));
+    }
+    let identity = judge(contents, expected)?;
+    if restored == Some(&expected.token) {
+        return Ok(identity);
+    }
+    let by = restored.map_or_else(|| "no restore".to_owned(), |token| format!("the restore of {token}"));
+    let message = format!("the data on the volume come from {by}, not from that of {}", expected.token);
+    Err(Refusal::new(GuardVerdict::ForeignData, message))
+}
+
+fn own(contents: &VolumeContents<'_>, expected: &Expected) -> VolumeIdentity {
+    VolumeIdentity {
+        cluster_uid: expected.cluster_uid.clone(),
+        token: expected.token.clone(),
+        member: expected.member.clone(),
+        data_seen: contents.data.is_present() || contents.identity.is_some_and(|identity| identity.data_seen),
     }
 }
 
@@ -308,6 +336,40 @@ mod tests {
         ] {
             assert_eq!(verdict(identity, data, false), may_be_absent, "{identity:?} {data:?}");
             assert_eq!(verdict(identity, data, true), required, "{identity:?} {data:?}, required");
+        }
+    }
+
+    #[test]
+    fn a_member_of_a_restore_starts_only_on_data_of_that_very_restore() {
+        use GuardVerdict::{DataMissing, Fit, ForeignData, ForeignIdentity};
+        const OWN: EtcdData = EtcdData::Present { cluster_id: None };
+        let expected = Expected {
+            cluster_uid: ClusterUid::new("uid-1"),
+            token: Token::new("uid-1-1"),
+            member: MemberName::new("demo-0"),
+            cluster_id: None,
+            data_required: false,
+        };
+        let unused = identity("uid-1", "uid-1-1", "demo-0", false);
+        let used = identity("uid-1", "uid-1-1", "demo-0", true);
+        let other = identity("uid-1", "uid-1-2", "demo-0", false);
+        let (this, earlier) = (Token::new("uid-1-1"), Token::new("uid-1-0"));
+        for (identity, data, restored, verdict) in [
+            (None, EtcdData::Absent, None, DataMissing),
+            (Some(&unused), EtcdData::Absent, None, DataMissing),
+            (Some(&unused), EtcdData::Absent, Some(&this), DataMissing),
+            (Some(&used), EtcdData::Absent, Some(&this), DataMissing),
+            (Some(&other), EtcdData::Absent, Some(&this), ForeignIdentity),
+            (None, OWN, Some(&this), ForeignData),
+            (Some(&unused), OWN, None, ForeignData),
+            (Some(&unused), OWN, Some(&earlier), ForeignData),
+            (Some(&unused), OWN, Some(&this), Fit),
+            (Some(&used), OWN, Some(&this), Fit),
+        ] {
+            let judged =
+                judge_restored(&VolumeContents { identity, data, corrupt: None }, &expected, restored);
+            let found = judged.map_or_else(|refusal| refusal.verdict, |_| Fit);
+            assert_eq!(found, verdict, "{identity:?} {data:?} {restored:?}");
         }
     }
 

@@ -27,6 +27,9 @@ const USER: &str = "65532:65532";
 const PASSWD: &str = "quorate:x:65532:65532:quorate:/:/sbin/nologin\n";
 const GROUP: &str = "quorate:x:65532:\n";
 
+/// The authorities that stores of backups are trusted by: those of this machine's distribution.
+const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
+
 /// Installs what a build needs that Rust does not bring along, silent when there is nothing to do.
 pub fn prepare() -> Result<()> {
     program::install(&program::target())
@@ -52,6 +55,9 @@ fn write(reference: &str, program: &[u8], file: &Path) -> Result<()> {
     layer.folder("etc");
     layer.file("etc/group", 0o644, GROUP.as_bytes());
     layer.file("etc/passwd", 0o644, PASSWD.as_bytes());
+    layer.folder("etc/ssl");
+    layer.folder("etc/ssl/certs");
+    layer.file(AUTHORITIES, 0o644, &authorities()?);
     layer.file("quorate", 0o755, program);
     let archive = Image {
         reference,
@@ -83,6 +89,11 @@ fn write(reference: &str, program: &[u8], file: &Path) -> Result<()> {
     Ok(())
 }
 
+fn authorities() -> Result<Vec<u8>> {
+    let file = Path::new("/").join(AUTHORITIES);
+    fs::read(&file).with_context(|| format!("cannot read {}: install the package ca-certificates", file.display()))
+}
+
 fn mebibytes(bytes: usize) -> String {
     let tenths = (bytes * 10).div_ceil(1 << 20);
     format!("{}.{} MiB", tenths / 10, tenths % 10)
@@ -99,7 +110,7 @@ mod tests {
         let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
         let base = format!("FROM rust:{}-alpine", channel.trim_matches('"'));
         let user = format!("USER {USER}");
-        for line in [&base, &user, PASSWD.trim(), GROUP.trim(), "--no-default-features", REFERENCE] {
+        for line in [&base, &user, PASSWD.trim(), GROUP.trim(), "--no-default-features", REFERENCE, AUTHORITIES] {
             assert!(docker.contains(line), "{line}");
         }
     }

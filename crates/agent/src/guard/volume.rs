@@ -42,7 +42,8 @@ pub(super) fn write_refusal(path: &Path, error: &io::Error) -> Refusal {
     Refusal::new(verdict, format!("cannot write to {}: {error}", path.display()))
 }
 
-fn free_bytes(dir: &Path) -> io::Result<u64> {
+/// The free space of the volume of a directory.
+pub(crate) fn free_bytes(dir: &Path) -> io::Result<u64> {
     let stat = statvfs(dir)?;
     Ok(stat.blocks_available() * stat.fragment_size())
 }

@@ -1,7 +1,7 @@
 //! The HTTP routes.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use axum::extract::{ConnectInfo, Query, State};
@@ -33,7 +33,7 @@ struct Wait {
 pub(super) struct Answers {
     pub(super) watch: Arc<Watch>,
     pub(super) grace: Duration,
-    pub(super) volume: Option<Volume>,
+    pub(super) volume: Arc<OnceLock<Volume>>,
 }
 
 pub(super) fn router(answers: Answers) -> Router {
@@ -43,7 +43,7 @@ pub(super) fn router(answers: Answers) -> Router {
 
 /// A volume that hangs comes first: it is the cause of whatever else is found.
 async fn readyz(State(answers): State<Answers>, Query(wait): Query<Wait>) -> Answer {
-    if let Err(why) = answers.volume.as_ref().map_or(Ok(()), |volume| volume.canary.check()) {
+    if let Err(why) = answers.volume.get().map_or(Ok(()), |volume| volume.canary.check()) {
         return answer(Err(why));
     }
     answer(answers.watch.wait(wait.limited()).await)
@@ -64,7 +64,7 @@ async fn facts_of(State(answers): State<Answers>, ConnectInfo(from): ConnectInfo
     if !from.ip().is_loopback() && from.ip() != own {
         return (StatusCode::FORBIDDEN, "facts are served inside the Pod only\n").into_response();
     }
-    Json(facts::facts(&answers.watch, answers.volume.as_ref()).await).into_response()
+    Json(facts::facts(&answers.watch, answers.volume.get()).await).into_response()
 }
 
 fn answer(answer: Result<(), String>) -> Answer {

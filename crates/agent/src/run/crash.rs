@@ -5,7 +5,7 @@ use std::process;
 
 use clap::ValueEnum;
 
-/// A step of a start (A1 to A7) or of a stop (A8 to A12).
+/// A step of a start (A1 to A7), of a stop (A8 to A12), or of a restore between A1 and A2 (A13 to A18).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "verbatim")]
 pub enum AgentStep {
@@ -33,6 +33,18 @@ pub enum AgentStep {
     A11,
     /// etcd has ended.
     A12,
+    /// The guard found the volume fit for a restore, and what an earlier try has left is deleted.
+    A13,
+    /// The snapshot was downloaded and verified.
+    A14,
+    /// etcdutl has made a data directory of it, and all of that is synced.
+    A15,
+    /// The marker is written.
+    A16,
+    /// The data directory has its name.
+    A17,
+    /// The scratch directory is deleted.
+    A18,
 }
 
 impl AgentStep {

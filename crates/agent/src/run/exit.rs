@@ -5,6 +5,7 @@
 //! | [`STOPPED`] (0) | a SIGTERM or SIGINT was passed on to etcd, and etcd ended by it | empty |
 //! | [`REFUSED`] (64) | the guard refused the volume; etcd was not started | the verdict as JSON: [`Report`](crate::guard::Report) |
 //! | [`NOT_STARTED`] (65) | the agent could not do its part: flags, port, program | empty; the last line of the log says why |
+//! | [`NOT_RESTORED`] (66) | the restore failed; etcd was not started | the failure as JSON: [`Answer`](quorate_api::job::Answer) |
 //! | 128 + n | signal n ended etcd, and the agent had not passed it on | empty |
 //! | any other | etcd ended by itself with this code | empty; etcd's last lines say why |
 //!
@@ -20,6 +21,8 @@ pub const STOPPED: u8 = 0;
 pub const REFUSED: u8 = 64;
 /// The agent could not start etcd.
 pub const NOT_STARTED: u8 = 65;
+/// The snapshot could not be restored; etcd was not started.
+pub const NOT_RESTORED: u8 = 66;
 
 /// The exit code for the end of etcd. `passed_on`: the signal that was passed on to it, if one was.
 pub(super) fn code(end: WaitStatus, passed_on: Option<Signal>) -> u8 {

@@ -12,7 +12,8 @@ use quorate_etcd::wire::{
     AlarmRequest, AlarmResponse, DowngradeRequest, DowngradeResponse, HashKvRequest, HashKvResponse,
     MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest,
     MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MoveLeaderRequest, MoveLeaderResponse,
-    PutRequest, PutResponse, RangeRequest, RangeResponse, ResponseHeader, StatusRequest, StatusResponse,
+    PutRequest, PutResponse, RangeRequest, RangeResponse, ResponseHeader, SnapshotRequest, SnapshotResponse,
+    StatusRequest, StatusResponse,
 };
 use quorate_etcd::wire::{CompactionRequest, CompactionResponse, DefragmentRequest, DefragmentResponse};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -83,6 +84,12 @@ impl Maintenance for FakeMember {
     }
 
     async fn hash_kv(&self, _: Request<HashKvRequest>) -> Result<Response<HashKvResponse>, Status> {
+        not_played()
+    }
+
+    type SnapshotStream = tokio_stream::Empty<Result<SnapshotResponse, Status>>;
+
+    async fn snapshot(&self, _: Request<SnapshotRequest>) -> Result<Response<Self::SnapshotStream>, Status> {
         not_played()
     }
 

@@ -30,7 +30,7 @@ impl Probe {
     async fn with(args: ProbeArgs) -> Self {
         let address = args.listen;
         let probe = probe::Probe::bind(&args).await.unwrap();
-        let task = tokio::spawn(async move { probe.serve(None).await.unwrap() });
+        let task = tokio::spawn(async move { probe.serve().await.unwrap() });
         Self { address, task }
     }
 

@@ -28,6 +28,10 @@ pub struct Pod {
     pub flags: Vec<String>,
     /// Further flags of etcd.
     pub etcd_flags: Vec<String>,
+    /// `--expect` of the guard.
+    pub expect: &'static str,
+    /// The order of a restore.
+    pub order: Option<String>,
 }
 
 impl Pod {
@@ -44,6 +48,8 @@ impl Pod {
             wrapper: Vec::new(),
             flags: Vec::new(),
             etcd_flags: Vec::new(),
+            expect: "fresh",
+            order: None,
         };
         peers.iter().map(pod).collect()
     }
@@ -73,7 +79,9 @@ impl Pod {
             .args(["--pdeathsig", "KILL", "--"])
             .args(&self.wrapper)
             .arg(agent())
-            .args(["run", "--token=uid-1-1", "--cluster-uid=uid-1", "--expect=fresh"])
+            .args(["run", "--token=uid-1-1", "--cluster-uid=uid-1"])
+            .arg(format!("--expect={}", self.expect))
+            .envs(self.order.iter().map(|order| (quorate_api::job::ORDER, order)))
             .arg(format!("--member={}", self.name))
             .arg(path("data-dir", self.data_dir()))
             .arg(path("identity", self.volume().join("quorate.json")))
@@ -172,6 +180,10 @@ impl Pod {
         .await;
     }
 
+    pub fn peer_url(&self) -> String {
+        format!("http://{}:2380", self.address)
+    }
+
     pub fn volume(&self) -> PathBuf {
         self.dir.path().join("volume")
     }
@@ -188,6 +200,16 @@ impl Pod {
     pub fn empty_volume(&self) {
         fs::remove_dir_all(self.volume()).unwrap();
         fs::create_dir(self.volume()).unwrap();
+    }
+
+    /// A new Pod on an empty volume takes its place.
+    pub fn forget(&mut self) {
+        self.empty_volume();
+        let _ = fs::remove_file(self.dir.path().join("seen"));
+    }
+
+    pub fn minor(&self) -> Minor {
+        self.minor
     }
 
     pub fn termination_message(&self) -> String {
@@ -242,7 +264,7 @@ pub fn is_alive(pid: Pid) -> bool {
 }
 
 /// The program of the agent alone.
-fn agent() -> PathBuf {
+pub fn agent() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join("examples/agent");
     assert!(Path::new(&program).is_file(), "{} is built with the tests", program.display());

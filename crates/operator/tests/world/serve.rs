@@ -277,6 +277,12 @@ impl Maintenance for Member {
         .await
     }
 
+    type SnapshotStream = tokio_stream::Empty<Result<wire::SnapshotResponse, Status>>;
+
+    async fn snapshot(&self, _: Request<wire::SnapshotRequest>) -> Reply<Self::SnapshotStream> {
+        Err(Status::unimplemented("Snapshot"))
+    }
+
     async fn move_leader(
         &self,
         request: Request<wire::MoveLeaderRequest>,

@@ -1,0 +1,204 @@
+//! Jobs of backups. The order comes in the environment, the answer is the termination message of the container: both are JSON of
+//! [`quorate_api::job`].
+//!
+//! | exit code | what happened |
+//! |---|---|
+//! | 0 | it is done |
+//! | 1 | it failed, and another try may succeed |
+//! | 2 | it failed, and every try would, until a person changes something |
+
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Args;
+use quorate_api::job::{self, Answer, BackupOrder, Failure, FailureKind, RemoveOrder, VerifyOrder};
+use quorate_backup::{Context, Places};
+use serde::de::DeserializeOwned;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::log;
+
+/// The most bytes of a termination message that the kubelet keeps.
+const MOST: usize = 4096;
+
+/// The flags of a Job.
+#[derive(Clone, Debug, Args)]
+pub struct JobArgs {
+    /// Where the kubelet reads the answer.
+    #[arg(long, default_value = "/dev/termination-log")]
+    pub termination_log: PathBuf,
+    /// The directory with etcd and etcdutl, for a restore test.
+    #[arg(long, default_value = "/usr/local/bin")]
+    pub bin_dir: PathBuf,
+    /// Where things are.
+    #[command(flatten)]
+    pub places: PlacesArgs,
+}
+
+/// Directories of the container. The defaults are those of the manifests.
+#[derive(Clone, Debug, Args)]
+pub struct PlacesArgs {
+    /// The Secret of credentials of the store.
+    #[arg(long, hide = true, default_value = job::CREDENTIALS_DIR)]
+    pub store_credentials: PathBuf,
+    /// The authorities of the store's server.
+    #[arg(long, hide = true, default_value = job::CA_FILE)]
+    pub store_ca: PathBuf,
+    /// Files with age identities.
+    #[arg(long, hide = true, default_value = job::IDENTITIES_DIR)]
+    pub store_identities: PathBuf,
+    /// The claim of a `pvc` destination.
+    #[arg(long, hide = true, default_value = job::PVC_DIR)]
+    pub store_pvc: PathBuf,
+    /// The certificate for connections to etcd.
+    #[arg(long, hide = true, default_value = job::ETCD_TLS_DIR)]
+    pub etcd_tls: PathBuf,
+    /// A directory on a volume of the Job.
+    #[arg(long, hide = true, default_value = job::SCRATCH_DIR)]
+    pub scratch: PathBuf,
+}
+
+impl PlacesArgs {
+    /// With the log of the agent.
+    pub(crate) fn context(&self, stop: CancellationToken) -> Context {
+        let places = Places {
+            credentials: self.store_credentials.clone(),
+            ca_file: self.store_ca.clone(),
+            identities: self.store_identities.clone(),
+            pvc: self.store_pvc.clone(),
+            etcd_tls: self.etcd_tls.clone(),
+            scratch: self.scratch.clone(),
+        };
+        Context { places, stop, log: log::info }
+    }
+}
+
+/// `agent backup`.
+pub async fn backup(args: &JobArgs) -> ExitCode {
+    let back_up = async |order: BackupOrder, context: Context| {
+        quorate_backup::back_up(&order, &context).await.map(Answer::BackedUp)
+    };
+    answer(args, back_up).await
+}
+
+/// `agent remove-backup`.
+pub async fn remove(args: &JobArgs) -> ExitCode {
+    let remove = async |order: RemoveOrder, context: Context| {
+        quorate_backup::remove(&order, &context).await.map(|()| Answer::Removed)
+    };
+    answer(args, remove).await
+}
+
+/// `agent verify-backup`.
+pub async fn verify(args: &JobArgs) -> ExitCode {
+    let verify = async |order: VerifyOrder, context: Context| {
+        quorate_backup::verify(&order, &args.bin_dir, &context).await.map(Answer::Verified)
+    };
+    answer(args, verify).await
+}
+
+/// Carries out the order of the environment and reports how it ended.
+async fn answer<O: DeserializeOwned>(
+    args: &JobArgs,
+    act: impl AsyncFnOnce(O, Context) -> Result<Answer, Failure>,
+) -> ExitCode {
+    let done = async {
+        let stop = stop_by_signal()?;
+        act(order()?, args.places.context(stop)).await
+    };
+    let (answer, code) = match done.await {
+        Ok(answer) => (answer, 0),
+        Err(failure) if failure.kind.may_pass() => (Answer::Failed(failure), 1),
+        Err(failure) => (Answer::Failed(failure), 2),
+    };
+    report(&args.termination_log, answer);
+    ExitCode::from(code)
+}
+
+fn order<O: DeserializeOwned>() -> Result<O, Failure> {
+    let refused = |why: String| {
+        Failure::new(
+            FailureKind::OrderRefused,
+            format!("{} has no order for this command: {why}", job::ORDER),
+        )
+    };
+    let text = env::var(job::ORDER).map_err(|error| refused(error.to_string()))?;
+    serde_json::from_str(&text).map_err(|error| refused(error.to_string()))
+}
+
+/// Cancelled by SIGTERM or SIGINT.
+fn stop_by_signal() -> Result<CancellationToken, Failure> {
+    let cannot = |error: std::io::Error| {
+        Failure::new(FailureKind::StoreUnavailable, format!("cannot handle signals: {error}"))
+    };
+    let mut terminate = signal(SignalKind::terminate()).map_err(cannot)?;
+    let mut interrupt = signal(SignalKind::interrupt()).map_err(cannot)?;
+    let stop = CancellationToken::new();
+    let cancelled = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        cancelled.cancel();
+    });
+    Ok(stop)
+}
+
+/// Writes the answer to where the kubelet reads it.
+pub(crate) fn report(file: &Path, answer: Answer) {
+    match &answer {
+        Answer::BackedUp(manifest) => log::info(&format!("{} is complete", manifest.key)),
+        Answer::Removed => log::info("removed"),
+        Answer::Verified(verified) => log::info(&format!("verified: {} keys", verified.keys)),
+        Answer::Failed(failure) => log::error(&format!("{:?}: {}", failure.kind, failure.message)),
+    }
+    if let Err(error) = fs::write(file, to_json(answer)) {
+        log::warn(&format!("cannot write {}: {error}", file.display()));
+    }
+}
+
+/// The answer as JSON that the kubelet keeps whole.
+fn to_json(mut answer: Answer) -> String {
+    let json = |answer: &Answer| serde_json::to_string(answer).expect("plain strings and numbers");
+    let text = json(&answer);
+    if text.len() <= MOST {
+        return text;
+    }
+    match &mut answer {
+        // The manifest in the store has them.
+        Answer::BackedUp(manifest) => manifest.recipients.clear(),
+        Answer::Verified(verified) => verified.manifest.recipients.clear(),
+        Answer::Failed(failure) => {
+            // Escaped, a character may take six bytes.
+            let end =
+                failure.message.char_indices().nth(MOST / 8).map_or(failure.message.len(), |(end, _)| end);
+            failure.message.truncate(end);
+            failure.message.push_str(" ...");
+        }
+        Answer::Removed => {}
+    }
+    json(&answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_api::job::Manifest;
+
+    use super::*;
+
+    #[test]
+    fn an_answer_is_never_cut_by_the_kubelet() {
+        let failed = Answer::Failed(Failure::new(FailureKind::NoSource, "\u{1}ä\"".repeat(5000)));
+        let backed_up =
+            Answer::BackedUp(Manifest { recipients: vec!["age1".repeat(16); 200], ..Manifest::default() });
+        for answer in [failed, backed_up, Answer::Removed] {
+            let text = to_json(answer);
+            assert!(text.len() <= MOST, "{} bytes", text.len());
+            serde_json::from_str::<Answer>(&text).unwrap();
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The restore of a member, as a part of `agent run`: its order, its end, and how that is reported.
+
+use quorate_api::job::{self, Failure, FailureKind, RestoreOrder};
+use quorate_model::GuardVerdict;
+use tokio_util::sync::CancellationToken;
+
+use super::crash::CrashAt;
+use super::signals::Signals;
+use super::{RunArgs, exit, inspected, refuse};
+use crate::guard::{Expect, GuardArgs};
+use crate::job::report;
+use crate::{log, restore};
+
+/// The order of a restore, if the Pod has one.
+pub(super) fn order() -> Option<Result<RestoreOrder, Failure>> {
+    let text = std::env::var_os(job::ORDER)?;
+    Some(serde_json::from_slice(text.as_encoded_bytes()).map_err(|error| {
+        Failure::new(
+            FailureKind::OrderRefused,
+            format!("{} is not the order of a restore: {error}", job::ORDER),
+        )
+    }))
+}
+
+/// Restores, unless that is done already. Returns the exit code if etcd must not be started.
+pub(super) async fn restore(
+    args: &RunArgs,
+    order: Result<RestoreOrder, Failure>,
+    signals: &mut Signals,
+    crash: CrashAt,
+) -> Result<Option<u8>, String> {
+    // Whose volume it is comes first. Data may be there or not.
+    let guard = GuardArgs { expect: Expect::Fresh, ..args.guard.clone() };
+    match inspected(&guard, signals).await? {
+        None => return Ok(Some(exit::STOPPED)),
+        Some(report) if report.verdict != GuardVerdict::Fit => return Ok(Some(refuse(args, &report))),
+        Some(_) => {}
+    }
+    let restored = async {
+        let context = args.places.context(CancellationToken::new());
+        let order = order?;
+        let etcdutl = &args.etcdutl;
+        let restore = restore::Restore { order: &order, guard: &guard, etcdutl, context: &context };
+        restore.run(|step| crash.after(step)).await
+    };
+    tokio::select! {
+        restored = restored => match restored {
+            Ok(()) => Ok(None),
+            Err(failure) => {
+                report(&args.guard.termination_log, job::Answer::Failed(failure));
+                Ok(Some(exit::NOT_RESTORED))
+            }
+        },
+        // What it leaves is deleted by the next try.
+        signal = signals.stop() => {
+            log::info(&format!("{signal} before etcd was started"));
+            Ok(Some(exit::STOPPED))
+        }
+    }
+}

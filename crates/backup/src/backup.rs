@@ -1,0 +1,203 @@
+//! A snapshot of etcd into a store. The steps are those of `docs/protocols/backup.md`.
+
+use futures::TryStreamExt;
+use quorate_api::job::{BackupOrder, Failure, FailureKind, Manifest};
+use quorate_etcd::{CallError, SnapshotStream};
+use tokio::io::{AsyncRead, AsyncWriteExt};
+use tokio_util::io::ReaderStream;
+
+use crate::codec::{self, Encoder};
+use crate::manifest::{self, FORMAT};
+use crate::pace::Pace;
+use crate::source::{self, Chosen};
+use crate::spool::Spool;
+use crate::store::{Created, Upload};
+use crate::trailer::{Trailer, Whole};
+use crate::{Context, Result, Store};
+
+/// Between the encoder and the upload.
+const PIPE: usize = 256 << 10;
+
+/// Takes the backup, or finds that it has been taken. Returns its manifest, which is in the store.
+pub async fn back_up(order: &BackupOrder, context: &Context) -> Result<Manifest> {
+    let recipients = codec::recipients(&order.recipients)?;
+    let store = Store::open(&order.destination, &context.places)?;
+    if let Some(complete) = context.unless_stopped(earlier_try(&store, order)).await? {
+        (context.log)(&format!("{} is there already, complete", store.url(&order.key)));
+        return Ok(complete);
+    }
+    let chosen = context.unless_stopped(source::choose(order, context)).await?;
+    (context.log)(&format!(
+        "taking a snapshot of {}, at revision {} or later",
+        chosen.member, chosen.revision.0
+    ));
+    let started = now();
+    let mut upload = context.unless_stopped(store.upload(&order.key)).await?;
+    let sent = async {
+        let whole = send(order, &chosen, &recipients, &mut upload, context).await?;
+        // Another try of the same Job may have been faster.
+        Ok((whole, earlier_try(&store, order).await?))
+    };
+    let whole = match context.unless_stopped(sent).await {
+        Ok((whole, None)) => whole,
+        Ok((_, Some(complete))) => {
+            abort(upload, context).await;
+            return Ok(complete);
+        }
+        Err(failure) => {
+            abort(upload, context).await;
+            return Err(failure);
+        }
+    };
+    let stored = upload.finish().await?;
+    if store.size(&order.key).await? != Some(stored.bytes) {
+        let message =
+            format!("{} is not there with the {} bytes that were sent", store.url(&order.key), stored.bytes);
+        return Err(Failure::new(FailureKind::StoreUnavailable, message));
+    }
+    let manifest = Manifest {
+        format: FORMAT,
+        origin: order.origin.clone(),
+        key: order.key.clone(),
+        stored_bytes: stored.bytes,
+        stored_sha256: stored.sha256,
+        snapshot_bytes: whole.bytes,
+        snapshot_sha256: whole.sha256,
+        compressed: order.compress,
+        recipients: order.recipients.clone(),
+        revision: chosen.revision.0,
+        etcd_version: chosen.status.version.to_string(),
+        cluster_id: chosen.status.cluster_id.to_string(),
+        member: chosen.member,
+        without_quorum: order.without_quorum,
+        started,
+        finished: now(),
+    };
+    complete(&store, &manifest).await?;
+    Ok(manifest)
+}
+
+/// The manifest of an earlier try of this very backup, if that is complete. What it left otherwise is replaced.
+async fn earlier_try(store: &Store, order: &BackupOrder) -> Result<Option<Manifest>> {
+    let Some(found) = manifest::read(store, &order.key).await? else { return Ok(None) };
+    is_ours(store, &found, &order.origin.backup_uid)?;
+    if store.size(&order.key).await? == Some(found.stored_bytes) {
+        return Ok(Some(found));
+    }
+    // It must not seem to describe the object that is written now.
+    store.delete(&manifest::key_of(&order.key)).await?;
+    Ok(None)
+}
+
+/// Refuses what another backup has written.
+pub(crate) fn is_ours(store: &Store, found: &Manifest, backup_uid: &str) -> Result<()> {
+    if found.origin.backup_uid == backup_uid {
+        return Ok(());
+    }
+    let message = format!(
+        "{} belongs to another backup: {}/{} (uid {})",
+        store.url(&found.key),
+        found.origin.namespace,
+        found.origin.backup,
+        found.origin.backup_uid
+    );
+    Err(Failure::new(FailureKind::NotOurs, message))
+}
+
+/// Sends the snapshot through the encoder into the upload. Returns when all of it was sent and its hash is right.
+async fn send(
+    order: &BackupOrder,
+    chosen: &Chosen,
+    recipients: &[age::x25519::Recipient],
+    upload: &mut Upload,
+    context: &Context,
+) -> Result<Whole> {
+    let pace = Pace::default();
+    let (sink, encoded) = tokio::io::duplex(PIPE);
+    let encode = async {
+        let mut stream = chosen.client.snapshot().await.map_err(|error| broke(&error))?;
+        let mut encoder = codec::encoder(sink, order.compress, recipients).await?;
+        let whole = if order.spool {
+            let (spool, whole) = Spool::snapshot(&context.places.scratch, &mut stream, &pace).await?;
+            drop(stream);
+            let mut file = spool.open().await?;
+            tokio::io::copy(&mut file, &mut encoder).await.map_err(|error| pipe_broke(&error))?;
+            whole
+        } else {
+            straight(&mut stream, &mut encoder, &pace).await?
+        };
+        encoder.shutdown().await.map_err(|error| pipe_broke(&error))?;
+        Ok(whole)
+    };
+    let sending = async { tokio::try_join!(encode, write(encoded, upload)).map(|(whole, ())| whole) };
+    tokio::select! {
+        sent = sending => sent,
+        failure = pace.harms(&chosen.client, &chosen.status) => Err(failure),
+    }
+}
+
+async fn straight(stream: &mut SnapshotStream, encoder: &mut Encoder, pace: &Pace) -> Result<Whole> {
+    let mut trailer = Trailer::default();
+    while let Some(bytes) = next(stream, pace).await? {
+        trailer.update(&bytes);
+        encoder.write_all(&bytes).await.map_err(|error| pipe_broke(&error))?;
+    }
+    trailer.finish(FailureKind::SnapshotFailed)
+}
+
+/// The next bytes of a snapshot.
+pub(crate) async fn next(stream: &mut SnapshotStream, pace: &Pace) -> Result<Option<Vec<u8>>> {
+    let chunk = stream.next().await.map_err(|error| broke(&error))?;
+    match &chunk {
+        Some(chunk) => pace.received(chunk.bytes.len()),
+        None => pace.ended(),
+    }
+    Ok(chunk.map(|chunk| chunk.bytes))
+}
+
+async fn write(encoded: impl AsyncRead + Unpin, upload: &mut Upload) -> Result<()> {
+    let mut chunks = ReaderStream::with_capacity(encoded, PIPE).map_err(|error| pipe_broke(&error));
+    while let Some(bytes) = chunks.try_next().await? {
+        upload.write(bytes).await?;
+    }
+    Ok(())
+}
+
+async fn abort(upload: Upload, context: &Context) {
+    if let Err(left) = upload.abort().await {
+        (context.log)(&format!("what was sent so far may remain as an unfinished upload: {}", left.message));
+    }
+}
+
+/// Writes the manifest, which makes the object a backup.
+async fn complete(store: &Store, manifest: &Manifest) -> Result<()> {
+    match store.create(&manifest::key_of(&manifest.key), manifest::to_bytes(manifest)).await? {
+        Created::Yes => Ok(()),
+        // A reply may have been lost, and the request repeated.
+        Created::Exists => match manifest::read(store, &manifest.key).await? {
+            Some(found) if found == *manifest => Ok(()),
+            _ => {
+                let url = store.url(&manifest.key);
+                let message = format!("another Job has written the manifest of {url} meanwhile");
+                Err(Failure::new(FailureKind::NotOurs, message))
+            }
+        },
+    }
+}
+
+fn broke(error: &CallError) -> Failure {
+    Failure::new(FailureKind::SnapshotFailed, format!("etcd does not send its snapshot to the end: {error}"))
+}
+
+fn pipe_broke(error: &std::io::Error) -> Failure {
+    Failure::new(FailureKind::SnapshotFailed, format!("cannot encode the snapshot: {error}"))
+}
+
+fn now() -> String {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "for people who read the manifest; nothing is decided by it"
+    )]
+    let now = jiff::Timestamp::now();
+    format!("{now:.0}")
+}

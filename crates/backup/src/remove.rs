@@ -1,0 +1,18 @@
+//! Removes a backup from its store.
+
+use quorate_api::job::RemoveOrder;
+
+use crate::{Context, Result, Store, backup, manifest};
+
+/// Deletes the manifest, then the object, so that nothing looks whole meanwhile. What is gone already is no error.
+pub async fn remove(order: &RemoveOrder, context: &Context) -> Result<()> {
+    let store = Store::open(&order.destination, &context.places)?;
+    let remove = async {
+        if let Some(found) = manifest::read(&store, &order.key).await? {
+            backup::is_ours(&store, &found, &order.backup_uid)?;
+            store.delete(&manifest::key_of(&order.key)).await?;
+        }
+        store.delete(&order.key).await
+    };
+    context.unless_stopped(remove).await
+}

@@ -1,0 +1,41 @@
+//! An object on its way out of a store, a range at a time: a connection that breaks costs one range, and no reader is too slow.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures::stream::{self, BoxStream, StreamExt};
+use object_store::ObjectStoreExt;
+use quorate_api::job::{Failure, FailureKind};
+
+use super::explain::Act;
+use super::upload::PART;
+use super::{Place, Store};
+use crate::Result;
+
+/// Ranges that are fetched at the same time.
+const IN_FLIGHT: usize = 2;
+
+impl Store {
+    /// The bytes of an object of this size, in order.
+    pub(crate) fn download<'a>(&'a self, key: &'a str, bytes: u64) -> BoxStream<'a, Result<Bytes>> {
+        let ranges = (0..bytes).step_by(PART).map(move |from| from..bytes.min(from + PART as u64));
+        let fetch = move |range| async move { self.range(key, range).await };
+        stream::iter(ranges).map(fetch).buffered(IN_FLIGHT).boxed()
+    }
+
+    async fn range(&self, key: &str, range: Range<u64>) -> Result<Bytes> {
+        let path = self.path(key)?;
+        let bytes = match &self.place {
+            Place::Folder(folder) => folder.range(&path, range.clone()).await?,
+            Place::Remote(store) => {
+                let bytes = store.get_range(&path, range.clone()).await;
+                bytes.map_err(|error| self.explain(&error, Act::Read, key))?
+            }
+        };
+        if bytes.len() as u64 == range.end - range.start {
+            return Ok(bytes);
+        }
+        let message = format!("{} became shorter while it was read", self.url(key));
+        Err(Failure::new(FailureKind::Mismatch, message))
+    }
+}

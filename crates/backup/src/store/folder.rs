@@ -1,0 +1,197 @@
+//! A directory of a volume. What appears there is whole and on the disk: a temporary name, fsync of the file, rename, fsync of the
+//! directory. `object_store` has folders too, without fsync.
+
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use object_store::path::Path as Key;
+use quorate_api::job::{Failure, FailureKind};
+use tempfile::NamedTempFile;
+use tokio::io::AsyncWriteExt;
+
+use super::Created;
+use crate::Result;
+
+/// The end of temporary names.
+const PARTIAL: &str = ".partial";
+
+/// The directory where the volume is mounted.
+#[derive(Clone, Debug)]
+pub(super) struct Folder {
+    root: PathBuf,
+}
+
+/// A file that does not have its name yet. Dropping it deletes it.
+pub(super) struct Begun {
+    temporary: NamedTempFile,
+    open: tokio::fs::File,
+    target: PathBuf,
+}
+
+impl Folder {
+    pub(super) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(super) async fn read(&self, key: &Key) -> Result<Option<Bytes>> {
+        self.on_disk(key, |file| missing_is_none(fs::read(file).map(Bytes::from))).await
+    }
+
+    pub(super) async fn size(&self, key: &Key) -> Result<Option<u64>> {
+        self.on_disk(key, |file| missing_is_none(fs::metadata(file).map(|found| found.len()))).await
+    }
+
+    pub(super) async fn range(&self, key: &Key, range: Range<u64>) -> Result<Bytes> {
+        let read = move |path: &Path| {
+            let mut file = File::open(path)?;
+            file.seek(SeekFrom::Start(range.start))?;
+            let mut bytes = Vec::new();
+            file.take(range.end - range.start).read_to_end(&mut bytes)?;
+            Ok(bytes.into())
+        };
+        self.on_disk(key, read).await
+    }
+
+    pub(super) async fn create(&self, key: &Key, bytes: Bytes) -> Result<Created> {
+        let create = move |path: &Path| {
+            let mut temporary = temporary_for(path)?;
+            temporary.write_all(&bytes)?;
+            temporary.as_file().sync_all()?;
+            match temporary.persist_noclobber(path) {
+                Ok(_) => sync_dir(parent(path)).map(|()| Created::Yes),
+                Err(error) if error.error.kind() == ErrorKind::AlreadyExists => Ok(Created::Exists),
+                Err(error) => Err(error.error),
+            }
+        };
+        self.on_disk(key, create).await
+    }
+
+    /// Begins a file, and deletes what an earlier try has left.
+    pub(super) async fn begin(&self, key: &Key) -> Result<Begun> {
+        let begin = |path: &Path| {
+            remove_leftovers(path)?;
+            let temporary = temporary_for(path)?;
+            let open = tokio::fs::File::from_std(temporary.reopen()?);
+            Ok(Begun { temporary, open, target: path.to_owned() })
+        };
+        self.on_disk(key, begin).await
+    }
+
+    pub(super) async fn delete(&self, key: &Key) -> Result<()> {
+        let delete = |path: &Path| {
+            if !parent(path).exists() {
+                return Ok(());
+            }
+            remove_leftovers(path)?;
+            missing_is_none(fs::remove_file(path))?;
+            sync_dir(parent(path))
+        };
+        self.on_disk(key, delete).await
+    }
+
+    /// Carries out an act on the file of a key, on a thread: a volume may hang.
+    async fn on_disk<T: Send + 'static>(
+        &self,
+        key: &Key,
+        act: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let path = self.root.join(key.as_ref());
+        if !self.root.is_dir() {
+            let message = format!("{} is not there: the claim is not mounted", self.root.display());
+            return Err(Failure::new(FailureKind::StoreUnavailable, message));
+        }
+        let file = path.clone();
+        let done = tokio::task::spawn_blocking(move || act(&file)).await;
+        done.map_err(io::Error::other).flatten().map_err(|error| explain(&error, &path))
+    }
+}
+
+impl Begun {
+    pub(super) async fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.open.write_all(bytes).await.map_err(|error| explain(&error, &self.target))
+    }
+
+    pub(super) async fn finish(self) -> Result<()> {
+        let Self { temporary, mut open, target } = self;
+        let path = target.clone();
+        let finish = async move {
+            open.flush().await?;
+            open.sync_all().await?;
+            let named = move || -> io::Result<()> {
+                temporary.persist(&target)?;
+                sync_dir(parent(&target))
+            };
+            tokio::task::spawn_blocking(named).await.map_err(io::Error::other)?
+        };
+        finish.await.map_err(|error| explain(&error, &path))
+    }
+}
+
+fn temporary_for(path: &Path) -> io::Result<NamedTempFile> {
+    let dir = parent(path);
+    if !dir.exists() {
+        fs::create_dir_all(dir)?;
+        // The names of new directories are on the disk only when those above them are.
+        for above in dir.ancestors().take_while(|above| above.is_dir()) {
+            if sync_dir(above).is_err() {
+                break;
+            }
+        }
+    }
+    tempfile::Builder::new().prefix(&prefix(path)).suffix(PARTIAL).tempfile_in(dir)
+}
+
+/// Temporary files of this very file.
+fn remove_leftovers(path: &Path) -> io::Result<()> {
+    let entries = match fs::read_dir(parent(path)) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let prefix = prefix(path);
+    for entry in entries {
+        let name = entry?.file_name();
+        let is_left = |name: &str| {
+            let middle = name.strip_prefix(prefix.as_str()).and_then(|rest| rest.strip_suffix(PARTIAL));
+            middle.is_some_and(|middle| !middle.contains('.'))
+        };
+        if name.to_str().is_some_and(is_left) {
+            missing_is_none(fs::remove_file(parent(path).join(&name)))?;
+        }
+    }
+    Ok(())
+}
+
+fn prefix(path: &Path) -> String {
+    format!(".{}.", path.file_name().and_then(OsStr::to_str).unwrap_or_default())
+}
+
+fn parent(path: &Path) -> &Path {
+    path.parent().unwrap_or(Path::new("/"))
+}
+
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    File::open(dir)?.sync_all()
+}
+
+fn missing_is_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
+    match result {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+fn explain(error: &io::Error, path: &Path) -> Failure {
+    let kind = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => FailureKind::NoSpace,
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => FailureKind::StoreForbidden,
+        ErrorKind::NotFound => FailureKind::NotInStore,
+        _ => FailureKind::StoreUnavailable,
+    };
+    Failure::new(kind, format!("the volume of the store, {}: {error}", path.display()))
+}

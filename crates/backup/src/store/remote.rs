@@ -1,0 +1,150 @@
+//! Buckets. Credentials come from files of a Secret, or from the environment of the Pod: web identity, node metadata.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::{BackoffConfig, Certificate, ClientOptions, ObjectStore, RetryConfig};
+use quorate_api::destination::{Azure, Gcs, S3};
+use quorate_api::job::{Failure, FailureKind};
+
+use crate::{Places, Result};
+
+/// For a connection, TLS included.
+const CONNECT: Duration = Duration::from_secs(10);
+/// For one request with its body, which has 8 MiB at most.
+const REQUEST: Duration = Duration::from_secs(60);
+
+/// A bucket of S3.
+pub(super) fn s3(spec: &S3, places: &Places) -> Result<Arc<dyn ObjectStore>> {
+    let mut builder = if spec.credentials_secret.is_some() {
+        let secret = |key: &str| required(&places.credentials, key);
+        let mut builder = AmazonS3Builder::new()
+            .with_access_key_id(secret("AWS_ACCESS_KEY_ID")?)
+            .with_secret_access_key(secret("AWS_SECRET_ACCESS_KEY")?);
+        if let Some(token) = optional(&places.credentials, "AWS_SESSION_TOKEN")? {
+            builder = builder.with_token(token);
+        }
+        builder
+    } else {
+        AmazonS3Builder::from_env()
+    };
+    builder = builder
+        .with_bucket_name(&spec.bucket)
+        .with_client_options(client(spec.endpoint.as_deref(), spec.ca_secret.is_some(), places)?)
+        .with_retry(retry());
+    if let Some(endpoint) = &spec.endpoint {
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+    }
+    // One from the environment is that of the node, where the bucket need not be: but it is the best guess.
+    if spec.region.is_some() || spec.endpoint.is_some() {
+        builder = builder.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
+    }
+    let path_style = spec.path_style.unwrap_or(spec.endpoint.is_some());
+    opened(builder.with_virtual_hosted_style_request(!path_style).build())
+}
+
+/// A bucket of Google Cloud Storage.
+pub(super) fn gcs(spec: &Gcs, places: &Places) -> Result<Arc<dyn ObjectStore>> {
+    let mut builder = GoogleCloudStorageBuilder::from_env()
+        .with_bucket_name(&spec.bucket)
+        .with_client_options(client(None, false, places)?)
+        .with_retry(retry());
+    if spec.credentials_secret.is_some() {
+        builder = builder.with_service_account_key(required(&places.credentials, "service-account.json")?);
+    }
+    opened(builder.build())
+}
+
+/// A container of Azure Blob Storage.
+pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore>> {
+    let mut builder = if spec.credentials_secret.is_some() {
+        let builder = MicrosoftAzureBuilder::new();
+        let key = optional(&places.credentials, "AZURE_STORAGE_ACCOUNT_KEY")?;
+        match (key, optional(&places.credentials, "AZURE_STORAGE_SAS_KEY")?) {
+            (Some(key), _) => builder.with_access_key(key),
+            (None, Some(sas)) => builder.with_config(AzureConfigKey::SasKey, sas),
+            (None, None) => {
+                let message = "the Secret of credentials has neither AZURE_STORAGE_ACCOUNT_KEY nor AZURE_STORAGE_SAS_KEY";
+                return Err(Failure::new(FailureKind::StoreForbidden, message));
+            }
+        }
+    } else {
+        MicrosoftAzureBuilder::from_env()
+    };
+    builder = builder
+        .with_account(&spec.account)
+        .with_container_name(&spec.container)
+        .with_client_options(client(spec.endpoint.as_deref(), false, places)?)
+        .with_retry(retry());
+    if let Some(endpoint) = &spec.endpoint {
+        builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
+    }
+    opened(builder.build())
+}
+
+fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn ObjectStore>> {
+    let store = store.map_err(|error| {
+        Failure::new(FailureKind::OrderRefused, format!("the destination cannot be used: {error}"))
+    })?;
+    Ok(Arc::new(store))
+}
+
+fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {
+    let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let mut options =
+        ClientOptions::new().with_allow_http(plain).with_connect_timeout(CONNECT).with_timeout(REQUEST);
+    if own_ca {
+        let file = &places.ca_file;
+        let refused = |why: String| {
+            let message = format!("cannot read the authorities of the store in {}: {why}", file.display());
+            Failure::new(FailureKind::OrderRefused, message)
+        };
+        let pem = fs::read(file).map_err(|error| refused(error.to_string()))?;
+        let certificates = Certificate::from_pem_bundle(&pem).map_err(|error| refused(error.to_string()))?;
+        if certificates.is_empty() {
+            return Err(refused("no certificate".to_owned()));
+        }
+        options = certificates.into_iter().fold(options, ClientOptions::with_root_certificate);
+        // Only these: the system's may be missing, and are not meant.
+        options = options.with_no_system_certificates(true);
+    }
+    Ok(options)
+}
+
+/// Short: whoever ordered this tries again.
+fn retry() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(200),
+            max_backoff: Duration::from_secs(3),
+            base: 2.0,
+        },
+        max_retries: 4,
+        retry_timeout: Duration::from_secs(30),
+    }
+}
+
+fn required(dir: &Path, key: &str) -> Result<String> {
+    optional(dir, key)?.ok_or_else(|| {
+        let message = format!("the Secret of credentials has no key {key}");
+        Failure::new(FailureKind::StoreForbidden, message)
+    })
+}
+
+fn optional(dir: &Path, key: &str) -> Result<Option<String>> {
+    let file = dir.join(key);
+    match fs::read_to_string(&file) {
+        Ok(text) => Ok(Some(text.trim().to_owned()).filter(|text| !text.is_empty())),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => {
+            let message = format!("cannot read {}: {error}", file.display());
+            Err(Failure::new(FailureKind::StoreForbidden, message))
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! The bytes of an object on their way into a store. It has at most [`IN_FLIGHT`] parts in flight and one that is being filled, so its
+//! memory does not depend on the size of the object.
+
+use bytes::Bytes;
+use object_store::{MultipartUpload, WriteMultipart};
+use quorate_api::destination::Destination;
+use quorate_api::job::Failure;
+use sha2::{Digest, Sha256};
+
+use super::explain::{Act, explain};
+use super::folder::Begun;
+use crate::{Result, hex};
+
+/// Bytes of a part. S3 takes 10,000 parts: so an object may have 80 GiB.
+pub(super) const PART: usize = 8 << 20;
+/// Parts that are sent at the same time.
+const IN_FLIGHT: usize = 2;
+
+/// An object that does not exist yet.
+pub(crate) struct Upload {
+    way: Way,
+    hash: Sha256,
+    bytes: u64,
+}
+
+/// What the store has now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Bytes of the object.
+    pub(crate) bytes: u64,
+    /// Its SHA-256, in hexadecimal digits.
+    pub(crate) sha256: String,
+}
+
+enum Way {
+    Remote { parts: Box<WriteMultipart>, destination: Box<Destination>, key: String },
+    File(Begun),
+}
+
+impl Upload {
+    pub(super) fn remote(upload: Box<dyn MultipartUpload>, destination: Destination, key: &str) -> Self {
+        let parts = Box::new(WriteMultipart::new_with_chunk_size(upload, PART));
+        Self::by(Way::Remote { parts, destination: Box::new(destination), key: key.to_owned() })
+    }
+
+    pub(super) fn to_file(file: Begun) -> Self {
+        Self::by(Way::File(file))
+    }
+
+    fn by(way: Way) -> Self {
+        Self { way, hash: Sha256::new(), bytes: 0 }
+    }
+
+    /// The next bytes. Waits while too many parts are in flight.
+    pub(crate) async fn write(&mut self, bytes: Bytes) -> Result<()> {
+        self.hash.update(&bytes);
+        self.bytes += bytes.len() as u64;
+        match &mut self.way {
+            Way::File(file) => file.write(&bytes).await,
+            Way::Remote { parts, destination, key } => {
+                let room = parts.wait_for_capacity(IN_FLIGHT).await;
+                room.map_err(|error| explain(&error, Act::Write, destination, key))?;
+                parts.put(bytes);
+                Ok(())
+            }
+        }
+    }
+
+    /// The object appears, whole. After a failure it does not, or it is the whole object all the same.
+    pub(crate) async fn finish(self) -> Result<Stored> {
+        match self.way {
+            Way::File(file) => file.finish().await?,
+            Way::Remote { parts, destination, key } => {
+                let finished = parts.finish().await;
+                finished.map_err(|error| explain(&error, Act::Write, &destination, &key))?;
+            }
+        }
+        Ok(Stored { bytes: self.bytes, sha256: hex::sum(self.hash) })
+    }
+
+    /// Takes back what was sent. Returns what cannot be taken back, for the log.
+    pub(crate) async fn abort(self) -> std::result::Result<(), Failure> {
+        match self.way {
+            Way::File(file) => {
+                // Its file goes with it.
+                drop(file);
+                Ok(())
+            }
+            Way::Remote { parts, destination, key } => {
+                let aborted = parts.abort().await;
+                aborted.map_err(|error| explain(&error, Act::Delete, &destination, &key))
+            }
+        }
+    }
+}
