@@ -42,8 +42,8 @@ impl Outcome {
     fn failure(job: &Value, tally: &Tally<'_>, pods: &[&Value], now: Timestamp) -> Option<Self> {
         let failure =
             |reason: &str, message: String| Self { success: false, reason: reason.to_owned(), message };
-        let failed = pods.iter().filter(|pod| has_failed(job, pod));
-        if let Some(why) = failed.filter_map(|pod| failure_policy::fails_job(job, pod)).next() {
+        let mut failed = pods.iter().filter(|pod| has_failed(job, pod));
+        if let Some(why) = failed.find_map(|pod| failure_policy::fails_job(job, pod)) {
             return Some(failure("PodFailurePolicy", why));
         }
         let limit = integer(job, "/spec/backoffLimit").unwrap_or(6);
