@@ -91,7 +91,8 @@ fn write(reference: &str, program: &[u8], file: &Path) -> Result<()> {
 
 fn authorities() -> Result<Vec<u8>> {
     let file = Path::new("/").join(AUTHORITIES);
-    fs::read(&file).with_context(|| format!("cannot read {}: install the package ca-certificates", file.display()))
+    fs::read(&file)
+        .with_context(|| format!("cannot read {}: install the package ca-certificates", file.display()))
 }
 
 fn mebibytes(bytes: usize) -> String {
@@ -110,7 +111,9 @@ mod tests {
         let channel = toolchain.lines().find_map(|line| line.strip_prefix("channel = ")).unwrap();
         let base = format!("FROM rust:{}-alpine", channel.trim_matches('"'));
         let user = format!("USER {USER}");
-        for line in [&base, &user, PASSWD.trim(), GROUP.trim(), "--no-default-features", REFERENCE, AUTHORITIES] {
+        for line in
+            [&base, &user, PASSWD.trim(), GROUP.trim(), "--no-default-features", REFERENCE, AUTHORITIES]
+        {
             assert!(docker.contains(line), "{line}");
         }
     }
