@@ -154,7 +154,7 @@ fn without_a_majority_of_all_voters_nobody_is_replaced_and_a_person_is_asked() {
         for (member, hash) in wrong {
             differ(&mut world, member, *hash);
         }
-        for member in silent {
+        if let Some(member) = silent {
             world.silence(member);
         }
         let plan = world.plan();
