@@ -138,20 +138,25 @@ fn data_that_agree_again_at_the_second_comparison_replace_nobody() {
     assert!(world.seen.record.suspected.is_empty());
 }
 
+/// The size, the members with a hash of their own, and the one that is silent.
+type Case = (usize, &'static [(&'static str, u32)], Option<&'static str>);
+
 #[test]
 fn without_a_majority_of_all_voters_nobody_is_replaced_and_a_person_is_asked() {
     // One against one; three that all differ; one of three that cannot be compared.
-    let silenced: [(usize, &[(&str, u32)], Option<&str>); 3] = [
+    let cases: [Case; 3] = [
         (2, &[("demo-1", 2)], None),
         (3, &[("demo-1", 2), ("demo-2", 3)], None),
         (3, &[("demo-1", 2)], Some("demo-2")),
     ];
-    for (size, wrong, silent) in silenced {
+    for (size, wrong, silent) in cases {
         let mut world = World::running(size);
         for (member, hash) in wrong {
             differ(&mut world, member, *hash);
         }
-        silent.into_iter().for_each(|member| world.silence(member));
+        if let Some(member) = silent {
+            world.silence(member);
+        }
         let plan = world.plan();
         assert!(undecided(&plan), "{:?}", plan.waiting);
         assert_eq!(pass(&mut world, Span::seconds(1800)), (vec![], vec![]));

@@ -120,45 +120,6 @@ async fn is_found_and_replaced(version: &str, check: &str, victim: Victim) -> Re
     Ok(())
 }
 
-/// Etcd's check at a start stops the good member, beside the corrupt one that runs. There is no alarm, and of the two that run nobody
-/// knows which one is right. A person follows the runbook.
-#[tokio::test(flavor = "multi_thread")]
-async fn h37_a_good_member_that_etcds_check_keeps_out_is_not_replaced_and_decides_once_it_runs() -> Result<()>
-{
-    let world = Playground::start().await?;
-    let mut spec = spec(3);
-    spec["version"] = json!("3.5.35");
-    spec["recovery"] = json!({ "gracePeriod": "1s" });
-    world.create("demo", spec).await?;
-    world.settled("demo", 3).await?;
-    let ids = world.member_ids("demo").await?;
-    let members = world.members("demo").await?;
-    let (_, member) = members.first().context("no members")?;
-    member.put(KEY, VALUE).await?;
-    for n in 0..WRITES {
-        member.put("/corruption/others", n.to_string()).await?;
-    }
-    let db = world.volume_dir("demo-1").await?.join("data/member/snap/db");
-    until("the database has the value", async || {
-        let is_there = places(&fs::read(&db)?).next().is_some();
-        Ok(if is_there { Ok(()) } else { Err(String::new()) })
-    })
-    .await?;
-    world.signal_etcd("demo-1", ProcessFault::Pause).await?;
-    let changed = corrupt(&db);
-    world.signal_etcd("demo-1", ProcessFault::Resume).await?;
-    ensure!(changed? > 0);
-
-    world.signal_etcd("demo-0", ProcessFault::Kill).await?;
-    world.reports("demo", "etcd's check at the start keeps out demo-0").await?;
-    ensure!(world.member_ids("demo").await? == ids, "somebody was replaced");
-    let options = json!({ "spec": { "etcdOptions": ["--experimental-initial-corrupt-check=false"] } });
-    world.patch("demo", options).await?;
-    is_replaced(&world, "demo-1").await?;
-    world.settled("demo", 3).await?;
-    all_are_right(&world).await
-}
-
 /// 3.5 raises the alarm without a member.
 #[tokio::test(flavor = "multi_thread")]
 async fn h37_a_follower_whose_data_differ_is_replaced_where_the_alarm_names_nobody() -> Result<()> {

@@ -366,7 +366,11 @@ fn undecided(
         write!(f, ". The data of these differ: {}", groups.join(" | "))?;
     }
     if !unknown.is_empty() {
-        write!(f, ". Not compared, because they do not answer or run another version: {}", of(unknown))?;
+        write!(
+            f,
+            ". Not compared, because they do not answer, refuse it, or run another version: {}",
+            of(unknown)
+        )?;
     }
     if !kept_out.is_empty() {
         write!(
