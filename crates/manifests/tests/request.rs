@@ -2,6 +2,7 @@
 
 mod world;
 
+use quorate_api::keys;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::{Act, Kind, Write};
@@ -105,4 +106,25 @@ fn the_status_that_a_plan_depends_on_is_confirmed_before_its_effects() {
     );
     let changed = EtcdClusterStatus { leader_id: None, ..status };
     assert_eq!(write_record(&cluster, &changed, &[]), write_status(&cluster, &changed));
+}
+
+#[test]
+fn a_pod_that_is_created_again_while_an_order_to_replace_its_member_is_recorded_has_the_annotation() {
+    let mut world = World::running(1);
+    let order = |world: &World| {
+        let pod = &world.objects[&(Kind::Pod, "demo-0".to_owned())];
+        pod["metadata"]["annotations"][keys::REPLACE].clone()
+    };
+    assert_eq!(order(&world), Value::Null);
+    world.edit(Kind::Pod, "demo-0", |pod| {
+        pod["metadata"]["annotations"][keys::REPLACE] = json!(keys::REPLACE_VALUE);
+    });
+    while world.status().recovery.is_none_or(|recovery| recovery.active.is_none()) {
+        world.pass();
+    }
+    world.remove(Kind::Pod, "demo-0");
+    while !world.objects.contains_key(&(Kind::Pod, "demo-0".to_owned())) {
+        world.pass();
+    }
+    assert_eq!(order(&world), json!(keys::REPLACE_VALUE), "its absence would withdraw the order");
 }

@@ -28,6 +28,23 @@ fn l04_volumes_grow_without_a_quorum() {
 }
 
 #[test]
+fn another_storage_class_is_committed_at_once_and_restarts_nothing() {
+    let mut world = World::running(3);
+    let pods: Vec<_> = world.seen.pods.values().map(|pod| pod.uid.clone()).collect();
+    world.seen.desired.storage.class = Some("fast".to_owned());
+    world.settle();
+    assert_eq!(world.seen.record.target.as_ref().unwrap().storage.class.as_deref(), Some("fast"));
+    let now: Vec<_> = world.seen.pods.values().map(|pod| pod.uid.clone()).collect();
+    assert_eq!(now, pods);
+    // Also beside a version that is refused: a class that cannot make volumes may be what is to be cured.
+    world.seen.desired.version = quorate_model::Version::new(3, 9, 0);
+    world.seen.desired.storage.class = None;
+    world.settle();
+    let target = world.seen.record.target.clone().unwrap();
+    assert_eq!((target.storage.class, target.version), (None, quorate_model::Version::new(3, 6, 16)));
+}
+
+#[test]
 fn s08_after_status_was_lost_volumes_that_are_not_annotated_yet_outlive_the_cluster() {
     let mut world = World::running(3);
     for volume in world.seen.volumes.values_mut() {
