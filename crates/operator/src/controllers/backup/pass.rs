@@ -92,7 +92,7 @@ impl BackupWorker {
             clusters.get(&NamespacedName::new(&self.root.namespace, name)).objects.remove(name)
         });
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
-        let others: Vec<_> = if may_begin(backup, now) {
+        let others: Vec<_> = if may_begin(backup) {
             let roots = backups.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
             roots.filter_map(|root| backups.get(&root).objects.remove(&root.name)).collect()
         } else {
@@ -222,7 +222,7 @@ impl BackupWorker {
 }
 
 /// Whether the queue decides about it: only then the others are looked at.
-fn may_begin(backup: &EtcdBackup, _now: Instant) -> bool {
+fn may_begin(backup: &EtcdBackup) -> bool {
     let phase = backup.status.as_ref().and_then(|status| status.phase);
     has_finalizer(backup) && matches!(phase, None | Some(BackupPhase::Pending))
 }
