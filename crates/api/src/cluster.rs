@@ -5,6 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::restore::BootstrapSpec;
 use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 
@@ -136,6 +137,10 @@ pub struct EtcdClusterSpec {
     /// Where each member keeps its data. Absent: a volume of 1Gi of the default storage class for each member.
     #[serde(default)]
     pub storage_spec: StorageSpec,
+
+    /// What the cluster begins with. Absent: with nothing. Fixed once the EtcdCluster exists.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bootstrap: Option<BootstrapSpec>,
 
     /// What becomes of members that are lost, and of their volumes.
     #[serde(default)]

@@ -12,6 +12,7 @@
 //! - [`reason`]: reasons of conditions and events, with their messages
 //! - [`backup`], [`schedule`]: an EtcdBackup, and an EtcdBackupSchedule that creates them
 //! - [`destination`]: where backups are kept
+//! - [`restore`]: a cluster that begins with the data of a snapshot
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
 //! - [`quantity`]: bytes from `1Gi`
@@ -28,6 +29,7 @@ pub mod job;
 pub mod keys;
 pub mod quantity;
 pub mod reason;
+pub mod restore;
 mod rules;
 pub mod schedule;
 pub mod status;

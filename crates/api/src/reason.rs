@@ -66,6 +66,16 @@ reasons! {
     Bootstrapping,
     /// The cluster has a cluster ID: it was bootstrapped, or the data of an earlier cluster were adopted.
     Bootstrapped,
+    /// The EtcdBackup that the cluster is to begin with does not exist, or is not complete. No member is started.
+    RestoreWaiting,
+    /// The snapshot that the cluster is to begin with does not go with the spec.
+    RestoreRefused,
+    /// The object that the cluster is to begin with is not in its store.
+    RestoreSourceGone,
+    /// The store refuses the credentials for the snapshot that the cluster is to begin with.
+    RestoreForbidden,
+    /// A member could not restore the snapshot that the cluster begins with. It tries again.
+    RestoreFailed,
     /// A bootstrap attempt was abandoned. Its Pods and volumes are being deleted; a new attempt follows.
     BootstrapAbandoned,
     /// Clients are served.

@@ -49,13 +49,6 @@ pub(crate) fn object() -> Vec<Rule> {
             "storageSpec.accessModes is fixed once the cluster is bootstrapped: Kubernetes does not change it on volumes",
         ),
         fixed(
-            ".spec.storageSpec",
-            "(has(self.spec.storageSpec.storageClassName) ? self.spec.storageSpec.storageClassName : '') == \
-             (has(oldSelf.spec.storageSpec.storageClassName) ? oldSelf.spec.storageSpec.storageClassName : '')",
-            "storageSpec.storageClassName is fixed once the cluster is bootstrapped: Kubernetes does not change it \
-             on volumes. Create another cluster and move the data",
-        ),
-        fixed(
             ".spec.storageSpec.volumeSizeRequest",
             "!isQuantity(string(self.spec.storageSpec.volumeSizeRequest)) || \
              !isQuantity(string(oldSelf.spec.storageSpec.volumeSizeRequest)) || \
@@ -87,9 +80,35 @@ fn user_of(object: &str) -> String {
     )
 }
 
+/// On `bootstrap.restore`.
+pub(crate) fn restore() -> Vec<Rule> {
+    vec![
+        rule(
+            "has(self.backupRef) != has(self.source)",
+            "bootstrap.restore: exactly one of backupRef and source must be given",
+        ),
+        rule(
+            "!has(self.source) || [has(self.source.destination.s3), has(self.source.destination.gcs), \
+             has(self.source.destination.azure), has(self.source.destination.pvc)].filter(given, given).size() == 1",
+            "bootstrap.restore.source.destination: exactly one of s3, gcs, azure and pvc must be given",
+        )
+        .field_path(".source.destination"),
+    ]
+}
+
 /// On the spec.
 pub(crate) fn spec() -> Vec<Rule> {
     let mut rules = vec![
+        rule(
+            "has(self.bootstrap) == has(oldSelf.bootstrap) && (!has(self.bootstrap) || self.bootstrap == oldSelf.bootstrap)",
+            "bootstrap is fixed once the EtcdCluster exists: what a cluster begins with cannot change afterwards. Create another \
+             EtcdCluster to restore a snapshot",
+        ),
+        rule(
+            "!has(self.bootstrap) || !has(self.bootstrap.restore) || self.storageSpec.medium != 'Memory'",
+            "bootstrap.restore needs volumes: a member in memory would forget what it was restored with and has stored since",
+        )
+        .field_path(".bootstrap"),
         rule(
             "self.size != 0 || self.storageSpec.medium != 'Memory'",
             "size 0 keeps the volumes of members, and members in memory have none: delete the cluster, or keep at \

@@ -12,13 +12,15 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::restore::RestoreStatus;
+
 mod member;
 mod quarantine;
 mod recovery;
 mod target;
 
 /// The format that this operator writes. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
 pub use quarantine::QuarantinedVolume;
@@ -288,6 +290,11 @@ pub struct BootstrapStatus {
     /// A member of this attempt had a leader, so that the attempt is not abandoned any more. Recorded.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub had_leader: bool,
+
+    /// The snapshot that the members begin with; absent where they begin with nothing. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "RestoreStatus")]
+    pub restore: Option<RestoreStatus>,
 
     /// Why the attempt was abandoned, while its Pods and volumes are being deleted. Recorded.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -45,10 +45,10 @@ pub fn settings(
     volume_bytes: u64,
     medium: Medium,
 ) -> Result<Vec<String>, Invalid> {
-    let mut flags: Vec<(String, String)> = corruption_checks(minor);
+    let mut flags: Vec<(String, String)> = corruption_check(minor).into_iter().collect();
     flags.extend(typed_flags(typed, volume_bytes, medium));
     for option in options {
-        let name = option.trim_start_matches('-').split('=').next().unwrap_or_default();
+        let name = name(option);
         if known::is_reserved(name) {
             let message = format!("--{name} is set by the operator: leave it out");
             return Err(Invalid::new("spec.etcdOptions", message));
@@ -56,10 +56,29 @@ pub fn settings(
         if !known::is_known(name, minor) {
             return Err(unknown(name, minor));
         }
-        flags.retain(|(own, _)| own != name && !known::takes_the_place_of(name, own));
+        flags.retain(|(own, _)| own != name);
         flags.push((name.to_owned(), option.clone()));
     }
     Ok(flags.into_iter().map(|(_, flag)| flag).collect())
+}
+
+/// The comparisons of the members' data that etcd makes: of the hashes that each makes in a compaction, every minute, at next to no cost;
+/// and of all data once a day, for clusters whose history nobody compacts. For that a member reads its whole database, and applies nothing
+/// meanwhile. Each is left out where the user's flags have it, also by its older name: 3.6 refuses both names together.
+///
+/// They are no part of the template, so that they reach clusters in waves, as other defaults of the operator do.
+pub(crate) fn comparisons(minor: Minor, given: &[String]) -> Vec<String> {
+    let of_3_5 = [(known::COMPACT_HASH_CHECK_3_5, "true"), (known::CHECK_TIME_3_5, CHECK_ALL_EVERY)];
+    let since_3_6 = [(known::FEATURE_GATES, "CompactHashCheck=true"), (known::CHECK_TIME, CHECK_ALL_EVERY)];
+    let own = if minor < Minor(3, 6) { of_3_5 } else { since_3_6 };
+    let is_given = |default: &str| {
+        let mut names = given.iter().map(|flag| name(flag));
+        names.any(|name| name == default || known::takes_the_place_of(name, default))
+    };
+    own.into_iter()
+        .filter(|(name, _)| !is_given(name))
+        .map(|(name, value)| format!("--{name}={value}"))
+        .collect()
 }
 
 /// The election timeout that these flags set, in milliseconds.
@@ -88,13 +107,13 @@ pub(crate) fn compacts(flags: &[String]) -> bool {
 
 /// The flags of a member's identity.
 pub fn identity(member: &Member<'_>) -> Vec<String> {
-    let Member { at, target, token, name, boot, peers, ip_family, .. } = member;
+    let Member { at, target, token, name, boot, ip_family, .. } = member;
     let scheme = if target.tls { "https" } else { "http" };
     let (own, listen) = (at.dns_name(name), ip_family.pod_host());
-    let initial: Vec<String> = peers.iter().map(|(name, url)| format!("{name}={url}")).collect();
     let state = match boot {
         Boot::New => STARTS_NEW,
-        Boot::Join | Boot::Resume => "--initial-cluster-state=existing",
+        // On an empty volume `new` would form a cluster beside the restored one.
+        Boot::Restore | Boot::Join | Boot::Resume => "--initial-cluster-state=existing",
     };
     let mut flags = vec![
         format!("--name={name}"),
@@ -102,9 +121,9 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
         format!("--listen-peer-urls={scheme}://{listen}:{PEER_PORT}"),
         format!("--listen-client-urls={scheme}://{listen}:{CLIENT_PORT}"),
         format!("--listen-metrics-urls=http://{listen}:{METRICS_PORT}"),
-        format!("--initial-advertise-peer-urls={scheme}://{own}:{PEER_PORT}"),
+        format!("--initial-advertise-peer-urls={}", peer_url(member)),
         format!("--advertise-client-urls={scheme}://{own}:{CLIENT_PORT}"),
-        format!("--initial-cluster={}", initial.join(",")),
+        format!("--initial-cluster={}", initial_cluster(member)),
         state.to_owned(),
         format!("--initial-cluster-token={token}"),
     ];
@@ -119,23 +138,30 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
     flags
 }
 
-/// etcd compares the members' data: the hashes that each makes in a compaction, which costs next to nothing, every minute; and all data
-/// once a day, for clusters whose history nobody compacts. For that a member reads its whole database, and applies nothing meanwhile.
-///
-/// Also at a start, before it serves, in 3.5 only, the line in which data could diverge silently (etcd's postmortem of 3.5's data
-/// inconsistency): from 3.6 on it waits up to 7 s for every peer that accepts a connection and does not answer, which made a restart of
-/// all members take 14.7 s instead of 1.2 s. It also stops whoever starts, which may be the member whose data are right.
-fn corruption_checks(minor: Minor) -> Vec<(String, String)> {
-    let checks: &[(&str, &str)] = if minor < Minor(3, 6) {
-        &[
-            (known::CORRUPTION_CHECK_3_5, "true"),
-            (known::COMPACT_HASH_CHECK_3_5, "true"),
-            (known::CHECK_TIME_3_5, CHECK_ALL_EVERY),
-        ]
-    } else {
-        &[(known::FEATURE_GATES, "CompactHashCheck=true"), (known::CHECK_TIME, CHECK_ALL_EVERY)]
-    };
-    checks.iter().map(|(name, value)| ((*name).to_owned(), format!("--{name}={value}"))).collect()
+/// The value of `--initial-cluster`.
+pub(crate) fn initial_cluster(member: &Member<'_>) -> String {
+    let peers: Vec<String> = member.peers.iter().map(|(name, url)| format!("{name}={url}")).collect();
+    peers.join(",")
+}
+
+/// The value of `--initial-advertise-peer-urls`.
+pub(crate) fn peer_url(member: &Member<'_>) -> String {
+    let scheme = if member.target.tls { "https" } else { "http" };
+    format!("{scheme}://{}:{PEER_PORT}", member.at.dns_name(member.name))
+}
+
+/// etcd compares its data with its peers' before it serves, and ends if they differ, which stops whoever starts: it may be the member
+/// whose data are right. Only for 3.5, the line in which data could diverge silently
+/// (etcd's postmortem of 3.5's data inconsistency): from 3.6 on it waits up to 7 s for every peer that accepts a
+/// connection and does not answer, which made a restart of all members take 14.7 s instead of 1.2 s.
+fn corruption_check(minor: Minor) -> Option<(String, String)> {
+    let name = known::CORRUPTION_CHECK_3_5;
+    (minor < Minor(3, 6)).then(|| (name.to_owned(), format!("--{name}=true")))
+}
+
+/// The name of a flag without its value.
+fn name(flag: &str) -> &str {
+    flag.trim_start_matches('-').split('=').next().unwrap_or_default()
 }
 
 fn typed_flags(typed: Option<&EtcdOptions>, volume_bytes: u64, medium: Medium) -> Vec<(String, String)> {
@@ -191,38 +217,37 @@ mod tests {
 
     #[test]
     fn a_flag_given_by_the_user_replaces_the_default() {
-        let (quota, gates, time) = (
-            "--quota-backend-bytes=644245092",
-            "--feature-gates=CompactHashCheck=true",
-            "--corrupt-check-time=24h",
-        );
-        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), [gates, time, quota]);
+        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), ["--quota-backend-bytes=644245092"]);
         let own = flags(&["--quota-backend-bytes=1", "--log-level=debug"], Minor(3, 6)).unwrap();
-        assert_eq!(own, [gates, time, "--quota-backend-bytes=1", "--log-level=debug"]);
+        assert_eq!(own, ["--quota-backend-bytes=1", "--log-level=debug"]);
         let check = format!("--{}", known::CORRUPTION_CHECK_3_5);
-        let old = flags(&[], Minor(3, 5)).unwrap();
-        assert_eq!(old[0], format!("{check}=true"));
+        assert_eq!(flags(&[], Minor(3, 5)).unwrap()[0], format!("{check}=true"));
         let without = format!("{check}=false");
         let replaced = flags(&[&without], Minor(3, 5)).unwrap();
-        assert_eq!((&replaced[..3], replaced.last()), (&[&old[1..], &[]].concat()[..], Some(&without)));
-        let other = flags(&["--feature-gates=InitialCorruptCheck=true"], Minor(3, 7)).unwrap();
-        assert_eq!(other, [time, quota, "--feature-gates=InitialCorruptCheck=true"]);
+        assert_eq!(replaced, ["--quota-backend-bytes=644245092", &without]);
+        let gates = flags(&["--feature-gates=CompactHashCheck=true"], Minor(3, 7)).unwrap();
+        assert_eq!(gates, ["--quota-backend-bytes=644245092", "--feature-gates=CompactHashCheck=true"]);
     }
 
     #[test]
-    fn an_older_name_of_a_flag_replaces_the_default_too_since_3_6_refuses_both_together() {
-        let (quota, gates, time) = (
-            "--quota-backend-bytes=644245092",
-            "--feature-gates=CompactHashCheck=true",
-            "--corrupt-check-time=24h",
-        );
-        let of = |own: &'static str| flags(&[own], Minor(3, 6)).unwrap();
-        let hashes = "--experimental-compact-hash-check-enabled=false";
-        assert_eq!(of(hashes), [time, quota, hashes]);
-        let often = "--experimental-corrupt-check-time=1h";
-        assert_eq!(of(often), [gates, quota, often]);
-        let at_start = "--experimental-initial-corrupt-check=true";
-        assert_eq!(of(at_start), [gates, time, quota, at_start], "another feature");
+    fn the_comparisons_are_those_that_the_minor_knows_and_one_that_the_user_sets_is_the_users() {
+        let of = |minor, given: &[&str]| {
+            let given: Vec<String> = given.iter().map(|&flag| flag.to_owned()).collect();
+            let own = comparisons(minor, &given);
+            assert!(own.iter().all(|flag| known::is_known(name(flag), minor)), "{own:?}");
+            own
+        };
+        let old = ["--experimental-compact-hash-check-enabled=true", "--experimental-corrupt-check-time=24h"];
+        let (gates, time) = ("--feature-gates=CompactHashCheck=true", "--corrupt-check-time=24h");
+        assert_eq!(of(Minor(3, 5), &["--log-level=debug"]), old);
+        assert_eq!(of(Minor(3, 6), &[]), [gates, time]);
+        assert_eq!(of(Minor(3, 7), &["--feature-gates=InitialCorruptCheck=true"]), [time]);
+        assert_eq!(of(Minor(3, 6), &["--corrupt-check-time=1h"]), [gates]);
+        // Both names together would stop etcd from starting.
+        assert_eq!(of(Minor(3, 6), &["--experimental-compact-hash-check-enabled=false"]), [time]);
+        assert_eq!(of(Minor(3, 6), &["--experimental-corrupt-check-time=1h"]), [gates]);
+        assert_eq!(of(Minor(3, 6), &["--experimental-initial-corrupt-check=true"]), [gates, time]);
+        assert_eq!(of(Minor(3, 5), &["--experimental-corrupt-check-time=1h"]), [old[0]]);
     }
 
     #[test]

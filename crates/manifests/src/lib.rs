@@ -3,7 +3,8 @@
 //!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
-//! [`budget`] and [`certificate`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves; and [`mod@status`] (Snapshot and Plan to what people read).
+//! [`budget`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves; and
+//! [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod backup;
 pub mod budget;
@@ -17,6 +18,7 @@ pub mod observe;
 pub mod pod;
 pub mod record;
 pub mod request;
+pub mod restore;
 pub mod service;
 pub mod site;
 pub mod status;

@@ -26,7 +26,7 @@ use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::{is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Invalid};
-use crate::{budget, certificate, diff, record, service, volume};
+use crate::{budget, certificate, diff, record, restore, service, volume};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]
@@ -112,6 +112,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
         adopt,
         newer_status,
+        restore: restore::by_spec(cluster),
         record,
         image_volume_refused: None,
         volumes: read_volumes(volumes, &at, &recorded),

@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::cluster::PodSpec;
 use quorate_api::{EtcdCluster, keys, quantity};
 use quorate_model::effect::Boot;
+use quorate_model::restore::Restore;
 use quorate_model::target::Medium;
 use quorate_model::{ClusterId, ClusterRef, Leaf, MemberName, PeerUrl, Target, Token};
 use serde_json::{Value, json};
@@ -19,10 +20,11 @@ use serde_json::{Value, json};
 use crate::certificate::Certificate;
 use crate::flags;
 use crate::labels;
+use crate::restore;
 use crate::target::IpFamily;
 use crate::template::Template;
 
-pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, install_from, restricted};
+pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, RESTORED, install_from, restricted};
 
 /// The container of etcd itself.
 pub const ETCD: &str = "etcd";
@@ -33,7 +35,7 @@ pub const INSTALL: &str = "install";
 const USER: u32 = 10001;
 
 /// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
-pub(crate) const SHAPE: u32 = 3;
+pub(crate) const SHAPE: u32 = 4;
 
 /// Seconds for a stop that clients do not notice, besides two election timeouts: 5 s of the agent, then 5 s and two election
 /// timeouts in which etcd waits for open watches, then the last writes.
@@ -63,6 +65,8 @@ pub struct Member<'a> {
     pub name: &'a MemberName,
     /// How etcd boots.
     pub boot: Boot,
+    /// What it restores before etcd starts, if `boot` is [`Boot::Restore`].
+    pub restore: Option<&'a Restore>,
     /// `--initial-cluster`.
     pub peers: &'a [(MemberName, PeerUrl)],
     /// The image of the agent.
@@ -73,6 +77,16 @@ pub struct Member<'a> {
     pub ip_family: IpFamily,
     /// Its PriorityClass, if the template names none.
     pub priority_class: Option<&'a str>,
+}
+
+impl<'a> Member<'a> {
+    /// What its agent restores before etcd starts.
+    pub(crate) fn to_restore(&self) -> Option<&'a Restore> {
+        match self.boot {
+            Boot::Restore => self.restore,
+            Boot::New | Boot::Join | Boot::Resume => None,
+        }
+    }
 }
 
 /// The Pod.
@@ -111,7 +125,7 @@ pub fn pod(member: &Member<'_>) -> Value {
         pod["spec"]["priorityClassName"] = json!(class);
     }
     pass_through(&template.spec, &mut pod["spec"]);
-    if member.boot == Boot::New {
+    if matches!(member.boot, Boot::New | Boot::Restore) {
         pod["spec"]["schedulingGates"] = json!([{ "name": keys::BOOTSTRAP_GATE }]);
     }
     pod
@@ -192,6 +206,7 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
     };
     let mut volumes = vec![data, containers::joined_volume()];
     volumes.extend(containers::agent_volumes(member));
+    volumes.extend(member.to_restore().map(restore::volumes).into_iter().flatten().map(|(volume, _)| volume));
     if target.tls {
         volumes.extend(containers::MOUNTED.map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
     }

@@ -15,7 +15,7 @@ use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, M
 use quorate_model::target::{Medium, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
 
-use crate::template;
+use crate::{restore, template};
 
 /// The recorded facts in a status; an empty or unreadable part counts as not recorded. Members in a phase that only a newer
 /// operator knows are left out.
@@ -30,6 +30,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         token: status.cluster_token.as_deref().map(Token::new),
         adopted_by: bootstrap.adopted_by.map(ClusterUid::new),
         had_leader: bootstrap.had_leader,
+        restore: bootstrap.restore.as_ref().map(restore::read),
         cluster_id: status.cluster_id.as_deref().and_then(|id| id.parse().ok()),
         authority: status
             .certificates
@@ -81,6 +82,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         had_leader,
         cluster_id,
         authority,
+        restore,
         abandoned,
         hibernating,
         next_ordinal,
@@ -105,6 +107,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         attempt: *attempt,
         adopted_by: adopted_by.as_ref().map(ToString::to_string),
         had_leader: *had_leader,
+        restore: restore.as_ref().and_then(restore::write),
         abandoned,
     });
     status.cluster_token = token.as_ref().map(ToString::to_string);

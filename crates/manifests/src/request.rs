@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, keys};
+use quorate_model::record::Loss;
 use quorate_model::{Effect, Instant, KubeEffect, Leaf, MemberName, Record, Snapshot, Target, Token, Uid};
 use serde_json::{Map, Value, json};
 
@@ -153,7 +154,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
             write(Kind::Volume, member.as_str(), Act::Patch(patch))
         }
         KubeEffect::CreatePod { member, boot, peers } => {
-            let made = pod::pod(&Member {
+            let mut made = pod::pod(&Member {
                 cluster,
                 at,
                 target: target(context),
@@ -161,6 +162,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 cluster_id: record.cluster_id,
                 name: member,
                 boot: *boot,
+                restore: record.restore.as_ref(),
                 peers,
                 agent_image: &defaults.agent_image,
                 by_image_volume: match defaults.agent_delivery {
@@ -173,6 +175,9 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 ip_family: defaults.ip_family,
                 priority_class: default_priority_class(context),
             });
+            if is_ordered_to_be_replaced(record, member) {
+                made["metadata"]["annotations"][keys::REPLACE] = json!(keys::REPLACE_VALUE);
+            }
             write(Kind::Pod, member.as_str(), Act::Create(made))
         }
         KubeEffect::LabelJoined { member, pod } => {
@@ -348,6 +353,12 @@ fn ungate(context: &Context<'_>, uid: &Uid) -> Value {
         "metadata": seen.map_or_else(|| json!({ "uid": uid.as_str() }), |seen| precondition(&seen.metadata)),
         "spec": { "schedulingGates": if others.is_empty() { Value::Null } else { json!(others) } },
     })
+}
+
+/// The annotation of the order is on every Pod of its member, so that its absence is the order's withdrawal.
+fn is_ordered_to_be_replaced(record: &Record, member: &MemberName) -> bool {
+    let order = record.replacement.as_ref().filter(|order| order.loss == Loss::Ordered);
+    order.is_some_and(|order| order.member == *member)
 }
 
 /// The whole list, as a merge patch replaces it. The resource version keeps entries of others.

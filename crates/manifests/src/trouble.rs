@@ -2,7 +2,7 @@
 
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason};
-use quorate_model::{Instant, Snapshot};
+use quorate_model::{Instant, MemberName, Snapshot};
 
 /// The API server refuses a write (`what` is its [`crate::Write::describe`]), until what its message names is changed.
 pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
@@ -10,6 +10,17 @@ pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) ->
     let message =
         format!("cannot {what}: {answer}. {}. The operator tries again by itself", consequence(seen, now));
     Explanation::new(Reason::WriteRefused, message)
+}
+
+/// The API server refuses to expand a member's volume: mostly its storage class does not allow it.
+pub fn expansion_refused(what: &str, answer: &str, member: &MemberName) -> Explanation {
+    let answer = answer.trim_end_matches('.');
+    let message = format!(
+        "cannot {what}: {answer}. Pods keep their present quota until every volume has grown. If the storage class does not allow \
+         expansion, set allowVolumeExpansion in it, or move the members to new volumes, one after another: annotate Pod {member} with \
+         operator.etcd.io/replace=true. The new volume has the size and the storage class of the spec"
+    );
+    Explanation::new(Reason::VolumeGrowing, message)
 }
 
 /// For a while now no PodDisruptionBudget admits the eviction of a Pod.

@@ -246,11 +246,17 @@ fn troubles() -> Vec<Explanation> {
         trouble::write_refused(&pod.describe(), quota, &seen, world.now),
         trouble::write_refused(
             &volume.describe(),
-            "only dynamically provisioned pvc can be resized",
+            "admission webhook \"policy.example.com\" denied the request",
             &whole,
             world.now,
         ),
         trouble::write_refused(&pod.describe(), quota, &new.observe().unwrap().observation.snapshot, new.now),
+        trouble::expansion_refused(
+            &write(Kind::Volume, "demo-1", Act::Patch(json!({}))).describe(),
+            "persistentvolumeclaims \"demo-1\" is forbidden: only dynamically provisioned pvc can be resized and the storageclass that \
+             provisions the pvc must support resize",
+            &name("demo-1"),
+        ),
         trouble::eviction_blocked(
             &write(Kind::Pod, "demo-2", Act::Evict { uid: "u".into() }).describe(),
             "Cannot evict pod as it would violate the pod's disruption budget. The disruption budget demo needs 2 healthy \

@@ -69,19 +69,13 @@ fn the_quota_follows_the_disk_up_to_what_etcd_recommends() {
 #[test]
 fn every_minor_gets_the_flags_that_it_knows() {
     let quota = "--quota-backend-bytes=644245092";
-    let of_3_5 = [
-        "--experimental-initial-corrupt-check=true",
-        "--experimental-compact-hash-check-enabled=true",
-        "--experimental-corrupt-check-time=24h",
-        quota,
-    ];
-    assert_eq!(flags(&json!({ "version": "3.5.35" })), of_3_5);
-    let (gates, time) = ("--feature-gates=CompactHashCheck=true", "--corrupt-check-time=24h");
+    let check = "--experimental-initial-corrupt-check=true";
+    assert_eq!(flags(&json!({ "version": "3.5.35" })), [check, quota]);
     for version in ["3.6.16", "3.7.3"] {
-        assert_eq!(flags(&json!({ "version": version })), [gates, time, quota], "{version}");
+        assert_eq!(flags(&json!({ "version": version })), [quota], "{version}");
     }
-    let old = "--experimental-compact-hash-check-enabled=false";
-    assert_eq!(flags(&json!({ "etcdOptions": [old] })), [time, quota, old]);
+    let old = "--experimental-initial-corrupt-check=false";
+    assert_eq!(flags(&json!({ "etcdOptions": [old] })), [quota, old]);
 }
 
 #[test]

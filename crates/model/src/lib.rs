@@ -13,6 +13,7 @@
 //! - [`target`]: the validated spec, and its committed copy
 //! - [`priority`]: the PriorityClass that a namespace refuses
 //! - [`record`]: what is recorded in status and outlives the operator
+//! - [`restore`]: a bootstrap that begins with the data of a snapshot
 //! - [`snapshot`]: what was observed, and how old it is
 //! - [`guard`]: whether etcd may start on a volume; [`canary`]: whether that volume takes writes
 //! - [`refusal`]: why etcd refused a call
@@ -33,6 +34,7 @@ pub mod priority;
 pub mod quorum;
 pub mod record;
 pub mod refusal;
+pub mod restore;
 pub mod snapshot;
 pub mod target;
 pub mod time;

@@ -9,6 +9,7 @@ use crate::certificate::Fingerprint;
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::priority::NoPriorityClass;
+use crate::restore::Restore;
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
 use crate::version::{Minor, Version};
@@ -30,6 +31,8 @@ pub struct Record {
     pub had_leader: bool,
     /// The authority that signs the leaves. Recorded before the first leaf is signed, and never changed (R19).
     pub authority: Option<Fingerprint>,
+    /// What the members of the bootstrap began, or begin, with; `None`: with nothing. Recorded at B1 and kept from attempt to attempt.
+    pub restore: Option<Restore>,
     /// The attempt was given up: its Pods and volumes are being cleared away.
     pub abandoned: Option<Abandoned>,
     /// The cluster is at size zero: Pods stopped, volumes kept.
@@ -225,7 +228,7 @@ impl Leaving {
         match self {
             Self::Shrink => "the cluster shrinks",
             Self::RolledBack => "it did not get in sync in time",
-            Self::Lost => "its data are gone",
+            Self::Lost => "its data are lost or wrong",
             Self::Stray => "a delayed call left it behind",
             Self::Removed => "it was removed from etcd, and not by the operator",
             Self::Replaced => "another member took its place, as a person ordered",

@@ -21,6 +21,7 @@ use crate::object::ManagedObject;
 use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
 use crate::record::Record;
+use crate::restore::{Restore, RestoreFailure};
 use crate::target::{PodRevision, Target};
 use crate::time::{Instant, Span};
 use crate::version::{Minor, Version};
@@ -72,6 +73,8 @@ pub struct Snapshot {
     pub adopt: Option<ClusterId>,
     /// What is recorded in status.
     pub record: Record,
+    /// What the spec has the cluster begin with, or why that is not known; `None`: with nothing.
+    pub restore: Option<Result<Restore, RestoreFailure>>,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
     pub newer_status: Option<String>,
     /// Pods by member name.
@@ -148,13 +151,17 @@ pub struct Pod {
     pub gated: bool,
     /// Started with `new`.
     pub boots_new: bool,
+    /// Its agent restores the snapshot that the bootstrap begins with, unless the volume has data.
+    pub restores: bool,
+    /// Why that failed the last time, if it did.
+    pub restore_failure: Option<RestoreFailure>,
     /// When it stops at the latest, if it is being deleted: its kubelet ends it by then.
     pub stops_by: Option<Instant>,
     /// Annotated as joined: its guard takes an empty volume for a loss.
     pub joined: bool,
     /// Labelled as joined, and as the cluster's: the client Service selects it.
     pub labelled: bool,
-    /// etcd was started in it at least once.
+    /// etcd was started in it at least once. Where the agent restores first: it has served at least once.
     pub has_run: bool,
     /// How its readiness probe fails while etcd's container runs; `None` while it passes, or nothing runs.
     pub unready: Option<Unready>,

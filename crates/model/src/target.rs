@@ -43,7 +43,7 @@ pub struct PodRevision(pub String);
 pub struct Storage {
     /// Disk or memory.
     pub medium: Medium,
-    /// Storage class; `None` is the default class.
+    /// Storage class of new members' volumes; `None` is the default class.
     pub class: Option<String>,
     /// Access mode, as Kubernetes writes it.
     pub access_mode: String,
@@ -76,10 +76,12 @@ pub enum Retention {
 }
 
 impl Target {
-    /// This target with the size and retention of another one: they change no Pod, and data may be retained at any time.
+    /// This target with the size, storage class and retention of another one: they change no Pod that runs, and data may be retained at
+    /// any time.
     #[must_use]
     pub fn with_what_is_always_safe(mut self, other: &Self) -> Self {
         self.size = other.size;
+        self.storage.class.clone_from(&other.storage.class);
         self.storage.when_deleted = other.storage.when_deleted;
         self.storage.when_scaled = other.storage.when_scaled;
         self

@@ -1,18 +1,21 @@
 //! Bootstrap: all members at once, as a static bootstrap set, exactly once in the life of a cluster.
 //!
+//! It begins with nothing, or with the data of a snapshot ([`restore`]), which the agents restore, each in its own Pod, before etcd
+//! starts.
+//!
 //! B1 record attempt, token and names; B2 peer Service and certificates; B3 volumes, and record their uids; B4 all Pods,
 //! `new`, each gated until it was observed (BR); B5 a quorum reports one cluster id and a leader; B6 record cluster id and
 //! member ids; B7 client Service and PodDisruptionBudget; B8 Available. Before B6 no client Service exists, but clients that know
 //! the names of members can write as soon as there is a leader. So an attempt is given up (BA) only before that.
 
-use quorate_model::effect::Boot;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
+use quorate_model::restore::Restore;
 use quorate_model::snapshot::{List, Pod, StatusReply};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{upgrade, upkeep};
+use crate::{restore, upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.is_bootstrapped() {
@@ -22,6 +25,10 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.abandoned.is_none()
         && let Some(list) = formed(draft)
     {
+        if let Some(contradiction) = restore::contradiction(draft) {
+            draft.wait(contradiction);
+            return DONE;
+        }
         // R1: a Pod that is gated when the cluster id is recorded may not start as new any more.
         if !ungate_pods(draft).is_done() {
             return DONE;
@@ -49,7 +56,13 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
             draft.wait(Waiting::VersionRefused(why));
             return DONE;
         }
-        begin_attempt(draft);
+        match restore::to_begin_with(draft) {
+            Ok(restore) => begin_attempt(draft, restore),
+            Err(why) => {
+                draft.wait(Waiting::NoSnapshot(why));
+                return DONE;
+            }
+        }
     }
     if !draft.seen.finalizer {
         draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
@@ -195,7 +208,7 @@ fn delete_attempt(draft: &mut Draft<'_>) -> Progress {
 }
 
 /// B1.
-fn begin_attempt(draft: &mut Draft<'_>) {
+fn begin_attempt(draft: &mut Draft<'_>, restore: Option<Restore>) {
     let desired = draft.seen.desired.clone();
     let uid = draft.seen.uid.clone();
     let size = desired.size;
@@ -203,6 +216,7 @@ fn begin_attempt(draft: &mut Draft<'_>) {
         record.attempt += 1;
         record.token = Some(Token::of_attempt(&uid, record.attempt));
         record.target = Some(desired);
+        record.restore = restore;
     });
     for _ in 0..size {
         draft.record_name(Step::B1, Stage::Bootstrap);
@@ -225,15 +239,18 @@ fn create_pods(draft: &mut Draft<'_>) {
     for member in &members {
         match draft.pod(member) {
             None => {
-                let create =
-                    KubeEffect::CreatePod { member: member.clone(), boot: Boot::New, peers: peers.clone() };
+                let boot = restore::boot(&draft.record);
+                let create = KubeEffect::CreatePod { member: member.clone(), boot, peers: peers.clone() };
                 draft.propose(Effect::kube(Step::B4, create));
             }
-            Some(pod) if pod.finished => {
+            Some(pod) if pod.finished || restore::comes_too_late(&draft.record, pod) => {
                 let _ = draft.delete_pod(Step::W2, member);
             }
             Some(pod) if pod.gated && !pod.terminating => {
                 ungate(draft, member, pod);
+            }
+            Some(pod) if let Some(failure) = &pod.restore_failure => {
+                draft.wait(Waiting::RestoreFailed(member.clone(), failure.clone()));
             }
             Some(pod) => match (&pod.trouble, &pod.guard) {
                 (_, Some((verdict, why))) => {
@@ -241,6 +258,9 @@ fn create_pods(draft: &mut Draft<'_>) {
                 }
                 (Some(why), None) => draft.wait(Waiting::PodStuck(member.clone(), why.clone())),
                 (None, None) if pod.ip.is_none() => draft.wait(Waiting::PodStarting(member.clone())),
+                (None, None) if pod.restores && draft.status_of(member).is_none() => {
+                    draft.wait(Waiting::Restoring(member.clone()));
+                }
                 (None, None) => {}
             },
         }

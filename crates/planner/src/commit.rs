@@ -7,7 +7,7 @@ use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::upgrade::{NotNow, Permit};
-use crate::{facts, replace, upgrade, waves};
+use crate::{facts, maintain, replace, upgrade, waves};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
@@ -72,7 +72,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         draft.wait(Waiting::SafePoint(format!("the edit is committed once learner {member} is a voter")));
         return;
     }
-    let permit = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version);
+    let mut permit = upgrade::permits(draft.seen, &draft.record, draft.now, desired.version);
     if let Err(why) = &permit {
         match why {
             NotNow::Refused(why) => draft.wait(Waiting::VersionRefused(why.clone())),
@@ -81,6 +81,13 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         }
         // The rest of the edit waits with the version, because its flags are meant for that version.
         desired = committed.clone().with_what_is_always_safe(&desired);
+    }
+    if let Some(member) = lacks_room(draft, &desired, committed) {
+        // Volumes grow by the committed size. The Pods follow once they have.
+        draft.wait(Waiting::VolumeGrowing(member));
+        let storage = desired.storage.clone();
+        desired = Target { storage, ..committed.clone().with_what_is_always_safe(&desired) };
+        permit = Ok(Permit::Forward);
     }
     let is_by_operator = waves::is_by_operator(&desired, committed);
     if is_by_operator && !waves::may_take_defaults(draft) {
@@ -119,22 +126,39 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
 /// - The edit makes the learner superfluous: growth rolls it back. At size zero Pods stop at once, so that edit waits.
 /// - The learner is in sync and is not promoted, because a voter is not healthy: this edit may be the cure, and the learner holds
 ///   the only outstanding change. It is rolled back with the commit.
+/// - A database is full, and the edit gives it a larger quota: then the learner makes way for the rollout.
 /// - There is no quorum, so nothing is promoted. The edit may be the cure; the learner may be a voter already, and stays.
 fn may_make_way(draft: &Draft<'_>, desired: &Target) -> bool {
     let voters = draft.record.voters().count();
     let is_superfluous = desired.size > 0 && desired.size + replace::surplus(draft) <= voters;
     let is_held_up =
         || moving_learner(draft).is_some_and(|member| facts::holds_up_promotion(draft, &member).is_some());
-    is_superfluous || draft.via().is_none() || is_held_up()
+    is_superfluous || draft.via().is_none() || is_held_up() || is_cure(draft, desired)
+}
+
+/// Whether the edit gives full databases a larger quota.
+fn is_cure(draft: &Draft<'_>, desired: &Target) -> bool {
+    maintain::is_full(draft)
+        && draft.record.target.as_ref().is_some_and(|committed| raises_quota(desired, committed))
+}
+
+fn raises_quota(desired: &Target, committed: &Target) -> bool {
+    desired.pod.quota.zip(committed.pod.quota).is_some_and(|(desired, committed)| desired > committed)
+}
+
+/// The member whose volume cannot carry the larger quota of an edit yet. Its next Pod would get that quota, whatever it is created for.
+fn lacks_room(draft: &Draft<'_>, desired: &Target, committed: &Target) -> Option<MemberName> {
+    let quota = desired.pod.quota.filter(|_| raises_quota(desired, committed))?;
+    let mut voters = draft.record.voters();
+    voters.find(|voter| draft.seen.lacks_room(voter, quota, desired.storage.bytes)).cloned()
 }
 
 /// The desired target, with the committed value of every field that cannot change while members run. The CRD refuses such an
-/// edit; this also covers an older CRD.
+/// edit; this also covers an older CRD. The storage class may: it is that of new members' volumes.
 fn desired(draft: &Draft<'_>, committed: &Target) -> Target {
     let mut desired = draft.seen.desired.clone();
     desired.tls = committed.tls;
     desired.storage.medium = committed.storage.medium;
-    desired.storage.class.clone_from(&committed.storage.class);
     desired.storage.access_mode.clone_from(&committed.storage.access_mode);
     desired.storage.bytes = desired.storage.bytes.max(committed.storage.bytes);
     desired

@@ -11,7 +11,7 @@ use crate::{safety, upgrade};
 
 pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
     let Some(committed) = draft.record.target.as_ref().map(|target| target.version.line()) else { return ON };
-    match (upgrade::is_ordered(draft.seen, &draft.record), safety::downgrade_under_way(draft.seen, draft.now))
+    match (upgrade::is_ordered(draft.seen, &draft.record), safety::downgrade_in_force(draft.seen, draft.now))
     {
         // V4
         (_, Some(to)) if to == committed => {

@@ -8,7 +8,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberName, PeerUrl, Span, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, replace, safety};
+use crate::{facts, maintain, replace, safety};
 
 /// How long a learner in sync waits for a voter that is not healthy. It is the only outstanding change (R5), so nothing else
 /// begins meanwhile, also not what would cure the voter. A node that restarts is back within this time.
@@ -117,6 +117,10 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     // The lost member must be removed first (R6), and one change is outstanding at a time (R5): neither would proceed.
     if let Some(lost) = facts::lost_voter(draft) {
         let why = format!("{name} makes way: the data of {lost} are gone, and it is replaced first");
+        return Some(RollBack::MakesWay(why));
+    }
+    if maintain::needs_learner_gone(draft) {
+        let why = format!("{name} makes way: a database is full, and it is given room again first");
         return Some(RollBack::MakesWay(why));
     }
     if let Some(voter) = facts::holds_up_promotion(draft, name) {

@@ -26,6 +26,7 @@ mod membership;
 mod priority;
 mod replace;
 mod restart;
+mod restore;
 mod rollout;
 pub mod safety;
 mod scale;
@@ -70,7 +71,8 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::NoQuorum, halt::without_quorum(draft))?;
     upkeep::services_and_volumes(draft);
     by(Protocol::Maintain, maintain::finish_defragmentation(draft).into())?;
-    maintain::lift_corrupt_alarm(draft);
+    maintain::disarm(draft);
+    replace::withdraw_order(draft);
     by(Protocol::Shrink, shrink::finish(draft))?;
     by(Protocol::Grow, grow::finish(draft))?;
     by(Protocol::JoinedLabels, upkeep::require_all_voters_joined(draft))?;

@@ -29,23 +29,45 @@ pub(crate) fn finish_defragmentation(draft: &mut Draft<'_>) -> Progress {
     Progress::Pending
 }
 
-/// N5: disarms an alarm CORRUPT that has no ground any more, before anything waits for it: under it no member is healthy.
-pub(crate) fn lift_corrupt_alarm(draft: &mut Draft<'_>) {
+/// N5: disarms alarms that have no ground any more, before anything waits for that: under CORRUPT no member is healthy, and NOSPACE holds
+/// up the promotion of a learner. An alarm of a member that is gone is nobody's remedy: nothing else would ever disarm it.
+pub(crate) fn disarm(draft: &mut Draft<'_>) {
     let mut alarms: Vec<Alarm> = draft.seen.alarms(draft.now).into_iter().collect();
-    alarms.retain(|alarm| alarm.kind == AlarmKind::Corrupt);
     if draft.seen.has_unnamed_alarm(draft.now) {
         alarms.push(Alarm { member: MemberId(0), kind: AlarmKind::Corrupt });
     }
-    disarm(draft, &alarms);
+    for alarm in alarms {
+        let is_gone = !draft.seen.is_listed(alarm.member, draft.now);
+        let is_remedy = match alarm.kind {
+            AlarmKind::NoSpace => draft.seen.maintenance.no_space_remedy,
+            AlarmKind::Corrupt => true,
+        };
+        let Some(via) = draft.via().cloned().filter(|_| is_gone || is_remedy) else { continue };
+        if safety::may_disarm(draft.seen, &draft.record, draft.now, alarm).is_ok() {
+            let Alarm { member, kind } = alarm;
+            draft.propose(Effect::etcd(Step::N5, via, EtcdCall::Disarm { member, kind }));
+        }
+    }
 }
 
-/// Gives members room again whose databases are full, and disarms the alarms.
+/// Whether a full database gets room again only without a learner. Writes are refused until then, so the learner makes way at once: it is
+/// not promoted beside the alarm, no Pod is restarted beside it, and a leader that still sends it a snapshot does not finish a
+/// defragmentation.
+pub(crate) fn needs_learner_gone(draft: &Draft<'_>) -> bool {
+    let is_over = |alarm| safety::may_disarm(draft.seen, &draft.record, draft.now, alarm).is_ok();
+    let has_remedy = draft.seen.maintenance.no_space_remedy;
+    let mut full = own_nospace(draft);
+    (has_remedy || rollout_cures(draft)) && full.any(|alarm| !(has_remedy && is_over(alarm)))
+}
+
+/// Whether a member of the list has a full database.
+pub(crate) fn is_full(draft: &Draft<'_>) -> bool {
+    own_nospace(draft).next().is_some()
+}
+
+/// Gives members room again whose databases are full.
 pub(crate) fn regain_space(draft: &mut Draft<'_>) -> Flow {
-    let alarms: Vec<Alarm> = draft.seen.alarms(draft.now).into_iter().collect();
-    let no_space = alarms.iter().filter(|alarm| alarm.kind == AlarmKind::NoSpace);
-    disarm(draft, &no_space.copied().collect::<Vec<_>>());
-    let is_full = alarms.iter().any(|alarm| is_own_nospace(draft, alarm));
-    if !is_full || !draft.seen.maintenance.no_space_remedy || rollout_cures(draft) {
+    if !is_full(draft) || !draft.seen.maintenance.no_space_remedy || rollout_cures(draft) {
         return ON;
     }
     if draft.record.target.as_ref().is_some_and(|target| target.pod.compacts) && !draft.seen.etcd.compacted {
@@ -79,22 +101,10 @@ pub(crate) fn defragment_by_threshold(draft: &mut Draft<'_>) -> Flow {
     }
 }
 
-/// N5. An alarm of a member that is gone is nobody's remedy: nothing else would ever disarm it.
-fn disarm(draft: &mut Draft<'_>, alarms: &[Alarm]) {
-    for alarm in alarms {
-        // One without a member is nobody's either.
-        let is_gone = !draft.seen.is_listed(alarm.member, draft.now);
-        let is_remedy = alarm.kind == AlarmKind::NoSpace && draft.seen.maintenance.no_space_remedy;
-        let Some(via) = draft.via().cloned().filter(|_| is_gone || is_remedy) else { continue };
-        if safety::may_disarm(draft.seen, &draft.record, draft.now, *alarm).is_ok() {
-            let Alarm { member, kind } = *alarm;
-            draft.propose(Effect::etcd(Step::N5, via, EtcdCall::Disarm { member, kind }));
-        }
-    }
-}
-
-fn is_own_nospace(draft: &Draft<'_>, alarm: &Alarm) -> bool {
-    alarm.kind == AlarmKind::NoSpace && draft.seen.is_listed(alarm.member, draft.now)
+fn own_nospace(draft: &Draft<'_>) -> impl Iterator<Item = Alarm> {
+    let is_own =
+        |alarm: &Alarm| alarm.kind == AlarmKind::NoSpace && draft.seen.is_listed(alarm.member, draft.now);
+    draft.seen.alarms(draft.now).into_iter().filter(is_own)
 }
 
 /// Whether Pods are about to be restarted with a larger quota: then that is the remedy.

@@ -46,6 +46,33 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
     look_again(draft);
 }
 
+/// Takes an order back whose annotation is gone from the Pod before the member was removed. A Pod that is created again has it, as long as
+/// the order is recorded. The new member goes: it is the last that was named.
+pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
+    let Some(order) = draft.record.replacement.clone().filter(|order| order.loss == Loss::Ordered) else {
+        return;
+    };
+    let member = order.member;
+    let is_withdrawn = draft.pod(&member).is_some_and(|pod| !pod.replace && !pod.terminating);
+    // A learner that was promoted just now is recorded as a voter first.
+    let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
+    if !is_withdrawn || is_promoted || draft.listed(&member).is_none() {
+        return;
+    }
+    let message = format!(
+        "{member} was not replaced: the annotation operator.etcd.io/replace was removed from its Pod, so the order is withdrawn"
+    );
+    give_up(draft, &member, ReplacementEnd::Withdrawn, message);
+    let size = draft.record.target.as_ref().map_or(0, |target| target.size);
+    if draft.record.voters().count() > size {
+        let others = draft.record.voters().filter(|voter| **voter != member);
+        let newest = others.max_by_key(|voter| draft.seen.cluster.ordinal(voter)).cloned();
+        if let Some(newest) = newest {
+            draft.enter(Step::S1, &newest, Stage::Leaving(Leaving::Shrink));
+        }
+    }
+}
+
 /// Ends the replacement that is under way, if it is over, and begins the next one.
 pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
     conclude(draft);
@@ -290,7 +317,7 @@ fn postpone(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) {
 /// Nothing was given up yet: the member stays a voter.
 fn give_up(draft: &mut Draft<'_>, member: &MemberName, how: ReplacementEnd, message: String) {
     draft.enter(Step::P1, member, Stage::Voter);
-    // Its volume never had data. The next attempt has another one.
+    // Its volume has no data that the others lack. The next attempt has another one.
     if let Some(unused) = draft.record.joining().map(|(name, _)| name.clone()) {
         draft.enter(Step::P2, &unused, Stage::Leaving(Leaving::RolledBack));
     }

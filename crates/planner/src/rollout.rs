@@ -43,9 +43,7 @@ fn not_ready(draft: &Draft<'_>, next: &MemberName) -> Option<MemberName> {
 /// Whether the restart would give a member a larger quota than its volume can carry by now: then the disk would be full before the
 /// database is, and a full disk stops the member. A volume whose file system grows when it is mounted needs the restart.
 fn lacks_room(draft: &Draft<'_>, member: &MemberName) -> bool {
-    let wanted = draft.record.target.as_ref().map_or(0, |target| target.storage.bytes);
-    let is_small = draft.volume(member).is_some_and(|volume| {
-        !volume.grows_at_mount && volume.capacity.is_some_and(|capacity| capacity < wanted)
-    });
-    is_small && draft.seen.restart_raises_quota(&draft.record, member)
+    let Some(target) = &draft.record.target else { return false };
+    let is_small = |quota| draft.seen.lacks_room(member, quota, target.storage.bytes);
+    target.pod.quota.is_some_and(is_small) && draft.seen.restart_raises_quota(&draft.record, member)
 }

@@ -41,7 +41,7 @@ pub struct Scene<'a> {
 }
 
 pub(crate) use versions::{
-    data_allow, data_have_gone_back, downgrade_under_way, is_half_done, line_of, members_may_join,
+    data_allow, data_have_gone_back, downgrade_in_force, is_half_done, line_of, members_may_join,
     membership_may_change,
 };
 
@@ -171,12 +171,12 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
-    if seen.is_healthy(member, now) {
-        all_voters_healthy(seen, record, now, Some(member))?;
+    // A full database does not keep its member, or another one, from storing what the cluster commits.
+    if seen.is_sound(member, now) {
+        all_voters_fit(Fit::ButForSpace, seen, record, now, Some(member))?;
         membership_may_change(seen, record, now)?;
     }
     let of = list.members.iter().filter(|listed| !listed.is_learner).count() - 1;
-    // A full database does not keep its member from storing what the cluster commits.
     let left = fit_voters(Fit::ButForSpace, seen, record, now).filter(|fit| fit != member).count();
     if !has_quorum(left, of) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
@@ -232,10 +232,11 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
         forbid(Unsafe::NotRecorded(member.clone()))?;
     }
     data_allow(scene.seen, scene.record, scene.now, member)?;
+    begins_as_recorded(scene, member, boot)?;
     match (boot, recorded.stage) {
         // R1
-        (Boot::New, Stage::Bootstrap) if is_bootstrapping(scene) => {}
-        (Boot::New, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
+        (Boot::New | Boot::Restore, Stage::Bootstrap) if is_bootstrapping(scene) => {}
+        (Boot::New | Boot::Restore, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotABootstrapMember(member.clone()))?;
         }
         (Boot::Join, Stage::Joining) => {
@@ -247,6 +248,8 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
             }
         }
         (Boot::Resume, Stage::Voter | Stage::Leaving(_)) if scene.record.cluster_id.is_some() => {}
+        // A quorum has been restored. Its own data may be newer than the snapshot.
+        (Boot::Resume, Stage::Bootstrap) if is_bootstrapping(scene) && must_have_data(scene.record) => {}
         // Only where it may be a voter by now, or the voter that the quorum lacks.
         (Boot::Resume, Stage::Joining) if recorded.id.is_some() && may_vote(scene, member) => {}
         (Boot::Join | Boot::Resume, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
@@ -264,7 +267,31 @@ fn may_ungate(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
         forbid(Unsafe::NotABootstrapMember(member.clone()))?;
     }
     its_pod(scene, member, pod)?;
+    if must_have_data(scene.record) && scene.seen.pods.get(member).is_some_and(|pod| pod.restores) {
+        forbid(Unsafe::RestoresAgain(member.clone()))?;
+    }
     its_volume(scene, member, recorded.volume.as_ref())
+}
+
+/// R1, where the cluster begins with a snapshot: no member begins with nothing, and none with the snapshot once members may have
+/// acknowledged writes.
+fn begins_as_recorded(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
+    match boot {
+        Boot::New if scene.record.restore.is_some() || scene.seen.restore.is_some() => {
+            forbid(Unsafe::MustRestore(member.clone()))
+        }
+        Boot::Restore if scene.record.restore.is_none() => {
+            forbid(Unsafe::NotABootstrapMember(member.clone()))
+        }
+        Boot::Restore if must_have_data(scene.record) => forbid(Unsafe::RestoresAgain(member.clone())),
+        Boot::New | Boot::Restore | Boot::Join | Boot::Resume => Ok(()),
+    }
+}
+
+/// Whether the bootstrap members of a restore have had a leader. From then on one of them may have acknowledged writes, and etcd does
+/// not notice that it forgot them: restored data look like its own.
+pub(crate) fn must_have_data(record: &Record) -> bool {
+    record.restore.is_some() && record.had_leader
 }
 
 /// Whether bootstrap members may start as new: no cluster id is recorded, and the attempt is not given up.

@@ -94,7 +94,7 @@ fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> b
     }
 }
 
-/// Unhealthy first, then from the fullest zone, then not the leader, then the highest ordinal.
+/// Unhealthy first, other than by a full database: such a member stores what the cluster commits. Then from the fullest zone, then not the leader, then the highest ordinal.
 fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
     let zone = |member: &MemberName| draft.pod(member).and_then(|pod| pod.zone.clone());
     let mut zones: BTreeMap<Option<String>, usize> = BTreeMap::new();
@@ -102,10 +102,10 @@ fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
         *zones.entry(zone(voter)).or_default() += 1;
     }
     let rank = |member: &&MemberName| {
-        let healthy = draft.seen.is_healthy(member, draft.now);
+        let sound = draft.seen.is_sound(member, draft.now);
         let crowd = zones.get(&zone(member)).copied().unwrap_or(0);
         let ordinal = draft.seen.cluster.ordinal(member);
-        (healthy, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
+        (sound, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
     };
     draft.record.voters().min_by_key(rank).cloned()
 }

@@ -99,6 +99,19 @@ fn the_alarm_is_disarmed_before_a_new_member_is_added_since_no_client_is_served_
 }
 
 #[test]
+fn where_the_leader_is_wrong_and_the_alarm_names_a_follower_the_leader_is_replaced() {
+    let mut world = World::running(3);
+    let innocent = world.members.iter().find(|listed| listed.name == "demo-1").unwrap().id;
+    world.wrong.insert(name("demo-0"), 2);
+    let named = Alarm { member: innocent, kind: AlarmKind::Corrupt };
+    world.alarms.insert(named);
+    let (removed, disarmed) = pass(&mut world, Span::seconds(1300));
+    assert_eq!((removed, disarmed), (vec!["demo-0".to_owned()], vec![named]));
+    world.settle();
+    assert_eq!(world.voters(), ["demo-1", "demo-2", "demo-3"]);
+}
+
+#[test]
 fn one_comparison_is_not_enough() {
     let mut world = World::running(3);
     differ(&mut world, "demo-1", 2);

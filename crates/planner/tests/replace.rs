@@ -390,6 +390,69 @@ fn an_order_outlives_a_pod_that_is_created_again_and_a_member_that_becomes_sick_
     assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
 }
 
+/// A person removes the annotation again.
+fn withdraw(world: &mut World, member: &str) {
+    world.seen.pods.get_mut(&name(member)).unwrap().replace = false;
+}
+
+/// The order on demo-1, up to the plan that has this property.
+fn ordered_until(world: &mut World, has: impl Fn(&Plan) -> bool) -> Plan {
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    for _ in 0..40 {
+        let plan = world.plan();
+        if has(&plan) {
+            return plan;
+        }
+        world.carry_out(plan);
+    }
+    panic!("no plan has that property")
+}
+
+fn assert_withdrawn(world: &mut World) {
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "{story}");
+    let last = world.seen.record.last_replacement.clone().unwrap();
+    assert_eq!((last.member, last.end), (name("demo-1"), ReplacementEnd::Withdrawn), "{story}");
+    assert!(last.message.contains("the order is withdrawn"), "{}", last.message);
+    assert_eq!(world.seen.record.replacement, None);
+    assert_eq!(world.seen.volumes.len(), 3, "{story}");
+}
+
+#[test]
+fn an_order_is_withdrawn_with_its_annotation_while_the_new_member_is_a_learner() {
+    let mut world = World::running(3);
+    let added = ordered_until(&mut world, adds);
+    world.carry_out(added);
+    assert_eq!(world.members.len(), 4);
+    withdraw(&mut world, "demo-1");
+    assert_withdrawn(&mut world);
+}
+
+#[test]
+fn an_order_is_withdrawn_with_its_annotation_when_the_new_member_votes_and_the_old_one_is_about_to_go() {
+    let mut world = World::running(3);
+    let removal = ordered_until(&mut world, |plan| removes(plan) == Some("demo-1"));
+    // The record is written, and the call does not get through.
+    world.seen.record = removal.record;
+    assert_eq!(world.voters().len(), 4);
+    withdraw(&mut world, "demo-1");
+    assert_withdrawn(&mut world);
+}
+
+#[test]
+fn an_order_on_a_sick_member_is_withdrawn_before_it_is_removed() {
+    let mut world = World::running(3);
+    world.silence("demo-1");
+    let plan = ordered_until(&mut world, |plan| plan.record.replacement.is_some());
+    world.seen.record = plan.record;
+    withdraw(&mut world, "demo-1");
+    let plan = world.plan();
+    assert_eq!((removes(&plan), plan.record.replacement.clone()), (None, None), "{:?}", plan.waiting);
+    world.carry_out(plan);
+    world.unsilence("demo-1");
+    assert_withdrawn(&mut world);
+}
+
 #[test]
 fn an_order_replaces_a_lost_member_also_after_the_second_look_where_recovery_is_off() {
     let mut world = World::running(3);

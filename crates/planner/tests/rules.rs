@@ -29,7 +29,7 @@ fn verdict(world: &mut World, effect: &Effect) -> Result<(), Unsafe> {
 
 fn create(member: &str, boot: Boot) -> Effect {
     let step = match boot {
-        Boot::New => Step::B4,
+        Boot::New | Boot::Restore => Step::B4,
         Boot::Join => Step::G4,
         Boot::Resume => Step::W1,
     };

@@ -63,12 +63,15 @@ fn n5_nospace_stays_while_data_may_differ_since_etcd_3_5_lifts_both_refusals_at_
 }
 
 #[test]
-fn n5_corrupt_is_disarmed_only_when_its_member_is_gone_and_all_others_agree() {
+fn n5_corrupt_is_disarmed_only_when_all_voters_are_seen_to_agree_whomever_it_names() {
     let mut world = World::running(3);
     let own = alarm(&world, "demo-1", AlarmKind::Corrupt);
     world.alarms.insert(own);
+    world.wrong.insert(name("demo-0"), 2);
     assert_eq!(judge(&mut world, &disarm(own)), Err(Unsafe::AlarmHolds(own)));
+    world.wrong.clear();
     world.alarms.clear();
+    world.now = world.now + Span::seconds(30);
     let gone = Alarm { member: MemberId(0xdead), kind: AlarmKind::Corrupt };
     world.alarms.insert(gone);
     assert_eq!(judge(&mut world, &disarm(gone)), Ok(()));
@@ -168,11 +171,89 @@ fn u3_a_larger_quota_waits_until_the_volume_has_grown() {
     }
     let done = acts(&mut world);
     assert!(names(&done, "evict").is_empty(), "{done:#?}");
-    assert!(world.plan().waiting.contains(&Waiting::VolumeGrowing(name("demo-1"))));
+    assert!(world.plan().waiting.contains(&Waiting::VolumeGrowing(name("demo-0"))));
+    // Also a Pod that is created for another reason keeps the quota that its volume can carry.
+    let target = world.seen.record.target.clone().unwrap();
+    assert_eq!((target.pod.quota, target.storage.bytes), (Some(QUOTA), 5 << 30));
+    assert!(world.seen.volumes.values().all(|volume| volume.bytes == 5 << 30), "they are asked to grow");
     for volume in world.seen.volumes.values_mut() {
         volume.capacity = Some(5 << 30);
     }
     assert_eq!(names(&acts(&mut world), "evict"), ["demo-1", "demo-2", "demo-0"]);
+}
+
+#[test]
+fn u3_a_larger_quota_that_the_present_volume_carries_waits_for_no_growth() {
+    let mut world = all_full(3);
+    (world.seen.desired.pod.revision, world.seen.desired.pod.quota) =
+        (PodRevision("larger".into()), Some(QUOTA + (10 << 20)));
+    world.seen.desired.storage.bytes = 5 << 30;
+    for volume in world.seen.volumes.values_mut() {
+        volume.capacity = Some(1 << 30);
+    }
+    assert_eq!(names(&acts(&mut world), "evict"), ["demo-1", "demo-2", "demo-0"]);
+}
+
+/// A fourth member is a learner that never gets in sync, and then all voters are full.
+fn full_beside_a_learner() -> World {
+    let mut world = World::running(3);
+    world.resize(4);
+    world.silence("demo-3");
+    let plan = world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G4));
+    world.carry_out(plan);
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        full(&mut world, member, 100, 20);
+        let alarm = alarm(&world, member, AlarmKind::NoSpace);
+        world.alarms.insert(alarm);
+    }
+    world
+}
+
+#[test]
+fn a_learner_makes_way_at_once_for_the_remedy_of_a_full_database_and_growth_goes_on_after_it() {
+    let mut world = full_beside_a_learner();
+    let began = world.now;
+    let plan = world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::N3));
+    world.carry_out(plan);
+    assert!(world.now - began < Span::seconds(60), "{:?}", world.now - began);
+    assert!(world.members.iter().all(|member| !member.is_learner));
+    world.settle();
+    assert!(world.alarms.is_empty());
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2", "demo-4"]);
+    assert_eq!(world.seen.record.failed_learners, None, "it did not fail");
+}
+
+#[test]
+fn an_alarm_whose_cause_is_gone_is_disarmed_beside_a_learner_which_stays() {
+    let mut world = full_beside_a_learner();
+    world.unsilence("demo-3");
+    world.databases.clear();
+    let story = world.settle();
+    assert!(world.alarms.is_empty(), "{story}");
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2", "demo-3"], "{story}");
+}
+
+#[test]
+fn a_learner_makes_way_for_an_edit_that_raises_the_quota_of_full_databases() {
+    let mut world = full_beside_a_learner();
+    world.seen.maintenance.no_space_remedy = false;
+    let plan = world.plan();
+    assert!(plan.effects.is_empty(), "nothing cures it yet: {plan:?}");
+    raise_quota(&mut world);
+    let acts = acts(&mut world);
+    assert_eq!(names(&acts, "evict"), ["demo-1", "demo-2", "demo-0"], "{acts:#?}");
+}
+
+#[test]
+fn s1_a_full_member_is_not_removed_before_others_and_holds_no_scale_in_up() {
+    let mut world = World::running(3);
+    world.seen.maintenance.no_space_remedy = false;
+    full(&mut world, "demo-1", 100, 95);
+    let alarm = alarm(&world, "demo-1", AlarmKind::NoSpace);
+    world.alarms.insert(alarm);
+    world.resize(2);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1"]);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 mod world;
 
 use quorate_model::effect::{DowngradeAction, Unsafe};
-use quorate_model::snapshot::DefaultsTurn;
+use quorate_model::snapshot::{CommittedMark, DefaultsTurn};
 use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Plan, Step, Version, Waiting};
 use quorate_planner::safety::mutants::without;
 use world::{World, name};
@@ -202,6 +202,37 @@ fn a_downgrade_is_cancelled_where_the_order_is_withdrawn_and_where_the_newer_ver
     assert!(story.contains("VC"), "{story}");
     assert_eq!((runs(&world, NEW), world.cluster_version, world.downgrade), (3, Some(Minor(3, 7)), None));
     assert_eq!(world.seen.record.goes_back_to, None);
+}
+
+#[test]
+fn a_member_whose_disk_hangs_and_that_still_reports_a_cancelled_downgrade_holds_nothing_up() {
+    let mut world = half_done(3);
+    world.settle();
+    order(&mut world, OLD);
+    let plan = world.plan();
+    world.carry_out(plan);
+    let reported = world.downgrade;
+    world.seen.allow_downgrade = None;
+    set(&mut world, NEW);
+    let plan = world.plan();
+    assert_eq!(asks(&plan), [DowngradeAction::Cancel]);
+    // The disk hangs before the member applies it.
+    world.hang("demo-1");
+    world.carry_out(plan);
+    world.committed += 1;
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    for _ in 0..30 {
+        world.observe();
+        let etcd = &mut world.seen.etcd;
+        etcd.committed_before = Some(CommittedMark { at: world.now, index: world.committed });
+        if let Some(Ok(status)) = etcd.answers.get_mut(&name("demo-1")).map(|answer| answer.reply.as_mut()) {
+            status.downgrade = reported;
+        }
+        let plan = world.plan_as_observed();
+        assert_eq!(asks(&plan), [], "{plan:?}");
+        world.carry_out(plan);
+    }
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "it is replaced, as a person ordered");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use quorate_api::backup::EtcdBackup;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{Kind, SiteQuestion, Write};
 use quorate_model::effect::EtcdCall;
@@ -92,6 +93,11 @@ pub enum Task {
         /// What is to be read.
         question: SiteQuestion,
     },
+    /// Read the EtcdBackup that the cluster is to begin with. Answered by [`Reply::Backup`].
+    Backup {
+        /// Its name.
+        name: String,
+    },
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
     /// Call etcd, once. Answered by [`Reply::Called`].
@@ -124,6 +130,8 @@ pub enum Reply {
     Entry(Result<(), String>),
     /// Where the volume can be used, or why that is not known.
     Site(Result<Site, String>),
+    /// The EtcdBackup, `None` if it does not exist; or why it could not be read.
+    Backup(Result<Option<Box<EtcdBackup>>, String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
     /// Whether etcd carried it out.
@@ -154,6 +162,7 @@ impl Task {
             | Self::ProveProgress { .. }
             | Self::Entry { .. }
             | Self::Site { .. }
+            | Self::Backup { .. }
             | Self::Generate(_) => false,
         }
     }

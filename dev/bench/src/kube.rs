@@ -4,9 +4,11 @@
 mod by_hand;
 mod cost;
 mod disrupt;
+mod life;
 mod namespace;
 mod operator;
 mod rig;
+mod series;
 
 use std::time::Duration;
 
@@ -18,6 +20,7 @@ use super::clusters::{Clusters, Desired, Took};
 use super::turns::{self, Ratio};
 use by_hand::Manner;
 pub use disrupt::run as disrupt;
+pub use life::{Life, run as life};
 use namespace::Namespace;
 use rig::Rig;
 

@@ -30,6 +30,10 @@ enum Bench {
     /// How long writes pause while leaders are drained, deleted, rolled and upgraded, and how soon a member is back, on the real
     /// Kubernetes of `cargo xtask kube`
     Disrupt(Disrupt),
+    /// The life of clusters on the real Kubernetes of `cargo xtask kube`: a lost disk, rollouts, a full database, a fleet under an upgrade
+    /// of the operator
+    #[command(subcommand)]
+    Life(kube::Life),
 }
 
 #[derive(clap::Args)]
@@ -112,6 +116,7 @@ fn run(bench: &Bench) -> Result<()> {
                 Bench::Create(args) if args.kube => kube::run(args).await,
                 Bench::Create(args) => create::run(args).await,
                 Bench::Disrupt(args) => kube::disrupt(args).await,
+                Bench::Life(args) => kube::life(args).await,
             }
         };
         tokio::select! {

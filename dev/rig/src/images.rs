@@ -89,6 +89,14 @@ pub fn import_all(rig: &Rig, nodes: &[Node]) -> Result<Vec<usize>> {
     })
 }
 
+/// Gives an image of a node another name, too. It is gone with the node's data.
+pub fn tag(node: &Node, image: &str, name: &str) -> Result<()> {
+    let (ctr, socket) = (binary("ctr").display().to_string(), node.socket());
+    call(&[&ctr, "-a", &socket, "-n", "k8s.io", "images", "tag", "--force", image, name])
+        .map(drop)
+        .with_context(|| format!("node {} cannot name {image} {name}", node.name()))
+}
+
 /// Imports the archives that a node does not have or has in an older version. Their number.
 fn import(rig: &Rig, node: &Node) -> Result<usize> {
     let mut count = 0;

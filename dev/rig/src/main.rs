@@ -92,6 +92,8 @@ enum Task {
         #[arg(required = true, value_name = "FILE.tar")]
         archives: Vec<PathBuf>,
     },
+    /// Give an image of the nodes another name, too
+    Tag { image: String, name: String },
     #[command(hide = true)]
     Provisioner,
 }
@@ -121,6 +123,7 @@ fn run(Kube { dir, command }: Kube) -> Result<()> {
         Task::Kill { programs } => kill(&dir, &programs),
         Task::Cut { nodes } => cut(&dir, &nodes),
         Task::Load { archives } => load(&dir, &archives),
+        Task::Tag { image, name } => tag(&dir, &image, &name),
         Task::Provisioner => runtime.block_on(provisioner::run(&open(&dir)?)),
     }
 }
@@ -162,6 +165,12 @@ fn load(dir: &Path, archives: &[PathBuf]) -> Result<()> {
         println!("{} is down and imports with the next `up`", node.name());
     }
     Ok(())
+}
+
+fn tag(dir: &Path, image: &str, name: &str) -> Result<()> {
+    let rig = open(dir)?;
+    let _lock = rig.lock()?;
+    rig.nodes().try_for_each(|number| images::tag(&Node::new(&rig, number), image, name))
 }
 
 fn open(dir: &Path) -> Result<Rig> {

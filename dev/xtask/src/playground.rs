@@ -10,6 +10,9 @@ use crate::{cargo, repo, tools};
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
     tools::build_missing()?;
+    if args.iter().any(|arg| arg == "--s3") {
+        tools::build(tools::Set::S3)?;
+    }
     cargo::build_with_progress("quorate", "quorate")?;
     let mut playground = Command::new(repo::quorate());
     playground.arg("playground").args(args);

@@ -25,6 +25,8 @@ pub enum Set {
     Etcd,
     /// Kubernetes with its nodes' programs, CoreDNS and Helm
     Kubernetes,
+    /// versitygw, an S3 server
+    S3,
     /// Cargo's helpers: cargo-nextest, cargo-deny and cargo-machete, as Cargo builds them
     Cargo,
 }
@@ -35,6 +37,7 @@ pub fn run(set: Set) -> Result<()> {
         match set {
             Set::Etcd => println!("etcd 3.5, 3.6 and 3.7 are in {}", bin()),
             Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
+            Set::S3 => println!("versitygw is in {}", bin()),
             Set::Cargo => println!("cargo-nextest, cargo-deny and cargo-machete are in the cache"),
         }
     }
@@ -63,6 +66,7 @@ pub fn build(set: Set) -> Result<usize> {
             let modules = vec![kubernetes()?, containerd()?, pause()?];
             build_modules("Kubernetes", "ten minutes on two cores", modules)
         }
+        Set::S3 => build_modules("versitygw", "two minutes on two cores", vec![versitygw()?]),
         Set::Cargo => helpers::build(),
     }
 }
@@ -138,13 +142,19 @@ fn pause() -> Result<Module> {
     Module::read("pause", vec![Program::of("pause", ".")])
 }
 
+/// An S3 server that keeps buckets as directories.
+fn versitygw() -> Result<Module> {
+    const NAME: &str = "versitygw";
+    Module::read(NAME, vec![Program::of(NAME, "github.com/versity/versitygw/cmd/versitygw")])
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn every_module_pins_the_programs_that_are_built_from_it() {
-        let modules = MINORS.into_iter().map(etcd).chain([kubernetes(), containerd(), pause()]);
+        let modules = MINORS.into_iter().map(etcd).chain([kubernetes(), containerd(), pause(), versitygw()]);
         for module in modules {
             module.unwrap().check_pins().unwrap();
         }

@@ -109,14 +109,16 @@ impl ObjectKey {
 
     /// The key under which a real server stores it in etcd.
     pub fn registry_path(&self) -> String {
-        let group = if self.resource.group.is_empty() { "" } else { "/" };
+        // Jobs are older than the rule that the group is part of the key.
+        let own = if self.resource.group == "batch" { "" } else { self.resource.group.as_str() };
+        let group = if own.is_empty() { "" } else { "/" };
         let namespace = if self.namespace.is_empty() { "" } else { "/" };
         let plural = match (self.resource.group.as_str(), self.resource.plural.as_str()) {
             ("", "services") => "services/specs",
             ("", "endpoints") => "services/endpoints",
             (_, plural) => plural,
         };
-        format!("/registry{group}{}/{plural}{namespace}{}/{}", self.resource.group, self.namespace, self.name)
+        format!("/registry{group}{own}/{plural}{namespace}{}/{}", self.namespace, self.name)
     }
 }
 
@@ -148,7 +150,7 @@ impl ResourceInfo {
 
     /// Whether `metadata.generation` counts changes of the desired state.
     pub fn counts_generations(&self) -> bool {
-        let counted = ["pods", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
+        let counted = ["pods", "jobs", "poddisruptionbudgets", "endpointslices", "customresourcedefinitions"];
         self.schema.is_some() || counted.contains(&self.plural.as_str())
     }
 
@@ -320,6 +322,7 @@ const BUILT_IN: &[Row] = &[
         subresources: &["status"],
         ..row("policy", "PodDisruptionBudget", "poddisruptionbudgets")
     },
+    Row { subresources: &["status"], categories: ALL, ..row("batch", "Job", "jobs") },
     cluster_wide(Row { short: &["sc"], ..row("storage.k8s.io", "StorageClass", "storageclasses") }),
     row("discovery.k8s.io", "EndpointSlice", "endpointslices"),
     Row { short: &["ev"], ..row("events.k8s.io", "Event", "events") },

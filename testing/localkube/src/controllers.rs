@@ -8,6 +8,7 @@ pub mod disruption;
 mod endpoints;
 mod expiry;
 mod garbage;
+mod jobs;
 mod labelled;
 mod namespaces;
 mod plane;
@@ -30,6 +31,8 @@ pub enum Controller {
     Garbage,
     /// PersistentVolumeClaims and PersistentVolumes.
     Volumes,
+    /// Jobs and their Pods.
+    Jobs,
     /// Pods without a node.
     Scheduler,
     /// Endpoints and EndpointSlices.
@@ -42,10 +45,11 @@ pub enum Controller {
 
 impl Controller {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Namespaces,
         Self::Garbage,
         Self::Volumes,
+        Self::Jobs,
         Self::Scheduler,
         Self::Endpoints,
         Self::Disruption,
@@ -58,6 +62,7 @@ impl Controller {
             Self::Namespaces => namespaces::step(view),
             Self::Garbage => garbage::step(view),
             Self::Volumes => volumes::step(view),
+            Self::Jobs => jobs::step(view, now),
             Self::Scheduler => scheduler::step(view, now),
             Self::Endpoints => endpoints::step(view),
             Self::Disruption => disruption::step(view, now),

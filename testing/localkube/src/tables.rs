@@ -6,6 +6,7 @@ mod cluster;
 mod columns;
 mod custom;
 mod events;
+mod jobs;
 pub mod json_path;
 mod network;
 mod objects;
@@ -89,6 +90,7 @@ fn printer(info: &ResourceInfo) -> Printer<'_> {
         ("", "nodes") => Some(cluster::NODES),
         ("", "namespaces") => Some(cluster::NAMESPACES),
         ("coordination.k8s.io", "leases") => Some(cluster::LEASES),
+        ("batch", "jobs") => Some(jobs::JOBS),
         ("policy", "poddisruptionbudgets") => Some(cluster::BUDGETS),
         ("apiextensions.k8s.io", "customresourcedefinitions") => Some(cluster::DEFINITIONS),
         ("" | "events.k8s.io", "events") => Some(events::EVENTS),

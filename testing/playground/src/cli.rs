@@ -49,6 +49,11 @@ pub struct PlaygroundArgs {
     #[arg(long = "etcd-version", value_name = "VERSION")]
     pub etcd_version: Option<String>,
 
+    /// Start an S3 server beside the playground, with a bucket `backups` and a Secret `s3-credentials`. Needs versitygw:
+    /// `cargo xtask tools s3` builds it.
+    #[arg(long)]
+    pub s3: bool,
+
     /// The size of the sample cluster.
     #[arg(long, default_value_t = 3)]
     pub size: u32,

@@ -95,6 +95,8 @@ impl Home {
         resolv_conf => "resolv.conf",
         /// A link to the program that this playground runs.
         program => "programs/quorate",
+        /// The buckets of the S3 server, and what it records about their objects.
+        s3 => "s3",
         /// Persistent volumes.
         volumes => "volumes",
         /// The directories of Pods.

@@ -101,6 +101,11 @@ impl Ledger {
         Ipv4Addr::new(127, self.block, 255, number)
     }
 
+    /// The address of the S3 server.
+    pub fn store_address(&self) -> Ipv4Addr {
+        Ipv4Addr::new(127, self.block, 255, 200)
+    }
+
     /// An address where nothing listens.
     pub fn nowhere(&self) -> Ipv4Addr {
         nowhere(self.block)

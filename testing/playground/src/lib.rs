@@ -14,6 +14,7 @@ mod node;
 mod process;
 mod programs;
 mod proxy;
+mod s3;
 mod saved;
 mod server;
 pub mod shim;

@@ -203,7 +203,10 @@ impl Nodes {
             return;
         }
         let over = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-        let over = matches!(over, Some("Succeeded" | "Failed")) && pod.metadata.deletion_timestamp.is_none();
+        // A Pod that is being deleted and has stopped waits for its finalizers only.
+        let stopped = pod.metadata.deletion_timestamp.is_none()
+            || pod.metadata.deletion_grace_period_seconds == Some(0);
+        let over = matches!(over, Some("Succeeded" | "Failed")) && stopped;
         let off = self.shared.cache.nodes_with(STOPPED).contains(&node);
         if pods.closed || off || node.is_empty() || over || !machines::exists(&self.shared, &node) {
             return;

@@ -36,10 +36,7 @@ pub struct NoEtcd {
 impl Programs {
     /// Searches the given directory; without one, PATH and the directory of `cargo xtask tools`.
     pub fn find(named: Option<&Path>) -> Result<Self, NoEtcd> {
-        let directories = match named {
-            Some(directory) => vec![directory.to_owned()],
-            None => default_directories(),
-        };
+        let directories = directories(named);
         let mut found = Self::default();
         for directory in &directories {
             for programs in in_directory(directory) {
@@ -79,6 +76,11 @@ impl Programs {
         };
         Self { by_version: versions.iter().map(|version| (order(version), programs(version))).collect() }
     }
+}
+
+/// Where programs are looked for: in the given directory; without one, in PATH and the directory of `cargo xtask tools`.
+pub fn directories(named: Option<&Path>) -> Vec<PathBuf> {
+    named.map_or_else(default_directories, |directory| vec![directory.to_owned()])
 }
 
 fn default_directories() -> Vec<PathBuf> {

@@ -1,4 +1,4 @@
-//! Runs the operator as a process of its own and restarts it when it exits, as a Deployment does.
+//! Runs the operator, and other programs beside it, as processes of their own, and restarts them when they exit, as a Deployment does.
 
 use std::fs::File;
 use std::time::{Duration, Instant};
@@ -14,7 +14,7 @@ use crate::shim::ShimSpec;
 pub(crate) const OPERATOR: &str = "operator";
 /// A run that ended sooner counts as failed, and the next start waits longer.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
-/// How long the operator may take to stop.
+/// How long a process may take to stop.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Options of the operator process.
@@ -29,13 +29,25 @@ pub(crate) struct OperatorOptions {
 /// Keeps an operator running until `stop` is cancelled, and then stops it.
 pub(crate) async fn run(home: Home, launcher: Launcher, options: OperatorOptions, stop: CancellationToken) {
     let mut first = Some(options.first_env);
+    let start = || {
+        let env = options.env.iter().cloned().chain(first.take().into_iter().flatten()).collect();
+        spawn(&home, &launcher, env)
+    };
+    keep(OPERATOR, start, stop).await;
+}
+
+/// Keeps a process running until `stop` is cancelled, and then stops it.
+pub(crate) async fn keep(
+    what: &'static str,
+    mut start: impl FnMut() -> std::io::Result<Process>,
+    stop: CancellationToken,
+) {
     let mut wait = Duration::from_millis(200);
     while !stop.is_cancelled() {
         let started = Instant::now();
-        let env = options.env.iter().cloned().chain(first.take().into_iter().flatten()).collect();
-        match spawn(&home, &launcher, env) {
-            Ok(process) => watch(process, &stop).await,
-            Err(error) => tracing::error!(%error, "cannot start the operator"),
+        match start() {
+            Ok(process) => watch(what, process, &stop).await,
+            Err(error) => tracing::error!(what, %error, "cannot start a process"),
         }
         wait = if started.elapsed() > HEALTHY_AFTER {
             Duration::from_millis(200)
@@ -77,10 +89,10 @@ fn spawn(home: &Home, launcher: &Launcher, env: Vec<(String, String)>) -> std::i
     launcher.spawn(OPERATOR, spec, log.into())
 }
 
-async fn watch(mut process: Process, stop: &CancellationToken) {
+async fn watch(what: &str, mut process: Process, stop: &CancellationToken) {
     tokio::select! {
         exit = process.wait() => {
-            tracing::warn!(code = exit.code, why = ?exit.not_started, "the operator exited; restarting it");
+            tracing::warn!(what, code = exit.code, why = ?exit.not_started, "a process exited; restarting it");
         }
         () = stop.cancelled() => {
             process.signal(Signal::SIGTERM);

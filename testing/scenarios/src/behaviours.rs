@@ -1,6 +1,7 @@
 //! The behaviours. A world runs all behaviours of a file with one line: `quorate_scenarios::life!(Playground::start());`.
 #![allow(missing_docs, reason = "each name is the sentence that it tests")]
 
+pub mod backup;
 pub mod faults;
 pub mod input;
 pub mod life;
@@ -89,6 +90,19 @@ macro_rules! versions {
             h36_a_minor_upgrade_that_is_half_done_is_taken_back
             a_finished_minor_upgrade_is_refused_without_the_order_cancelled_half_way_and_then_taken_back
             while_paused_lost_pods_come_back_and_no_edit_is_carried_out
+        }
+    };
+}
+
+/// Backups and restores.
+#[macro_export]
+macro_rules! backup {
+    ($world:expr) => {
+        $crate::behaviours! { backup in $world;
+            a_backup_under_writes_is_restored_into_a_new_cluster_with_every_write_up_to_its_revision
+            a_lost_cluster_is_restored_under_its_own_name_and_pods_that_die_meanwhile_restore_again
+            a_backup_that_cannot_be_made_says_why_and_leaves_nothing_that_looks_whole
+            without_a_quorum_a_backup_waits_unless_it_is_ordered_from_what_one_member_has
         }
     };
 }

@@ -5,6 +5,8 @@
 //! - [`NamespaceClient`]: what a user can see and do through the API and through etcd, the same in every world
 //! - [`Playground`], [`Kubernetes`]: the worlds
 //! - [`operator`], [`rig`]: what only a real Kubernetes has: the operator's own Pods, the machine's programs and nodes
+//! - [`backups`]: how a user orders backups and restores
+//! - [`S3Server`]: a store for backups
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`Disruptions`]: who took which Pod, and what served at that moment
 //! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
@@ -12,6 +14,7 @@
 //!
 //! This crate never looks into the operator. It observes what a user can observe.
 
+pub mod backups;
 pub mod behaviours;
 mod client;
 pub mod conformance;
@@ -21,6 +24,7 @@ pub mod operator;
 mod page;
 mod playground;
 pub mod rig;
+mod s3;
 mod shell;
 mod world;
 mod writer;
@@ -30,6 +34,7 @@ pub use disruptions::{Disruptions, Taken};
 pub use kubernetes::Kubernetes;
 pub use page::Page;
 pub use playground::{Playground, refused};
+pub use s3::S3Server;
 pub use shell::Shell;
 pub use world::{ProcessFault, World, clear_directory};
 pub use writer::{Acknowledged, Figures, Pause, Writer};

@@ -11,9 +11,13 @@ use kube::api::Api;
 
 use crate::{NamespaceClient, ProcessFault, World, kube_client};
 
+/// The arguments of every start.
+const START: [&str; 4] = ["--detach", "--empty", "--crash-back-off", "1s"];
+
 /// A playground, stopped when it is dropped.
 pub struct Playground {
     dir: tempfile::TempDir,
+    args: Vec<String>,
     namespace_client: NamespaceClient,
 }
 
@@ -25,20 +29,30 @@ impl Playground {
 
     /// An empty playground whose operator's first start has these environment variables.
     pub async fn start_with(operator_env: &[(&str, &str)]) -> Result<Self> {
-        let dir = tempfile::Builder::new().prefix("quorate-playground-").tempdir()?;
         let env = operator_env.iter().map(|(key, value)| format!("{key}={value}"));
-        let args: Vec<String> = env.flat_map(|pair| ["--operator-env".to_owned(), pair]).collect();
-        let mut start = vec!["--detach", "--empty", "--crash-back-off", "1s"];
-        start.extend(args.iter().map(String::as_str));
+        let first: Vec<String> = env.flat_map(|pair| ["--operator-env".to_owned(), pair]).collect();
+        Self::start_as(&[], first).await
+    }
+
+    /// An empty playground whose every start has these arguments.
+    pub async fn start_with_args(args: &[&str]) -> Result<Self> {
+        Self::start_as(args, Vec::new()).await
+    }
+
+    async fn start_as(args: &[&str], first: Vec<String>) -> Result<Self> {
+        let dir = tempfile::Builder::new().prefix("quorate-playground-").tempdir()?;
+        let args: Vec<String> = START.iter().chain(args).map(|&arg| arg.to_owned()).collect();
+        let start: Vec<&str> = args.iter().chain(&first).map(String::as_str).collect();
         run(dir.path(), &start).context("starting the playground")?;
         let client = kube_client(&dir.path().join("kubeconfig"), "default").await?;
-        Ok(Self { dir, namespace_client: NamespaceClient { client } })
+        Ok(Self { dir, args, namespace_client: NamespaceClient { client } })
     }
 
     /// Stops the playground and starts it again on the same directory.
     pub async fn restart(&mut self) -> Result<()> {
         self.down()?;
-        run(self.path(), &["--detach", "--empty", "--crash-back-off", "1s"])?;
+        let args: Vec<&str> = self.args.iter().map(String::as_str).collect();
+        run(self.path(), &args)?;
         self.namespace_client.client = kube_client(&self.path().join("kubeconfig"), "default").await?;
         Ok(())
     }
@@ -46,6 +60,11 @@ impl Playground {
     /// `quorate playground down`
     pub fn down(&self) -> Result<()> {
         run(self.path(), &["down"]).map(drop)
+    }
+
+    /// `quorate playground status`
+    pub fn status(&self) -> Result<String> {
+        run(self.path(), &["status"])
     }
 
     /// Its directory.

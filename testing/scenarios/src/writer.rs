@@ -141,6 +141,16 @@ pub struct Acknowledged {
 impl Acknowledged {
     /// Reads every write back with a linearizable read at each ready member, and prints the figures.
     pub async fn are_all_readable(&self, namespace_client: &NamespaceClient, cluster: &str) -> Result<()> {
+        self.are_readable_as_of(namespace_client, cluster, i64::MAX).await
+    }
+
+    /// The same for what was written up to a revision: what a cluster has that was restored from a snapshot of that revision.
+    pub async fn are_readable_as_of(
+        &self,
+        namespace_client: &NamespaceClient,
+        cluster: &str,
+        revision: i64,
+    ) -> Result<()> {
         let mut lost = BTreeMap::new();
         let directory = Directory::new(namespace_client, cluster).await?;
         for pod in namespace_client.pods_of(cluster).await?.iter().filter(|pod| is_ready(pod)) {
@@ -148,8 +158,11 @@ impl Acknowledged {
             let stored =
                 self.read(&directory, pod).await.with_context(|| format!("cannot read at {name}"))?;
             let journal = self.shared.journal();
-            ensure!(!journal.acknowledged.is_empty(), "no write was ever acknowledged");
-            lost.insert(name, verdict::lost(&journal, &self.shared.prefix, &stored));
+            ensure!(
+                journal.acknowledged.keys().next().is_some_and(|first| *first <= revision),
+                "no write was acknowledged before revision {revision}"
+            );
+            lost.insert(name, verdict::lost(&journal, &self.shared.prefix, &stored, revision));
         }
         ensure!(!lost.is_empty(), "{cluster} has no ready member");
         let count = lost.values().map(Vec::len).max().unwrap_or_default();

@@ -13,6 +13,7 @@
 //!
 //! - [`conf`]: configurations; [`stored`]: what a disk has of the log; [`disk`]: disks that hang or are full; `data`: data that
 //!   contradict the log
+//! - `restored`: data that were restored from a snapshot
 //! - `raft`: replication and commits; `lead`: leaders; `start`: what a process does when it starts
 //! - `calls`: the calls of clients, and their refusals; `membership`: those that change the configuration; `replicated`: alarms,
 //!   auth; `downgrade`: the cluster version, and how it goes back; `space`: databases that are full
@@ -26,6 +27,7 @@ mod lead;
 mod membership;
 mod raft;
 mod replicated;
+mod restored;
 mod space;
 mod start;
 pub mod stored;
@@ -40,6 +42,7 @@ pub use calls::Failed;
 pub use conf::{Conf, Peer};
 pub use disk::{Disk, Stuck};
 pub use quorate_model::snapshot::{Alarm, AlarmKind};
+pub use restored::Snap;
 pub use start::{Launch, State};
 pub use stored::Stored;
 
@@ -80,6 +83,8 @@ pub struct Group {
     stored: BTreeSet<MemberId>,
     /// Acknowledged writes of clients that are no longer in the log.
     lost: Vec<u64>,
+    /// The snapshot that its first member was restored from, if it was.
+    began_with: Option<Arc<Snap>>,
 }
 
 /// A committed entry.
@@ -108,6 +113,8 @@ pub struct Dir {
     pub unpromoted: bool,
     /// The file of its database has reached its quota. Most of it is free, and a defragmentation gives that back.
     pub full: bool,
+    /// It began with something else than its cluster.
+    pub astray: bool,
 }
 
 /// An etcd process.
@@ -193,14 +200,25 @@ impl Etcd {
     /// an effect.
     pub fn fingerprint(&self, now: Instant, hasher: &mut impl Hasher) {
         for group in self.groups() {
-            let Group { id, bootstrap_conf, log, tip, leader, transfer, deposed, matched, stored, lost } =
-                group;
-            (id, bootstrap_conf, log, leader, deposed, matched, stored, lost).hash(hasher);
+            let Group {
+                id,
+                bootstrap_conf,
+                log,
+                tip,
+                leader,
+                transfer,
+                deposed,
+                matched,
+                stored,
+                lost,
+                began_with,
+            } = group;
+            (id, bootstrap_conf, log, leader, deposed, matched, stored, lost, began_with).hash(hasher);
             transfer.map(|(to, _)| to).hash(hasher);
             tip.hash_beside(tip, hasher);
         }
-        for (at, Dir { cluster, member, stored, corrupt, differs, unpromoted, full }) in &self.dirs {
-            (at, cluster, member, corrupt, differs, unpromoted, full).hash(hasher);
+        for (at, Dir { cluster, member, stored, corrupt, differs, unpromoted, full, astray }) in &self.dirs {
+            (at, cluster, member, corrupt, differs, unpromoted, full, astray).hash(hasher);
             match self.group(*cluster) {
                 Some(group) => stored.hash_beside(&group.tip, hasher),
                 None => stored.len.hash(hasher),

@@ -255,7 +255,8 @@ impl Oracle {
 
     fn judge_kube(&mut self, observed: &Snapshot, plan: &Plan, effect: &KubeEffect) {
         match effect {
-            KubeEffect::CreatePod { boot: Boot::New, member, .. } | KubeEffect::UngatePod { member, .. } => {
+            KubeEffect::CreatePod { boot: Boot::New | Boot::Restore, member, .. }
+            | KubeEffect::UngatePod { member, .. } => {
                 if plan.record.cluster_id.is_some() || observed.record.cluster_id.is_some() {
                     self.add_violation(Property::NoNewAfterClusterId, format!("{member} is started as new"));
                 }
@@ -324,7 +325,7 @@ impl Oracle {
                 let is_full = conf.members.keys().any(|member| truth.full.contains(member));
                 let holds = match kind {
                     AlarmKind::NoSpace => is_full || truth.differs,
-                    AlarmKind::Corrupt => conf.members.contains_key(member),
+                    AlarmKind::Corrupt => truth.is_last_alarm_of_wrong_data(*member),
                 };
                 if holds {
                     self.add_violation(Property::AlarmsHold, format!("{call}, but its cause is not gone"));

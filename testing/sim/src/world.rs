@@ -5,6 +5,7 @@
 //! - `addresses`: who answers at the address of a Pod
 //! - `canary`: disks that hang, and the readiness that follows
 //! - `budgets`: the disruption controller, evictions, drains
+//! - [`restore`]: the snapshot that a cluster may begin with
 //! - `person`: who follows the runbook once a fault stays
 //! - [`faults`]: the faults; [`rogue`]: the proposals of a rogue planner
 //! - this file: the fair schedule: what is due happens, and nothing else
@@ -20,6 +21,7 @@ pub mod kubelet;
 mod objects;
 mod operator;
 mod person;
+pub mod restore;
 pub mod rogue;
 pub mod wire;
 
@@ -167,6 +169,7 @@ impl World {
             patience: 0,
             rested_before_nodes: false,
         };
+        world.create_backup(spec);
         world.apply(spec).expect("the first spec is valid");
         world
     }

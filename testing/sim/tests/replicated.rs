@@ -1,6 +1,8 @@
 //! The modelled etcd: alarms, auth, the cluster version, `--force-new-cluster`, data that are rolled back or wrong. And what the World
 //! shows of a container that starts again without its guard.
 
+use std::collections::BTreeSet;
+
 use quorate_model::effect::DowngradeAction;
 use quorate_model::{ClusterId, Instant, MemberId, Minor, PeerUrl, Refusal, Version};
 use quorate_sim::etcd::{Alarm, AlarmKind, Disk, Etcd, Failed, Launch, State};
@@ -97,7 +99,7 @@ fn the_alarm_for_data_that_differ_names_their_member_where_a_quorum_agrees_and_n
     assert_eq!(status.errors, ["alarm:CORRUPT"], "as etcd writes it");
     assert_eq!(status.alarms.len(), 1);
     assert!(!etcd.is_stored_by("m1") && !etcd.is_stored_by("m2") && etcd.is_stored_by("m0"));
-    assert!(etcd.mend_data() && etcd.is_stored_by("m1") && etcd.is_stored_by("m2"));
+    assert!(etcd.mend_data(&BTreeSet::new()) && etcd.is_stored_by("m1") && etcd.is_stored_by("m2"));
 }
 
 #[test]

@@ -27,8 +27,8 @@ pub struct StorageSpec {
     ]))]
     pub access_modes: AccessMode,
 
-    /// The storage class of each volume. Absent: the default class of the Kubernetes cluster. Fixed once the cluster
-    /// is bootstrapped.
+    /// The storage class of each volume. Absent: the default class of the Kubernetes cluster. An edit applies to the volumes of members
+    /// that are new from then on. The annotation operator.etcd.io/replace=true on its Pod moves a member to such a volume.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253), extend("x-kubernetes-validations" = [
         rule("self.matches('^([a-z0-9]([a-z0-9.-]*[a-z0-9])?)?$')",
@@ -36,7 +36,8 @@ pub struct StorageSpec {
     ]))]
     pub storage_class_name: Option<String>,
 
-    /// The size of each volume, such as 8Gi; 1Gi if absent. It can grow, never shrink.
+    /// The size of each volume, such as 8Gi; 1Gi if absent. It can grow, never shrink. Volumes grow online, where their storage class
+    /// allows expansion; a larger quota that follows from it waits for them.
     #[schemars(schema_with = "rules::quantity")]
     pub volume_size_request: Quantity,
 

@@ -99,7 +99,7 @@ pub enum RecoveryResult {
     Succeeded,
     /// Nothing was given up: it did not come about in time.
     Failed,
-    /// It was not needed any more: the member is back.
+    /// It was not needed any more: the member is back, or the order was taken back.
     Withdrawn,
     /// A value of a newer operator.
     #[serde(other)]

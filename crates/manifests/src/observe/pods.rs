@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use quorate_api::job::{Answer, Failure};
 use quorate_api::keys;
+use quorate_model::restore::RestoreFailure;
 use quorate_model::snapshot::{ImageVolume, Unready};
 use quorate_model::target::PodRevision;
 use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberName, Uid, snapshot};
@@ -13,7 +15,8 @@ use serde::Deserialize;
 use super::member_name;
 use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
-use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL};
+use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL, RESTORED};
+use crate::restore;
 
 /// The scheduler of Pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -77,11 +80,15 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         gated: is_gated(pod),
         boots_new: starts_new(pod),
+        restores: restores(pod),
+        restore_failure: etcd.and_then(restore_failure),
         stops_by: meta.deletion_timestamp.as_ref().map(|at| Instant(at.0.as_millisecond())),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         labelled: is_labelled(meta, at)
             && label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
-        has_run: etcd.is_some_and(has_run),
+        // The agent runs first, for as long as the restore takes.
+        has_run: etcd
+            .is_some_and(|etcd| if restores(pod) { etcd.started == Some(true) } else { has_run(etcd) }),
         unready: etcd.and_then(|etcd| unready(status, etcd)),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| ended_with(etcd, ALREADY_BOOTSTRAPPED)),
@@ -110,6 +117,26 @@ fn gates(pod: &Pod) -> impl Iterator<Item = &str> {
 
 fn starts_new(pod: &Pod) -> bool {
     args(pod).any(|arg| arg == STARTS_NEW)
+}
+
+fn restores(pod: &Pod) -> bool {
+    args(pod).any(|arg| arg.strip_prefix("--expect=") == Some(RESTORED))
+}
+
+/// Why the agent could not restore the snapshot, by the message with which the container ended last. It counts until a later run is
+/// ready for the first time.
+fn restore_failure(etcd: &ContainerStatus) -> Option<RestoreFailure> {
+    let end = ends(etcd).next().filter(|_| etcd.started != Some(true))?;
+    let Failure { kind, message } = failure(end.message.as_deref()?)?;
+    Some(RestoreFailure::new(restore::cause(kind), message))
+}
+
+/// The agent's answer that it failed, if the message is one.
+fn failure(message: &str) -> Option<Failure> {
+    match serde_json::from_str(message.trim()).ok()? {
+        Answer::Failed(failure) => Some(failure),
+        Answer::BackedUp(_) | Answer::Removed | Answer::Verified(_) => None,
+    }
 }
 
 /// The arguments of etcd's container.
@@ -320,6 +347,9 @@ fn last_words(message: &str) -> String {
         msg: Option<String>,
         error: Option<String>,
         message: Option<String>,
+    }
+    if let Some(Failure { message, .. }) = failure(message) {
+        return message;
     }
     let lines = || message.lines().map(str::trim).filter(|line| !line.is_empty());
     let parsed = lines().filter_map(|line| serde_json::from_str::<Line>(line).ok()).next_back();

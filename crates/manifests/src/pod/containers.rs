@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::{ETCD, INSTALL, Member, resources};
 use crate::flags;
+use crate::restore;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
 
@@ -22,12 +23,17 @@ const CLIENT_TLS: &str = MOUNTED[2].2;
 /// Where the guard finds [`keys::JOINED`].
 const JOINED_DIR: &str = "/etc/quorate";
 const JOINED_FILE: &str = "joined";
+/// The same in a Pod that restores, which has the credentials of a store beside it.
+const JOINED_DIR_BESIDE_STORE: &str = "/etc/quorate/pod";
 
 /// The volume with the agent's program, which the image of etcd does not have: the whole image of the agent, in which it lies at the
 /// root, or an empty directory into which the init container copies it. Either way its path is the same.
 pub(crate) const AGENT_VOLUME: &str = "agent";
 pub(crate) const AGENT_DIR: &str = "/agent";
 pub(crate) const AGENT: &str = "/agent/quorate";
+
+/// What the guard expects of a volume that the agent restores: data, whatever was there before.
+pub(crate) const RESTORED: &str = "restored";
 
 /// What the Pod remembers of its volume. It outlives the container and not the Pod.
 const SEEN_DIR: &str = "/run/quorate";
@@ -63,6 +69,7 @@ fn agent(member: &Member<'_>) -> Vec<String> {
     // member has joined, the annotation of the Pod counts, and once etcd has written data, what the Pod remembers.
     let expect = match boot {
         Boot::New | Boot::Join => "fresh",
+        Boot::Restore => RESTORED,
         Boot::Resume => "data",
     };
     let (host, scheme) = (ip_family.pod_host(), if target.tls { "https" } else { "http" });
@@ -74,7 +81,7 @@ fn agent(member: &Member<'_>) -> Vec<String> {
         format!("--cluster-uid={}", cluster.metadata.uid.as_deref().unwrap_or_default()),
         format!("--member={name}"),
         format!("--expect={expect}"),
-        format!("--joined={JOINED_DIR}/{JOINED_FILE}"),
+        format!("--joined={}/{JOINED_FILE}", joined_dir(member)),
         format!("--seen={SEEN}"),
     ];
     flags.extend(cluster_id.map(|id| format!("--cluster-id={id}")));
@@ -87,6 +94,11 @@ fn agent(member: &Member<'_>) -> Vec<String> {
         flags.push(format!("--cacert={CLIENT_TLS}/ca.crt"));
     }
     flags
+}
+
+/// No mount lies within another one.
+fn joined_dir(member: &Member<'_>) -> &'static str {
+    if member.to_restore().is_some() { JOINED_DIR_BESIDE_STORE } else { JOINED_DIR }
 }
 
 /// Directories of the Pod: of the agent's program, and of what it remembers.
@@ -113,18 +125,21 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     let mut mounts = vec![
         data(),
         mount_read_only(AGENT_VOLUME, AGENT_DIR),
-        mount_read_only("joined", JOINED_DIR),
+        mount_read_only("joined", joined_dir(member)),
         json!({ "name": "seen", "mountPath": SEEN_DIR }),
     ];
+    mounts.extend(member.to_restore().map(restore::volumes).into_iter().flatten().map(|(_, mount)| mount));
     if target.tls {
         mounts.extend(MOUNTED.map(|(_, volume, path)| mount_read_only(volume, path)));
     }
     let mut args = agent(member);
     args.extend(["--", "/usr/local/bin/etcd"].map(str::to_owned));
     args.extend(flags::identity(member));
+    args.extend(flags::comparisons(target.version.line(), &template.flags));
     args.extend(template.flags.iter().cloned());
     let resources = resources::of_etcd(template.spec.resources.as_ref());
     let mut env = env(member);
+    env.extend(member.to_restore().and_then(|restore| restore::order(member, restore)));
     env.extend(resources::of_go(&resources, target));
     let mut etcd = json!({
         "name": ETCD,

@@ -111,10 +111,11 @@ fn degraded(picture: &Picture<'_>) -> Finding {
         return Finding::yes(Reason::MemberMismatch, text);
     }
     if !picture.record.is_bootstrapped() {
-        let stuck =
-            picture.waits(|waiting| matches!(waiting, Waiting::PodStuck(..)).then(|| waiting.to_string()));
+        let stuck = picture.waits(|waiting| {
+            matches!(waiting, Waiting::PodStuck(..) | Waiting::RestoreFailed(..)).then(|| explain(waiting))
+        });
         return match stuck {
-            Some(text) => Finding::yes(Reason::PodStuck, text),
+            Some(why) => Finding { holds: Some(true), why },
             None => Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet"),
         };
     }
@@ -152,11 +153,17 @@ fn bootstrapped(picture: &Picture<'_>) -> Finding {
                 why.as_str()
             ),
         ),
-        (None, None) => match picture.waits(existing) {
-            Some(text) => Finding::no(Reason::ExistingData, text),
-            None => Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet"),
+        (None, None) => match (picture.waits(existing), picture.waits(not_restored)) {
+            (Some(text), _) => Finding::no(Reason::ExistingData, text),
+            (None, Some(why)) => Finding::because(why),
+            (None, None) => Finding::no(Reason::Bootstrapping, "the cluster is not bootstrapped yet"),
         },
     }
+}
+
+/// Why the cluster does not begin with its snapshot.
+fn not_restored(waiting: &Waiting) -> Option<Explanation> {
+    matches!(waiting, Waiting::NoSnapshot(_) | Waiting::RestoreFailed(..)).then(|| explain(waiting))
 }
 
 fn up_to_date(picture: &Picture<'_>) -> Finding {

@@ -197,6 +197,7 @@ fn is_reason_to_worry(progressing: &Condition) -> bool {
         Reason::VolumeLost,
         Reason::PodStuck,
         Reason::BootstrapAbandoned,
+        Reason::RestoreRefused,
         Reason::WriteRefused,
         Reason::EvictionBlocked,
         Reason::ApiUnavailable,

@@ -2,6 +2,7 @@
 
 use quorate_api::{Explanation, Reason};
 use quorate_model::Waiting;
+use quorate_model::restore::RestoreCause;
 
 /// The reason and message of what a plan waits for.
 pub fn explain(waiting: &Waiting) -> Explanation {
@@ -22,7 +23,14 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::PodStuck(..) => Reason::PodStuck,
         Waiting::VolumeLost(_) => Reason::VolumeLost,
         Waiting::Quorum { .. } => Reason::QuorumLost,
-        Waiting::FirstLeader => Reason::Bootstrapping,
+        Waiting::FirstLeader | Waiting::Restoring(_) => Reason::Bootstrapping,
+        Waiting::NoSnapshot(why) | Waiting::RestoreFailed(_, why) => match why.cause {
+            RestoreCause::NotReady => Reason::RestoreWaiting,
+            RestoreCause::Refused => Reason::RestoreRefused,
+            RestoreCause::Gone => Reason::RestoreSourceGone,
+            RestoreCause::Forbidden => Reason::RestoreForbidden,
+            RestoreCause::Failed => Reason::RestoreFailed,
+        },
         Waiting::InSync(_) | Waiting::VolumeGoing(_) => Reason::Scaling,
         Waiting::LearnersFailed { .. } => Reason::LearnersFailed,
         Waiting::Sick(..) => Reason::MemberUnhealthy,

@@ -159,6 +159,9 @@ pub enum KubeEffect {
 pub enum Boot {
     /// `--initial-cluster-state=new`: only for the recorded bootstrap set, before the cluster id is recorded (R1).
     New,
+    /// `existing`, on the data of a snapshot that the agent restores before etcd starts: only for the recorded bootstrap set of a restore.
+    /// etcd never starts on an empty volume in such a Pod.
+    Restore,
     /// `existing`, on a volume that may still be empty: a learner that joins.
     Join,
     /// `existing`, on a volume that must have the member's data.
@@ -252,6 +255,7 @@ impl fmt::Display for KubeEffect {
             Self::CreatePod { member, boot, peers } => {
                 let boot = match boot {
                     Boot::New => "new",
+                    Boot::Restore => "restored",
                     Boot::Join => "existing, joining",
                     Boot::Resume => "existing, on its data",
                 };

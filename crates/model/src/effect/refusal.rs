@@ -11,6 +11,10 @@ use crate::snapshot::Alarm;
 pub enum Unsafe {
     /// R1: `new` for a member outside the recorded bootstrap set, or after the cluster ID was recorded.
     NotABootstrapMember(MemberName),
+    /// R1: the cluster begins with a snapshot, and this member would begin with nothing.
+    MustRestore(MemberName),
+    /// R1: the member may have data that acknowledge writes, and would begin with the snapshot once more.
+    RestoresAgain(MemberName),
     /// R2, R3: the record has no entry for this member.
     NotRecorded(MemberName),
     /// R2: the volume belongs to another incarnation, or is missing where data must be.
@@ -81,6 +85,8 @@ impl Unsafe {
     pub fn name(&self) -> &'static str {
         match self {
             Self::NotABootstrapMember(_) => "NotABootstrapMember",
+            Self::MustRestore(_) => "MustRestore",
+            Self::RestoresAgain(_) => "RestoresAgain",
             Self::NotRecorded(_) => "NotRecorded",
             Self::NotItsVolume(_) => "NotItsVolume",
             Self::NotSeen(_) => "NotSeen",
@@ -122,6 +128,14 @@ impl fmt::Display for Unsafe {
                     "{member} must not start as a member of a new cluster: it is not in the bootstrap set"
                 )
             }
+            Self::MustRestore(member) => write!(
+                f,
+                "{member} must not start without data: spec.bootstrap.restore has the cluster begin with those of a snapshot"
+            ),
+            Self::RestoresAgain(member) => write!(
+                f,
+                "{member} is not restored once more: the members have had a leader, so its own data may be newer than the snapshot"
+            ),
             Self::NotRecorded(member) => write!(f, "status.members has no entry for {member}"),
             Self::NotItsVolume(member) => {
                 write!(f, "the volume of {member} is missing, or belongs to another cluster or member")

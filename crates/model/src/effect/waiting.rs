@@ -8,6 +8,7 @@ use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum::quorum;
 use crate::record::Loss;
+use crate::restore::RestoreFailure;
 use crate::snapshot::{AuthorityLoss, Database};
 
 /// What a plan waits on. Its text goes to status and events unchanged.
@@ -82,6 +83,12 @@ pub enum Waiting {
     },
     /// The members of a new cluster elect their first leader.
     FirstLeader,
+    /// Nothing is started: the snapshot that the cluster is to begin with cannot be restored, or not yet.
+    NoSnapshot(RestoreFailure),
+    /// The agent of a member restores the snapshot.
+    Restoring(MemberName),
+    /// The agent of a member could not restore the snapshot, and tries again.
+    RestoreFailed(MemberName, RestoreFailure),
     /// A learner catches up.
     InSync(MemberName),
     /// Learners did not get in sync, and the next one is added later.
@@ -168,7 +175,7 @@ pub enum Waiting {
         /// Whether the history is compacted by etcd itself, so that the operator may compact it too.
         compacts: bool,
     },
-    /// A volume must have grown before the quota that it is to carry.
+    /// A volume must have grown before the quota that it is to carry is committed.
     VolumeGrowing(MemberName),
 }
 
@@ -249,6 +256,9 @@ impl fmt::Display for Waiting {
                 names(pods)
             ),
             Self::FirstLeader => f.write_str("the members elect their first leader"),
+            Self::NoSnapshot(why) => write!(f, "no member is started: {why}"),
+            Self::Restoring(member) => write!(f, "{member} restores the snapshot"),
+            Self::RestoreFailed(member, why) => write!(f, "{member} could not restore the snapshot: {why}"),
             Self::InSync(member) => write!(f, "learner {member} catches up with the leader"),
             Self::LearnersFailed { count, reason } => {
                 let times = if *count == 1 { "once".to_owned() } else { format!("{count} times in a row") };
@@ -305,8 +315,10 @@ impl fmt::Display for Waiting {
             Self::StillFull { member, database, compacts } => still_full(f, member, database, *compacts),
             Self::VolumeGrowing(member) => write!(
                 f,
-                "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet. Until then its Pod keeps the \
-                 present quota. If its storage class cannot expand volumes, the events of PersistentVolumeClaim {member} say so"
+                "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet, and the larger quota of the edit \
+                 would not fit on it. Until then Pods are as they were. If its storage class does not allow expansion, move the members to \
+                 new volumes, one after another: annotate Pod {member} with operator.etcd.io/replace=true. Or set \
+                 spec.etcd.quotaBackendBytes to the present quota"
             ),
         }
     }

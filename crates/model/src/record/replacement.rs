@@ -70,7 +70,7 @@ pub enum ReplacementEnd {
     Succeeded,
     /// Nothing was given up: it did not come about in time.
     Failed,
-    /// It was not needed any more: the member is back.
+    /// It was not needed any more: the member is back, or the order was taken back.
     Withdrawn,
 }
 

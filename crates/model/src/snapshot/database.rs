@@ -146,6 +146,16 @@ impl Snapshot {
         now.zip(next).is_some_and(|(now, next)| next > now)
     }
 
+    /// Whether the volume of a member is still smaller than it is to be, and too small for this quota: more than three fifths of it
+    /// would be the database, as nothing else is left for the log and for copies. One whose file system grows when it is mounted needs the
+    /// restart.
+    pub fn lacks_room(&self, member: &MemberName, quota: u64, wanted: u64) -> bool {
+        self.volumes.get(member).is_some_and(|volume| {
+            let is_small = |capacity: u64| capacity < wanted && quota > capacity / 5 * 3;
+            !volume.grows_at_mount && volume.capacity.is_some_and(is_small)
+        })
+    }
+
     /// Whether a defragmentation that was ordered is not over: its Pod is the same and etcd in it was not restarted, no reply to
     /// it is known, and it has not taken longer than it may.
     pub fn is_defragmenting(&self, ordered: &Defragmenting, now: Instant) -> bool {

@@ -1,6 +1,6 @@
 //! The comparison of the members' data, by the hashes that they make of their keys and history. It is made only with a reason, and it
-//! alone decides whose data differ: etcd's alarm CORRUPT may name nobody (3.5 never names a member), and a member that ends at its
-//! start because its data differ from a peer's may be the good one.
+//! alone decides whose data differ: etcd's alarm CORRUPT may name nobody (3.5 never names a member) or the wrong one (from 3.6 on a
+//! follower where the leader's data are wrong), and a member that ends at its start because its data differ from a peer's may be the good one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -60,6 +60,17 @@ pub struct Comparison {
 
 /// What must be the same for two hashes to be comparable. Versions may make them in different ways.
 type Basis = (Version, Revision, Revision);
+
+impl Hashes {
+    /// Whether two members have other data at the same revision.
+    pub fn differ(&self) -> bool {
+        let made = || self.replies.values().flatten();
+        let contradicts = |one: &KeysHash, other: &KeysHash| {
+            (one.revision, one.compacted) == (other.revision, other.compacted) && one.hash != other.hash
+        };
+        made().any(|one| made().any(|other| contradicts(one, other)))
+    }
+}
 
 impl Comparison {
     /// Whether all voters have the same data, and nothing else.

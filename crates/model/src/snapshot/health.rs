@@ -67,8 +67,7 @@ impl Snapshot {
         self.health(member, now).is_ok()
     }
 
-    /// Whether a member is healthy but for a full database, or for an alarm CORRUPT without a member while its data are those of a
-    /// majority. It refuses writes of clients, and takes part in raft as ever: it votes, leads, and stores what the cluster commits.
+    /// Whether a member is healthy but for a full database, or for an alarm CORRUPT while its data are those of a majority. It refuses writes of clients, and takes part in raft as ever: it votes, leads, and stores what the cluster commits.
     pub fn is_sound(&self, member: &MemberName, now: Instant) -> bool {
         self.soundness(member, now).is_ok()
     }
@@ -124,16 +123,15 @@ impl Snapshot {
         {
             return Err(Unhealthy::Lagging { applied: status.applied, committed });
         }
-        if self.differs_from_majority(member, now) {
+        // An alarm is a reason to compare. It may name nobody (3.5), or a follower where the leader is wrong (`PeriodicCheck`).
+        let is_right = self.agrees_with_majority(member, now) || mutants::is_broken("P agrees");
+        if self.differs_from_majority(member, now) && !mutants::is_broken("R15 alarm") {
             return Err(Unhealthy::Differs);
         }
-        if self.is_corrupt(status.member_id, now) && !mutants::is_broken("R15 alarm") {
+        if self.is_corrupt(status.member_id, now) && !is_right && !mutants::is_broken("R15 alarm") {
             return Err(Unhealthy::Alarm(AlarmKind::Corrupt));
         }
-        let is_of_others = |error: &String| {
-            let agrees = || self.agrees_with_majority(member, now) || mutants::is_broken("P agrees");
-            is_unnamed_corrupt(error) && agrees()
-        };
+        let is_of_others = |error: &String| is_unnamed_corrupt(error) && is_right;
         let errors: Vec<String> =
             status.errors.iter().filter(|error| !is_of_others(error)).cloned().collect();
         if !errors.is_empty() && !mutants::is_broken("R15 errors") {

@@ -5,8 +5,10 @@ pub use quorate_model::mutants::is_broken;
 use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 29] = [
+pub const CHECKS: [&str; 31] = [
     "NotABootstrapMember",
+    "MustRestore",
+    "RestoresAgain",
     "NotRecorded",
     "NotItsVolume",
     "NotSeen",

@@ -11,7 +11,7 @@ use super::{
 use quorate_model::quorum::quorum;
 
 /// N5. An alarm is all that keeps etcd from writing on into a full database, or with data that differ. NOSPACE: when every member has
-/// room again. CORRUPT: when its member is gone, or it names none, and all voters that are left are seen to have the same data.
+/// room again. CORRUPT: when all voters are seen to have the same data, whomever it names.
 pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) -> Judged {
     fresh_list(seen, now)?;
     let is_gone = alarm.member != MemberId(0) && !seen.is_listed(alarm.member, now);
@@ -26,8 +26,7 @@ pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) 
         }
         AlarmKind::Corrupt => {
             let all_agree = || seen.comparison(now).is_some_and(|compared| compared.all_agree());
-            let names_nobody = alarm.member == MemberId(0);
-            if !(is_gone || names_nobody) || !all_agree() {
+            if !all_agree() {
                 forbid(Unsafe::AlarmHolds(alarm))?;
             }
             all_voters_fit(Fit::ButForSpace, seen, record, now, None)

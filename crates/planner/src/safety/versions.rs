@@ -7,7 +7,7 @@
 
 use quorate_model::effect::{DowngradeAction, Unsafe};
 use quorate_model::record::Stage;
-use quorate_model::snapshot::StatusReply;
+use quorate_model::snapshot::{StatusReply, Unhealthy};
 use quorate_model::{Instant, MemberName, Minor, Record, Snapshot};
 
 use super::{Judged, Scene, all_voters_healthy, forbid, fresh_list, progress_is_proven};
@@ -23,8 +23,32 @@ pub(crate) fn line_of(seen: &Snapshot, record: &Record, now: Instant, member: &M
 }
 
 /// The minor version that etcd is being downgraded to, by any member's answer.
-pub(crate) fn downgrade_under_way(seen: &Snapshot, now: Instant) -> Option<Minor> {
+fn downgrade_under_way(seen: &Snapshot, now: Instant) -> Option<Minor> {
     answers(seen, now).find_map(|status| status.downgrade)
+}
+
+/// The same, by the answers of members that follow the leader and keep up. One that is cut off, or whose disk hangs, goes on reporting a
+/// downgrade that the others have ended: nothing must wait for it. Any member's answer, where none is known to keep up.
+pub(crate) fn downgrade_in_force(seen: &Snapshot, now: Instant) -> Option<Minor> {
+    let keeps_up = |member: &&MemberName| match seen.health(member, now) {
+        Ok(())
+        | Err(Unhealthy::Alarm(_) | Unhealthy::Errors(_) | Unhealthy::NotReady | Unhealthy::Differs) => true,
+        Err(
+            Unhealthy::NoPod
+            | Unhealthy::Terminating
+            | Unhealthy::NoAnswer(_)
+            | Unhealthy::Learner
+            | Unhealthy::NoLeader
+            | Unhealthy::OtherLeader { .. }
+            | Unhealthy::Lagging { .. },
+        ) => false,
+    };
+    let members = seen.etcd.answers.keys().filter(keeps_up);
+    let mut statuses = members.filter_map(|member| seen.status_of(member, now)).peekable();
+    if statuses.peek().is_none() {
+        return downgrade_under_way(seen, now);
+    }
+    statuses.find_map(|status| status.downgrade)
 }
 
 /// Whether healthy members may come and go. Removing one that is not healthy only helps.

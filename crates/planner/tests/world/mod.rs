@@ -10,6 +10,7 @@ use std::fmt::Write as _;
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
+use quorate_model::record::Loss;
 use quorate_model::snapshot::{
     Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash,
     List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy, StatusReply,
@@ -112,6 +113,7 @@ impl World {
         Self {
             seen: Snapshot {
                 newer_status: None,
+                restore: None,
                 cluster: ClusterRef::new("default", "demo"),
                 uid: ClusterUid::new("uid-1"),
                 desired: target(size),
@@ -607,7 +609,8 @@ impl World {
         );
         self.versions.insert(member.clone(), version);
         let uid = self.new_uid("pod");
-        if boot == Boot::New && self.members.is_empty() {
+        let is_first = matches!(boot, Boot::New | Boot::Restore);
+        if is_first && self.members.is_empty() {
             let names: Vec<MemberName> = self.seen.record.members.keys().cloned().collect();
             assert_eq!(names.len(), peers);
             self.counter += 1;
@@ -624,12 +627,15 @@ impl World {
                 });
             }
         }
+        // As `manifests` writes it.
+        let order = self.seen.record.replacement.as_ref();
+        let replace = order.is_some_and(|order| order.loss == Loss::Ordered && order.member == *member);
         let pod = Pod {
             uid,
             resource_version: "1".into(),
             terminating: false,
             finished: false,
-            ready: boot != Boot::New,
+            ready: !is_first,
             ip: Some("127.1.0.1".into()),
             node: None,
             zone: None,
@@ -640,12 +646,14 @@ impl World {
                 .as_ref()
                 .map(|target| target.pod.revision.clone())
                 .unwrap_or_default(),
-            gated: boot == Boot::New,
+            gated: is_first,
             boots_new: boot == Boot::New,
+            restores: boot == Boot::Restore,
+            restore_failure: None,
             stops_by: None,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,
-            has_run: boot != Boot::New,
+            has_run: !is_first,
             unready: None,
             restarts: 0,
             installs_agent: true,
@@ -654,7 +662,7 @@ impl World {
             differs_from_peers: false,
             guard: None,
             trouble: None,
-            replace: false,
+            replace,
             quota: Some(QUOTA),
         };
         assert!(self.seen.pods.insert(member.clone(), pod).is_none(), "two Pods of one name");

@@ -9,7 +9,7 @@ use quorate_manifests::{AgentDelivery, Context, Invalid, Request, Write, invalid
 #[cfg(feature = "mutants")]
 use quorate_model::Plan;
 use quorate_model::snapshot::FRESH;
-use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Snapshot, Span};
+use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, KubeEffect, Snapshot, Span};
 
 use super::certificates::Issue;
 use super::write::{Owner, WriteEnd, WriteFailure, WriteRun};
@@ -449,9 +449,12 @@ impl Failed {
                         blocked_for_long.then(|| trouble::eviction_blocked(what, why))
                     }
                     WriteError::Invalid(_) | WriteError::Forbidden(_) if *is_news => None,
-                    WriteError::Invalid(why) | WriteError::Forbidden(why) => {
-                        Some(trouble::write_refused(what, why, observed, now))
-                    }
+                    WriteError::Invalid(why) | WriteError::Forbidden(why) => Some(match effect.as_kube() {
+                        Some(KubeEffect::ExpandVolume { member, .. }) => {
+                            trouble::expansion_refused(what, why, member)
+                        }
+                        Some(_) | None => trouble::write_refused(what, why, observed, now),
+                    }),
                     WriteError::Unknown(why) => Some(trouble::api_unavailable(what, why)),
                 };
                 Stop { retry, failure }
@@ -521,6 +524,7 @@ impl Running {
                     | Reply::Proved(_)
                     | Reply::Entry(_)
                     | Reply::Site(_)
+                    | Reply::Backup(_)
                     | Reply::Written(_)
                     | Reply::Keys(_) => {
                         Err(CallError::Unknown("the reply is not one to this request".to_owned()))

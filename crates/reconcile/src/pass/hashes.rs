@@ -14,7 +14,9 @@ const COMPARE_AGAIN: Span = Span::seconds(30);
 impl Observed {
     /// Whom to ask for a hash, now that the members were asked for their Status; nobody without a reason, or soon after the last time.
     pub(super) fn hash_tasks(&self, memory: &mut Memory, now: Instant) -> Vec<Task> {
-        if !self.snapshot.has_reason_to_compare(now) {
+        // The reason may go before it is known whose data are wrong: a member that etcd's check kept out was started without the check.
+        let differed = memory.hashes.as_ref().is_some_and(Hashes::differ);
+        if !differed && !self.snapshot.has_reason_to_compare(now) {
             memory.hashes = None;
             return Vec::new();
         }

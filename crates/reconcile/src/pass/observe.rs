@@ -4,12 +4,13 @@
 
 use std::sync::Arc;
 
-use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, SiteQuestion, snapshot};
+use quorate_api::backup::EtcdBackup;
+use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, SiteQuestion, restore, snapshot};
 use quorate_model::snapshot::{DefaultsTurn, List};
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
 use super::act::Acting;
-use super::{PassEnd, Planned, Stage, progress, uid, unlabelled};
+use super::{PassEnd, Planned, Stage, parsed, progress, uid, unlabelled};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::members::member_to_ask;
 use crate::memory::Memory;
@@ -144,6 +145,9 @@ impl Observing {
             (Phase::Hashes(observed), Task::Hash { member, .. }, Reply::Hash(hash)) => {
                 observed.hashed(member, hash, now);
             }
+            (Phase::Members(observed), Task::Backup { .. }, Reply::Backup(backup)) => {
+                observed.resolve_restore(backup.as_ref());
+            }
             (Phase::Entry { observed, is_made, .. }, Task::Entry { .. }, Reply::Entry(entry)) => {
                 if entry.is_ok() {
                     observed.made_entry(memory, now);
@@ -201,6 +205,7 @@ impl Observing {
                     Ok(observed) => {
                         let mut tasks = observed.status_tasks();
                         tasks.extend(observed.sites_to_ask());
+                        tasks.extend(observed.backup_to_read());
                         self.begin(Phase::Members(observed), tasks);
                     }
                     Err(stage) => return Some(*stage),
@@ -366,6 +371,18 @@ impl Observed {
             question: SiteQuestion::of(claim),
         };
         claims.map(ask).collect()
+    }
+
+    /// The EtcdBackup that the cluster is to begin with, while the bootstrap has not recorded what it is.
+    fn backup_to_read(&self) -> Option<Task> {
+        let name = restore::backup_to_read(parsed(&self.cluster)?)?;
+        Some(Task::Backup { name: name.to_owned() })
+    }
+
+    fn resolve_restore(&mut self, backup: Result<&Option<Box<EtcdBackup>>, &String>) {
+        let Some(cluster) = parsed(&self.cluster) else { return };
+        let backup = backup.map(Option::as_deref).map_err(String::as_str);
+        self.snapshot.restore = restore::by_backup(cluster, backup);
     }
 
     fn list(&mut self, list: Result<List, String>) {

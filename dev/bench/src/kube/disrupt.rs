@@ -1,7 +1,6 @@
 //! `bench disrupt`: the pause of writes while the leader is taken, under the client of the scenarios: eight writers without rest over
 //! all members, and three watches. And how soon a member is back, in turns with a Pod written by hand.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
@@ -11,7 +10,7 @@ use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use quorate_scenarios::{Figures, Kubernetes, Shell, Writer, is_ready, spec};
+use quorate_scenarios::{Kubernetes, Shell, is_ready, spec};
 use serde_json::json;
 
 use super::super::figures::Quartiles;
@@ -20,12 +19,8 @@ use super::super::{Disrupt, pods, process};
 use super::by_hand::{self, Manner};
 use super::namespace::Namespace;
 use super::rig::{MANIFESTS, Rig};
+use super::series::{CLUSTER, leader, series, uids};
 use super::{PATIENCE, operator};
-
-const CLUSTER: &str = "demo";
-
-/// The longest pause that is good enough, in seconds.
-const GOAL: f64 = 1.0;
 
 /// What the agent may take besides etcd, in MiB.
 const AGENT_MIB: f64 = 8.0;
@@ -47,30 +42,36 @@ pub async fn run(args: &Disrupt) -> Result<()> {
     let world = cluster(&rig, UPGRADE[0]).await?;
     let shell = world.shell()?;
     println!("memory of the agent, MiB: {}; goal, {AGENT_MIB} or less", agents(&world).await?.join(", "));
-    series(&world, "the leader's node drained", args.drains, async |_| drain_leader(&world, &shell).await)
-        .await?;
-    series(&world, "the leader's Pod deleted", args.runs, async |_| delete_leader(&world).await).await?;
-    series(&world, "rollout of three", args.runs, async |run| {
+    series(&world, 3, "the leader's node drained", args.drains, async |_| drain_leader(&world, &shell).await)
+        .await?
+        .judge();
+    series(&world, 3, "the leader's Pod deleted", args.runs, async |_| delete_leader(&world).await)
+        .await?
+        .judge();
+    series(&world, 3, "rollout of three", args.runs, async |run| {
         let labels = json!({"bench.quorate.dev/run": run.to_string()});
         let patch = json!({"spec": {"podTemplate": {"metadata": {"annotations": labels}}}});
         world.patch(CLUSTER, patch).await?;
         Ok(())
     })
-    .await?;
-    series(&world, "SIGTERM to the leader's etcd, past the agent", args.runs, async |_| {
+    .await?
+    .judge();
+    series(&world, 3, "SIGTERM to the leader's etcd, past the agent", args.runs, async |_| {
         terminate_etcd(&world).await
     })
-    .await?;
+    .await?
+    .judge();
     let back = deleted_when_idle(&world, args.runs).await?;
     drop(world);
     for _ in 0..args.upgrades {
         let world = cluster(&rig, UPGRADE[0]).await?;
         let what = format!("upgrade from {} to {}", UPGRADE[0], UPGRADE[1]);
-        series(&world, &what, 1, async |_| {
+        series(&world, 3, &what, 1, async |_| {
             world.patch(CLUSTER, json!({"spec": {"version": UPGRADE[1]}})).await?;
             Ok(())
         })
-        .await?;
+        .await?
+        .judge();
     }
     let by_hand = Box::pin(deleted_by_hand(&rig, args.runs)).await?;
     print_back(back, by_hand);
@@ -79,19 +80,20 @@ pub async fn run(args: &Disrupt) -> Result<()> {
 
 /// From one release of the operator to the present one, which rolls every Pod, and back.
 async fn replace_operator(rig: &Rig, release: &Path) -> Result<()> {
-    rig.install(release)?;
+    rig.install(release).await?;
     let world = cluster(rig, UPGRADE[0]).await?;
     for (what, manifests) in [("operator upgraded", Path::new(MANIFESTS)), ("operator taken back", release)] {
-        series(&world, what, 1, async |_| {
+        series(&world, 3, what, 1, async |_| {
             let before = uids(&world).await?;
-            rig.install(manifests)?;
+            rig.install(manifests).await?;
             until("every Pod is another one", PATIENCE, async || {
                 let kept = uids(&world).await?.intersection(&before).count();
                 Ok((kept > 0).then(|| format!("{kept} are the same")))
             })
             .await
         })
-        .await?;
+        .await?
+        .judge();
         for pod in world.pods_of(CLUSTER).await? {
             let spec = pod.spec.clone().unwrap_or_default();
             let names = spec.init_containers.iter().flatten().chain(&spec.containers).map(|one| &*one.name);
@@ -102,11 +104,7 @@ async fn replace_operator(rig: &Rig, release: &Path) -> Result<()> {
             );
         }
     }
-    rig.install(Path::new(MANIFESTS))
-}
-
-async fn uids(world: &Kubernetes) -> Result<BTreeSet<String>> {
-    Ok(world.pods_of(CLUSTER).await?.iter().filter_map(ResourceExt::uid).collect())
+    rig.install(Path::new(MANIFESTS)).await
 }
 
 async fn cluster(rig: &Rig, version: &str) -> Result<Kubernetes> {
@@ -117,52 +115,6 @@ async fn cluster(rig: &Rig, version: &str) -> Result<Kubernetes> {
     world.create(CLUSTER, spec).await?;
     world.settled(CLUSTER, 3).await?;
     Ok(world)
-}
-
-/// Disrupts as often, one after the other, each once the cluster has settled, and prints one line for all.
-async fn series(
-    world: &Kubernetes,
-    what: &str,
-    runs: u32,
-    mut disrupt: impl AsyncFnMut(u32) -> Result<()>,
-) -> Result<()> {
-    let writer = Writer::start(world, CLUSTER);
-    until("the first write", PATIENCE, async || Ok((!writer.has_written()).then(|| "none yet".to_owned())))
-        .await?;
-    let (mut pauses, mut took) = (Vec::new(), Vec::new());
-    for run in 1..=runs {
-        writer.lap();
-        let start = Instant::now();
-        disrupt(run).await.with_context(|| format!("{what}, run {run}"))?;
-        world.settled(CLUSTER, 3).await?;
-        took.push(start.elapsed().as_secs_f64());
-        pauses.push(writer.lap().length.as_secs_f64());
-    }
-    let acknowledged = writer.stop().await?;
-    acknowledged.are_all_readable(world, CLUSTER).await?;
-    print(what, &pauses, &took, acknowledged.figures());
-    Ok(())
-}
-
-fn print(what: &str, pauses: &[f64], took: &[f64], figures: &Figures) {
-    let longest = pauses.iter().copied().fold(0.0, f64::max);
-    let [pause, took] = [pauses, took].map(|all| Quartiles::of(all.to_vec()).median);
-    let verdict = if longest <= GOAL && figures.failed == 0 { "met" } else { "MISSED" };
-    let all: Vec<String> = pauses.iter().map(|pause| format!("{pause:.2}")).collect();
-    println!(
-        "\n{what}, {} times: pause {pause:.2} (median), {longest:.2} (longest); {} failed beside transfers, {} dropped in {} \
-         transfers, 0 lost of {}; {took:.1} s each until it has settled",
-        pauses.len(),
-        figures.failed,
-        figures.dropped,
-        figures.leader_changes,
-        figures.acknowledged,
-    );
-    println!("{what}: pauses {}", all.join(" "));
-    for (message, count) in &figures.messages {
-        println!("{what}: failed {count} times: {message}");
-    }
-    println!("{what}: goal, {GOAL:.2} or less and none failed: {verdict}");
 }
 
 /// What a stop is without the agent: etcd closes its client port first and hands leadership over last. Its container restarts.
@@ -226,21 +178,6 @@ async fn back(world: &Kubernetes, before: &Pod) -> Result<()> {
         Ok((!is_back).then(|| "not ready yet".to_owned()))
     })
     .await
-}
-
-async fn leader(world: &Kubernetes) -> Result<Pod> {
-    let mut leader = None;
-    until("a member leads", PATIENCE, async || {
-        for (name, member) in world.members(CLUSTER).await? {
-            let status = member.status().await?;
-            if status.leader == Some(status.member_id) {
-                leader = Some(name);
-            }
-        }
-        Ok(leader.is_none().then(|| "none does".to_owned()))
-    })
-    .await?;
-    Ok(world.pods().get(&leader.context("it was found")?).await?)
 }
 
 /// The resident memory of the agents.

@@ -87,7 +87,7 @@ impl Drop for Namespace<'_> {
             return;
         }
         // By kubectl, because drop cannot await.
-        if let Err(error) = self.rig.kubectl(&["delete", "namespace", "--wait=false", &self.name]) {
+        if let Err(error) = self.rig.kubectl_now(&["delete", "namespace", "--wait=false", &self.name]) {
             eprintln!("deleting the namespace: {error:#}");
         }
     }

@@ -36,6 +36,7 @@ pub fn prepare(full: bool) -> Result<()> {
             image::run_for_tests()
         });
         tools::build(tools::Set::Kubernetes)?;
+        tools::build(tools::Set::S3)?;
         images.join().expect("building an image does not panic").map(drop)
     })
 }

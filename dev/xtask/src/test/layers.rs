@@ -45,6 +45,7 @@ pub fn shell(context: &Context) -> Result<Verdict> {
 pub fn etcd(context: &Context) -> Result<Verdict> {
     let mut results = Results::default();
     set_up()?;
+    tools::build(tools::Set::S3)?;
     // The tests of the port start every version by themselves.
     if context.etcd.is_none() {
         results.run(context, "port", None, &[])?;

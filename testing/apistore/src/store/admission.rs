@@ -3,6 +3,7 @@
 
 mod claim;
 mod custom;
+mod job;
 mod metadata;
 mod names;
 mod pod;
@@ -43,6 +44,7 @@ pub(super) fn on_create(inner: &Inner, info: &ResourceInfo, object: &mut Value) 
             policy::check_budget(object, &mut causes);
         }
         ("coordination.k8s.io", "leases") => policy::check_lease(object, &mut causes),
+        ("batch", "jobs") => job::on_create(object, &mut causes),
         (_, _) => {}
     }
     refuse(info, object, &causes)
@@ -72,6 +74,7 @@ pub(super) fn on_update(
             }
             ("policy", "poddisruptionbudgets") => policy::check_budget(new, &mut causes),
             ("coordination.k8s.io", "leases") => policy::check_lease(new, &mut causes),
+            ("batch", "jobs") => job::on_update(old, new, &mut causes),
             (_, _) => {}
         }
     }

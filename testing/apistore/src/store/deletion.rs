@@ -26,7 +26,7 @@ pub struct DeleteOptions {
 /// What happens to the dependents of a deleted object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Propagation {
-    /// As an earlier deletion requested, else `Background`.
+    /// As an earlier deletion requested, else `Background`; for a Job, `Orphan`.
     #[default]
     Unspecified,
     /// The garbage collector deletes them afterwards.
@@ -71,7 +71,7 @@ pub(super) fn check_preconditions(
 }
 
 /// Sets deletionTimestamp, grace period and the finalizers of the propagation. Only a Pod with a node has something to
-/// stop. A second deletion of such a Pod can only shorten its grace period; anything else in it is ignored.
+/// stop. A second deletion of such a Pod can only shorten its grace period; anything else in it is ignored while it stops.
 pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOptions, now: Timestamp) {
     let is_pod = info.plural == "pods";
     // The real server reads a negative period as one second.
@@ -79,7 +79,7 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
     let wanted = options.grace_period.map(read);
     let pending = integer(object, "/metadata/deletionGracePeriodSeconds");
     match pending.filter(|_| deleting(object)) {
-        Some(pending) if is_pod => {
+        Some(pending) if is_pod && pending > 0 => {
             let Some(shorter) = wanted.filter(|wanted| *wanted < pending) else { return };
             let at = time(object, "/metadata/deletionTimestamp").unwrap_or(now);
             stop_by(object, later(at, shorter - pending), shorter);
@@ -99,7 +99,12 @@ pub(super) fn mark(info: &ResourceInfo, object: &mut Value, options: &DeleteOpti
     if info.is_definition() {
         add_finalizer(object, "customresourcecleanup.apiextensions.k8s.io");
     }
+    let undecided = !items(object, "/metadata/finalizers")
+        .iter()
+        .any(|finalizer| *finalizer == "foregroundDeletion" || *finalizer == "orphan");
     match options.propagation {
+        // A deletion of a Job that says nothing keeps its Pods, since `batch/v1` has always done so.
+        Propagation::Unspecified if info.plural == "jobs" && undecided => propagate(object, &["orphan"]),
         Propagation::Unspecified => {}
         Propagation::Background => propagate(object, &[]),
         Propagation::Foreground => propagate(object, &["foregroundDeletion"]),

@@ -14,6 +14,9 @@ use crate::resources::ResourceInfo;
 const SERVER_SET: [&str; 5] =
     ["resourceVersion", "deletionTimestamp", "deletionGracePeriodSeconds", "managedFields", "selfLink"];
 
+/// A generated name is a DNS label: the prefix of one is cut.
+const LONGEST_PREFIX: usize = 58;
+
 /// Fields that an update cannot change.
 const IMMUTABLE: [&str; 8] = [
     "name",
@@ -48,6 +51,7 @@ pub(super) fn set_on_create(
             let cause = Cause::required_because("metadata.name", "name or generateName is required");
             return Err(ApiError::invalid(info, "", &[cause]));
         }
+        let prefix = prefix.get(..LONGEST_PREFIX).unwrap_or(prefix);
         object["metadata"]["name"] = json!(format!("{prefix}{}", suffix(uid)));
     }
     let own = text(object, "/metadata/namespace");

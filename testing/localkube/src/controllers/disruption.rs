@@ -8,7 +8,7 @@ mod expected;
 
 use jiff::Timestamp;
 use quorate_apistore::disruption::counted;
-use quorate_apistore::fields::{at, deleting, namespace};
+use quorate_apistore::fields::{at, namespace};
 use serde_json::Value;
 
 use super::action::Action;
@@ -18,11 +18,10 @@ use crate::events::Note;
 
 const COMPONENT: &str = "controllermanager";
 
-/// Updates the status of every budget.
+/// Updates the status of every budget, also of one that is being deleted.
 pub fn step(view: &View, now: Timestamp) -> Vec<Action> {
     let pods = Labelled::of(view.all(kinds::PODS));
-    let budgets = view.all(kinds::BUDGETS).filter(|budget| !deleting(budget));
-    budgets.flat_map(|budget| count(view, &pods, budget, now)).collect()
+    view.all(kinds::BUDGETS).flat_map(|budget| count(view, &pods, budget, now)).collect()
 }
 
 fn count(view: &View, pods: &Labelled<'_>, budget: &Value, now: Timestamp) -> Vec<Action> {

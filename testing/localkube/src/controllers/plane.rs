@@ -3,13 +3,17 @@
 use std::time::Duration;
 
 use quorate_apistore::store::Store;
+use tokio::time::Instant;
 
-use super::Controller;
 use super::action::Action;
 use super::view::View;
+use super::{Controller, jobs};
 
 /// Some controllers wait for time to pass: they run again after this long without a change.
 const RECHECK_AFTER: Duration = Duration::from_secs(30);
+
+/// Timestamps are whole seconds: what is due at one may need a moment more.
+const SHORTEST_WAIT: Duration = Duration::from_millis(100);
 
 /// More passes than any change needs. Controllers that undo each other's writes are a bug.
 const PASSES: usize = 1000;
@@ -69,8 +73,13 @@ pub async fn run(store: &Store) {
         plane.settle();
         // The controllers' own writes are included in the last pass.
         changed.mark_unchanged();
+        let now = store.now();
+        let due = jobs::due(&plane.view, now);
+        let wait = due.map(|due| due.duration_since(now).unsigned_abs().max(SHORTEST_WAIT));
+        // Changes that no controller reads do not put it off.
+        let recheck = Instant::now() + wait.map_or(RECHECK_AFTER, |wait| wait.min(RECHECK_AFTER));
         while !plane.view.catch_up(store) {
-            match tokio::time::timeout(RECHECK_AFTER, changed.changed()).await {
+            match tokio::time::timeout_at(recheck, changed.changed()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_gone)) => return,
                 Err(_elapsed) => break,

@@ -34,6 +34,7 @@ pub mod kinds {
     pub const VOLUMES: Kind = core("persistentvolumes");
     pub const CLASSES: Kind = Kind { group: "storage.k8s.io", plural: "storageclasses" };
     pub const SLICES: Kind = Kind { group: "discovery.k8s.io", plural: "endpointslices" };
+    pub const JOBS: Kind = Kind { group: "batch", plural: "jobs" };
     pub const BUDGETS: Kind = Kind { group: "policy", plural: "poddisruptionbudgets" };
 
     const fn core(plural: &'static str) -> Kind {

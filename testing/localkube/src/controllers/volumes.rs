@@ -10,6 +10,8 @@ mod reclaim;
 use quorate_apistore::fields::annotation;
 use serde_json::Value;
 
+pub(super) use binding::is_shared;
+
 use super::action::Action;
 use super::view::{View, kinds};
 use crate::events::Note;

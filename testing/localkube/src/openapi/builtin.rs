@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use k8s_openapi::Resource;
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
@@ -50,6 +51,7 @@ fn generate() -> BTreeMap<(&'static str, &'static str), Schemas> {
     add::<Service>(&mut documents);
     add::<ServiceAccount>(&mut documents);
     add::<Lease>(&mut documents);
+    add::<Job>(&mut documents);
     add::<PodDisruptionBudget>(&mut documents);
     add::<Eviction>(&mut documents);
     add::<StorageClass>(&mut documents);

@@ -1,6 +1,7 @@
 //! Reads objects of built-in kinds as strictly as the real server: unknown fields are reported and dropped, wrong
 //! types are refused.
 
+use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{
     ConfigMap, Endpoints, Event, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod, Secret,
@@ -40,6 +41,7 @@ pub(super) fn decode(info: &ResourceInfo, object: &mut Value) -> Result<Vec<Stri
         ("coordination.k8s.io", "leases") => read::<Lease>,
         ("discovery.k8s.io", "endpointslices") => read::<EndpointSlice>,
         ("events.k8s.io", "events") => read::<events::v1::Event>,
+        ("batch", "jobs") => read::<Job>,
         ("policy", "poddisruptionbudgets") => read::<PodDisruptionBudget>,
         ("storage.k8s.io", "storageclasses") => read::<StorageClass>,
         (_, _) => return Ok(Vec::new()),

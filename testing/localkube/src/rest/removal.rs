@@ -4,20 +4,26 @@ use http::StatusCode;
 use quorate_apistore::ApiError;
 use quorate_apistore::ObjectKey;
 use quorate_apistore::fields::{name, namespace, uid};
-use quorate_apistore::store::Deleted;
+use quorate_apistore::store::{Deleted, Propagation};
 use serde_json::json;
 
 use super::path::Place;
-use super::{Reply, Request, document, events, list};
+use super::{Reply, Request, document, events, list, with_warnings};
 use crate::shared::Shared;
+
+/// The warning at the deletion of a Job that does not say what becomes of its Pods.
+const JOB: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
+    propagationPolicy=Orphan to suppress this warning";
 
 pub(super) fn of_one(shared: &Shared, request: &Request, at: &Place, key: &ObjectKey) -> Reply {
     let options = request.delete_options()?;
     // The real server returns these objects; for other kinds it returns a success status.
     let shows = ["pods", "services", "persistentvolumeclaims", "persistentvolumes", "serviceaccounts"];
-    match shared.store.delete(key, &options)? {
+    let is_job = at.info.plural == "jobs" && options.propagation == Propagation::Unspecified;
+    let warnings = if is_job { vec![JOB.to_owned()] } else { Vec::new() };
+    let reply = match shared.store.delete(key, &options)? {
         Deleted::Gone(object) if shows.contains(&at.info.plural.as_str()) => {
-            Ok(document(StatusCode::OK, &object))
+            document(StatusCode::OK, &object)
         }
         Deleted::Gone(object) => {
             let mut details = json!({"name": name(&object), "kind": at.info.plural, "uid": uid(&object)});
@@ -27,10 +33,11 @@ pub(super) fn of_one(shared: &Shared, request: &Request, at: &Place, key: &Objec
             let status = json!({
                 "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details,
             });
-            Ok(document(StatusCode::OK, &status))
+            document(StatusCode::OK, &status)
         }
-        Deleted::Marked(object) => Ok(document(StatusCode::OK, &events::shown(&at.info, object))),
-    }
+        Deleted::Marked(object) => document(StatusCode::OK, &events::shown(&at.info, object)),
+    };
+    Ok(with_warnings(reply, &warnings))
 }
 
 pub(super) fn of_all(shared: &Shared, request: &Request, at: &Place) -> Reply {

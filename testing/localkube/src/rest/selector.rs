@@ -67,6 +67,7 @@ fn selectable(info: &ResourceInfo, path: &str) -> bool {
         ("", "nodes") => &["spec.unschedulable"],
         ("", "namespaces") => &["status.phase"],
         ("", "secrets") => &["type"],
+        ("batch", "jobs") => &["status.successful"],
         ("", "services") => &["spec.clusterIP", "spec.type"],
         ("", "events") if path.starts_with("involvedObject.") => return true,
         ("events.k8s.io", "events") if path.starts_with("regarding.") => return true,

@@ -197,15 +197,19 @@ async fn a_huge_grace_period_ends_at_the_last_valid_time() {
 }
 
 #[tokio::test]
-async fn a_second_deletion_of_a_pod_does_not_change_its_propagation() {
-    let world = World::new();
-    let mut held = pod("held", &json!({}));
-    held["metadata"]["finalizers"] = json!(["example.org/hold"]);
-    create(&world, "pods", &held).await.unwrap();
-    world.send("DELETE", &path("pods", "held"), &json!({})).await.unwrap();
-    let orphan = json!({"propagationPolicy": "Orphan"});
-    let left = world.send("DELETE", &path("pods", "held"), &orphan).await.unwrap();
-    assert_eq!(left["metadata"]["finalizers"], json!(["example.org/hold"]));
+async fn a_second_deletion_of_a_pod_changes_its_propagation_only_if_it_has_nothing_to_stop() {
+    for (node, expected) in
+        [(json!("node-1"), json!(["example.org/hold"])), (Value::Null, json!(["example.org/hold", "orphan"]))]
+    {
+        let world = World::new();
+        let mut held = pod("held", &json!({ "nodeName": node }));
+        held["metadata"]["finalizers"] = json!(["example.org/hold"]);
+        create(&world, "pods", &held).await.unwrap();
+        world.send("DELETE", &path("pods", "held"), &json!({})).await.unwrap();
+        let orphan = json!({"propagationPolicy": "Orphan"});
+        let left = world.send("DELETE", &path("pods", "held"), &orphan).await.unwrap();
+        assert_eq!(left["metadata"]["finalizers"], expected);
+    }
 }
 
 #[tokio::test]

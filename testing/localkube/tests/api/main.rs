@@ -6,6 +6,7 @@ mod built_in;
 mod client;
 mod custom;
 mod definitions;
+mod jobs;
 mod kubectl;
 mod logs;
 mod refusals;

@@ -189,6 +189,7 @@ pub fn key(plural: &str, name: &str) -> ObjectKey {
         "storageclasses" => "storage.k8s.io",
         "endpointslices" => "discovery.k8s.io",
         "poddisruptionbudgets" => "policy",
+        "jobs" => "batch",
         "customresourcedefinitions" => "apiextensions.k8s.io",
         "etcdclusters" => "operator.etcd.io",
         _ => "",

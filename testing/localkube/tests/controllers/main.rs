@@ -6,6 +6,8 @@ mod budgets;
 mod cluster;
 mod endpoints;
 mod garbage;
+mod jobs;
+mod jobs_any_history;
 mod namespaces;
 mod running;
 mod scheduler;

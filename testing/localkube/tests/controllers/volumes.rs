@@ -33,6 +33,26 @@ fn a_bound_claim_has_a_directory_on_its_pods_node() {
 }
 
 #[test]
+fn a_shared_claim_is_reached_from_every_node() {
+    let mut cluster = Cluster::with_nodes(2);
+    cluster.create(
+        "persistentvolumeclaims",
+        json!({
+            "metadata": { "name": "store" },
+            "spec": { "accessModes": ["ReadWriteMany"], "resources": { "requests": { "storage": "1Gi" } } },
+        }),
+    );
+    for node in ["node-1", "node-2"] {
+        let name = format!("on-{node}");
+        let volumes = json!([{ "name": "store", "persistentVolumeClaim": { "claimName": "store" } }]);
+        let spec = json!({ "volumes": volumes, "nodeSelector": { "kubernetes.io/hostname": node } });
+        cluster.pod(&name, &json!({ "spec": spec }));
+        cluster.settle();
+        assert_eq!(cluster.node_of(&name), node);
+    }
+}
+
+#[test]
 fn a_class_that_does_not_exist_leaves_the_claim_pending() {
     let mut cluster = Cluster::with_nodes(1);
     let claim = cluster.claim("demo-0", Some("fast"));

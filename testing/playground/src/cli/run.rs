@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::IsTerminal;
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -24,7 +25,7 @@ use crate::process::Launcher;
 use crate::programs::Programs;
 use crate::server::Server;
 use crate::supervisor::OperatorOptions;
-use crate::{clock, isolate, proxy, saved, supervisor};
+use crate::{clock, isolate, proxy, s3, saved, supervisor};
 
 /// How long a detached start waits until its cluster is ready.
 const READY_WITHIN: Duration = Duration::from_secs(180);
@@ -35,6 +36,7 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Runs until Ctrl-C, SIGTERM, or `down`.
 pub(super) fn foreground(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
     let programs = Programs::find(args.etcd_bin_dir.as_deref())?;
+    let s3_program = s3_program(args)?;
     let version = match &args.etcd_version {
         Some(version) => version.trim_start_matches('v').to_owned(),
         None => programs.newest().map(|programs| programs.version.clone()).unwrap_or_default(),
@@ -46,7 +48,7 @@ pub(super) fn foreground(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode>
     }
     keep_program(home)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let result = runtime.block_on(serve(args, home, programs, &version));
+    let result = runtime.block_on(serve(args, home, programs, &version, s3_program));
     runtime.shutdown_timeout(Duration::from_secs(2));
     let _ = fs::remove_file(home.pid());
     result?;
@@ -57,6 +59,7 @@ pub(super) fn foreground(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode>
 pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
     // Report errors here, not in the log, where possible.
     Programs::find(args.etcd_bin_dir.as_deref())?;
+    s3_program(args)?;
     drop(home.claim(args.fresh)?);
     let log = File::create(home.log())?;
     let own: Vec<_> =
@@ -112,7 +115,18 @@ fn keep_program(home: &Home) -> Result<()> {
     Ok(())
 }
 
-async fn serve(args: &PlaygroundArgs, home: &Home, programs: Programs, version: &str) -> Result<()> {
+/// The program of the S3 server, if one was asked for.
+fn s3_program(args: &PlaygroundArgs) -> Result<Option<PathBuf>> {
+    args.s3.then(|| s3::program(args.etcd_bin_dir.as_deref())).transpose()
+}
+
+async fn serve(
+    args: &PlaygroundArgs,
+    home: &Home,
+    programs: Programs,
+    version: &str,
+    s3_program: Option<PathBuf>,
+) -> Result<()> {
     let mut signals = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let kube = LocalKube::new(Arc::new(clock::now));
     let returning = saved::restore(&kube, home)?;
@@ -122,6 +136,16 @@ async fn serve(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
     let ledger = Arc::new(Ledger::open(home.ledger())?);
     kube.store().set_service_network(ledger.service_block());
     kube.set_log_source(Arc::new(Logs::of(home)));
+    let (operator, launcher, mut supervised) =
+        (CancellationToken::new(), Launcher::new(home.clone()), JoinSet::new());
+    // Before the API answers: then the store does, too.
+    let store = match s3_program {
+        Some(program) => {
+            let server = s3::Server { program, home: home.clone(), launcher: launcher.clone() };
+            Some(server.start(&client, &ledger, &mut supervised, &operator).await?)
+        }
+        None => None,
+    };
     let server = Server::bind(home, &ledger).await?;
 
     // All tasks end with this function.
@@ -143,20 +167,20 @@ async fn serve(args: &PlaygroundArgs, home: &Home, programs: Programs, version: 
     let nodes = Nodes::start(setup, &mut tasks).await?;
     let kubelets = nodes.clone();
     tasks.spawn(async move { kubelets.run().await });
-    let operator = CancellationToken::new();
     let first_env = args.operator_env.iter().filter_map(|pair| pair.split_once('='));
     let options = OperatorOptions {
         first_env: first_env.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         env: Vec::new(),
     };
-    let launcher = Launcher::new(home.clone());
-    let mut supervised = JoinSet::new();
     supervised.spawn(supervisor::run(home.clone(), launcher, options, operator.clone()));
 
     if !args.empty && !returning {
         sample::apply(&kube, version, args.size)?;
     }
     status::introduce(home, &programs, returning);
+    if let Some(store) = store {
+        print_line(store);
+    }
     tokio::select! {
         () = table::live(&kube, home, std::io::stdout().is_terminal()) => {}
         _ = signals.0.recv() => {}

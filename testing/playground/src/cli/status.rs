@@ -19,6 +19,7 @@ use super::{print_line, table};
 use crate::home::Home;
 use crate::process::Launcher;
 use crate::programs::Programs;
+use crate::s3;
 
 /// How long a playground may take to stop before it is killed.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,6 +48,9 @@ pub(super) async fn show(home: &Home) -> Result<()> {
     let clusters = clusters(&client).await?;
     print_line(format_args!("playground pid {} in {}\n", tenant.process.pid, home.dir().display()));
     print_line(format_args!("  export KUBECONFIG={}\n", home.kubeconfig().display()));
+    if let Some(store) = s3::find(&client).await? {
+        print_line(store);
+    }
     let pods = pods(&client).await?;
     let revisions = revisions::of(&pods).await;
     print_line(format_args!("{}\n", overview(&clusters, &pods, &revisions, home)));

@@ -102,6 +102,9 @@ impl Runner {
     /// One run, from image to exit. `None` if the Pod stopped before the start.
     async fn once(&self) -> Option<Ended> {
         let made = self.make().await?;
+        if self.run.stopping() {
+            return None;
+        }
         match self.start(made) {
             Ok(running) => {
                 let message = format!("Created container: {}", self.name);

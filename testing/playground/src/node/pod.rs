@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio::sync::{broadcast, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 
 use super::Shared;
 use super::cache::Cache;
@@ -23,7 +23,7 @@ use super::events::Kind;
 use super::images::Images;
 use super::logs::ContainerLogs;
 use super::state::{ContainerPhase, ContainerState, Ended};
-use super::status::{PodState, status};
+use super::status::{OVERDUE, PodState, status};
 use super::volumes::{self, Mounted};
 use crate::clock::now;
 use crate::home::Home;
@@ -42,6 +42,8 @@ pub struct PodRun {
     changed: watch::Sender<u64>,
     mounted: Mutex<Mounted>,
     stop: watch::Sender<Option<Instant>>,
+    /// The object is being deleted, or is gone.
+    deleted: watch::Sender<bool>,
     /// The node stops, and the object stays unchanged.
     retired: AtomicBool,
     signals: broadcast::Sender<Signal>,
@@ -69,6 +71,7 @@ impl PodRun {
             host: placed.host,
             inits: inits.collect(),
             containers: containers.collect(),
+            overdue: false,
         };
         Arc::new(Self {
             uid: pod.uid().unwrap_or_default(),
@@ -79,6 +82,7 @@ impl PodRun {
             changed: watch::Sender::new(0),
             mounted: Mutex::default(),
             stop: watch::Sender::new(None),
+            deleted: watch::Sender::new(false),
             retired: AtomicBool::new(false),
             signals: broadcast::Sender::new(8),
         })
@@ -90,13 +94,14 @@ impl PodRun {
             () = self.work() => {}
             () = self.keep_reporting() => {}
             () = self.keep_fresh() => {}
+            () = self.keep_deadline() => {}
         }
         if self.is_retired() {
             return;
         }
         self.report().await;
         // A finished Pod stays until its object is deleted.
-        self.stopped().await;
+        let _ = self.deleted.subscribe().wait_for(|deleted| *deleted).await;
         if self.is_retired() {
             return;
         }
@@ -112,6 +117,7 @@ impl PodRun {
             let left = Duration::try_from(at.0.duration_since(now())).unwrap_or_default();
             let grace = Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
             self.stop_by(Instant::now() + left.min(grace).max(FORCED_GRACE));
+            self.deleted.send_replace(true);
         }
         self.pod.send_if_modified(|known| {
             let newer = version(&pod) > version(known);
@@ -125,6 +131,7 @@ impl PodRun {
     /// The object was deleted by force.
     pub(super) fn force_delete(&self) {
         self.stop_by(Instant::now() + FORCED_GRACE);
+        self.deleted.send_replace(true);
     }
 
     /// Stops the processes because the node stops; the object stays unchanged.
@@ -133,6 +140,7 @@ impl PodRun {
         // A paused process cannot handle SIGTERM.
         let _ = self.signals.send(Signal::SIGCONT);
         self.stop_by(Instant::now() + grace);
+        self.deleted.send_replace(true);
     }
 
     /// Whether the node stops.
@@ -219,6 +227,23 @@ impl PodRun {
                 volumes::refresh(&self.shared.home, &self.pod(), self.placed, &self.shared.cache);
             }
         }
+        std::future::pending::<()>().await;
+    }
+
+    /// Stops the Pod once it has run for `activeDeadlineSeconds`. It has then failed; its object stays.
+    async fn keep_deadline(&self) {
+        let mut pod = self.watch();
+        loop {
+            let left = time_left(&pod.borrow_and_update(), self.lock().since);
+            tokio::select! {
+                () = sleep(left.unwrap_or_default()), if left.is_some() => break,
+                changed = pod.changed() => if changed.is_err() { break },
+            }
+        }
+        self.lock().overdue = true;
+        self.changed.send_modify(|count| *count += 1);
+        self.stop_by(Instant::now() + self.grace());
+        self.record(None, Kind::Normal, "DeadlineExceeded", OVERDUE).await;
         std::future::pending::<()>().await;
     }
 
@@ -407,6 +432,13 @@ impl PodRun {
     pub fn home(&self) -> &Home {
         &self.shared.home
     }
+}
+
+/// How long a Pod may still run.
+fn time_left(pod: &Pod, since: jiff::Timestamp) -> Option<Duration> {
+    let limit = pod.spec.as_ref()?.active_deadline_seconds?;
+    let ran = now().duration_since(since).as_secs();
+    Some(Duration::from_secs(u64::try_from(limit - ran).unwrap_or(0)))
 }
 
 fn select(state: &mut PodState, is_init: bool) -> &mut Vec<ContainerState> {

@@ -21,7 +21,12 @@ pub struct PodState {
     pub inits: Vec<ContainerState>,
     /// Its containers.
     pub containers: Vec<ContainerState>,
+    /// Whether it has run for `activeDeadlineSeconds`.
+    pub overdue: bool,
 }
+
+/// The message of a Pod that has run for too long.
+pub const OVERDUE: &str = "Pod was active on the node longer than the specified deadline";
 
 /// The conditions that the node writes; all others are left unchanged.
 const OWN: [&str; 5] =
@@ -75,20 +80,29 @@ pub fn status(pod: &Pod, state: &PodState, now: Timestamp) -> PodStatus {
             .then(|| state.inits.iter().map(|one| one.status(true)).collect()),
         container_statuses: Some(state.containers.iter().map(|one| one.status(false)).collect()),
         qos_class: old.qos_class,
-        message: old.message,
-        reason: old.reason,
+        message: if state.overdue { Some(OVERDUE.to_owned()) } else { old.message },
+        reason: if state.overdue { Some("DeadlineExceeded".to_owned()) } else { old.reason },
         nominated_node_name: old.nominated_node_name,
         ..PodStatus::default()
     }
 }
 
-/// `Pending` until every container has run once; finished when none runs and none will restart.
+/// `Pending` until every container has run once; finished when none runs and none will restart, which is also the end of a Pod that is
+/// being deleted.
 pub fn phase(pod: &Pod, state: &PodState) -> &'static str {
     let policy = pod.spec.as_ref().and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
     let code = |one: &ContainerState| match &one.phase {
         ContainerPhase::Terminated(ended) => Some(ended.code),
         ContainerPhase::Waiting { .. } | ContainerPhase::Running { .. } => None,
     };
+    if state.overdue {
+        return "Failed";
+    }
+    let stopped = pod.metadata.deletion_timestamp.is_some();
+    let mut all = state.inits.iter().chain(&state.containers);
+    if stopped && !all.clone().any(|one| matches!(one.phase, ContainerPhase::Running { .. })) {
+        return if all.all(|one| code(one) == Some(0)) { "Succeeded" } else { "Failed" };
+    }
     if state.inits.iter().any(|init| code(init) != Some(0)) {
         let failed =
             policy == "Never" && state.inits.iter().any(|init| code(init).is_some_and(|code| code != 0));
@@ -100,11 +114,10 @@ pub fn phase(pod: &Pod, state: &PodState) -> &'static str {
     if state.containers.iter().any(never_ran) {
         return "Pending";
     }
-    let stopped = pod.metadata.deletion_timestamp.is_some();
     match policy {
         _ if ended.iter().any(Option::is_none) => "Running",
-        "Always" if !stopped => "Running",
-        "OnFailure" if !stopped && ended.iter().any(|code| *code != Some(0)) => "Running",
+        "Always" => "Running",
+        "OnFailure" if ended.iter().any(|code| *code != Some(0)) => "Running",
         _ if ended.iter().all(|code| *code == Some(0)) => "Succeeded",
         _ => "Failed",
     }
@@ -196,6 +209,7 @@ mod tests {
             host: Ipv4Addr::LOCALHOST,
             inits: inits.into_iter().map(container).collect(),
             containers: containers.into_iter().map(container).collect(),
+            overdue: false,
         }
     }
 
@@ -218,6 +232,35 @@ mod tests {
         for (policy, state, expected) in table {
             assert_eq!(phase(&pod(policy), &state), expected, "{policy} {state:?}");
         }
+    }
+
+    #[test]
+    fn a_pod_that_is_deleted_has_an_end_once_nothing_runs() {
+        let mut deleted = pod("Always");
+        deleted.metadata.deletion_timestamp = Some(seconds(Timestamp::UNIX_EPOCH));
+        let waiting = || ContainerPhase::waiting("ContainerCreating");
+        let table = [
+            (state(vec![], vec![running()]), "Running"),
+            (state(vec![], vec![ended(143)]), "Failed"),
+            (state(vec![], vec![ended(0)]), "Succeeded"),
+            (state(vec![], vec![waiting()]), "Failed"),
+            (state(vec![running()], vec![waiting()]), "Pending"),
+            (state(vec![ended(0)], vec![waiting()]), "Failed"),
+        ];
+        for (state, expected) in table {
+            assert_eq!(phase(&deleted, &state), expected, "{state:?}");
+        }
+    }
+
+    #[test]
+    fn a_pod_that_ran_for_too_long_has_failed_and_says_so() {
+        let mut late = state(vec![], vec![running()]);
+        late.overdue = true;
+        let status = status(&pod("Never"), &late, Timestamp::UNIX_EPOCH);
+        assert_eq!(
+            (status.phase.as_deref(), status.reason.as_deref()),
+            (Some("Failed"), Some("DeadlineExceeded"))
+        );
     }
 
     #[test]

@@ -177,7 +177,7 @@ fn below(random: &mut Random, kind: Kind, name: &str) -> Call {
                 json!({"status": status, "spec": {"size": 7}, "metadata": {"labels": {"ignored": "x"}}});
             Call { subresource: "status", body, ..Call::of(Verb::Patch(Form::Merge), kind, name) }
         }
-        Kind::Budget | Kind::Claim | Kind::Service => {
+        Kind::Budget | Kind::Claim | Kind::Service | Kind::Job => {
             let body = json!({"metadata": {"annotations": {"note": "status"}}, "spec": {"unknown": 1}});
             Call { subresource: "status", body, ..Call::of(Verb::Patch(Form::Merge), kind, name) }
         }

@@ -17,12 +17,13 @@ pub enum Kind {
     Pod,
     Lease,
     Budget,
+    Job,
     EtcdCluster,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::ConfigMap,
         Self::Secret,
         Self::ServiceAccount,
@@ -31,6 +32,7 @@ impl Kind {
         Self::Pod,
         Self::Lease,
         Self::Budget,
+        Self::Job,
         Self::EtcdCluster,
     ];
 
@@ -66,6 +68,7 @@ impl Kind {
             Self::Pod => ("v1", "Pod", "pods"),
             Self::Lease => ("coordination.k8s.io/v1", "Lease", "leases"),
             Self::Budget => ("policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+            Self::Job => ("batch/v1", "Job", "jobs"),
             Self::EtcdCluster => ("conformance.etcd.io/v1alpha1", "EtcdCluster", "etcdclusters"),
         }
     }

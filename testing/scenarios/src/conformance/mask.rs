@@ -180,7 +180,7 @@ impl Memory {
 
     fn mask_text(&self, key: &str, text: &str) -> String {
         match key {
-            "uid" => self.meaning_of_uid(text),
+            "uid" | "controller-uid" | "batch.kubernetes.io/controller-uid" => self.meaning_of_uid(text),
             "clusterIP" | "clusterIPs" if !["", "None"].contains(&text) => "<address>".to_owned(),
             "message" => self.mask_message(text),
             _ => made_up(text),
@@ -200,6 +200,7 @@ impl Memory {
     fn mask_message(&self, text: &str) -> String {
         // The lines after the first are a Go diff of the spec.
         let text = text.split_once('\n').map_or(text, |(first, _)| first);
+        let text = &without_dump(text);
         let mut masked = String::new();
         for word in
             text.split_inclusive(|character: char| !character.is_ascii_alphanumeric() && character != '-')
@@ -215,6 +216,15 @@ impl Memory {
             masked.push_str(&word[bare.len()..]);
         }
         masked
+    }
+}
+
+/// A real Kubernetes shows an object that may not change as Go prints its own type of it.
+fn without_dump(text: &str) -> String {
+    const END: &str = "field is immutable";
+    match (text.split_once("Invalid value: {"), text.ends_with(END)) {
+        (Some((before, _)), true) => format!("{before}Invalid value: {END}"),
+        (Some(_) | None, _) => text.to_owned(),
     }
 }
 

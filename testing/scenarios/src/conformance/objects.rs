@@ -142,6 +142,7 @@ fn content(random: &mut Random, kind: Kind) -> Value {
                 json!({"spec": {"minAvailable": 0, "selector": {"matchLabels": {"tier": "1"}}}}),
             ])
         }
+        Kind::Job => job(random),
         Kind::EtcdCluster => {
             let size = random.one_of(&[0, 1, 3, 5]);
             let mut spec = json!({"size": size, "version": random.one_of(&["3.6.1", "v3.5.21"])});
@@ -154,6 +155,45 @@ fn content(random: &mut Random, kind: Kind) -> Value {
             json!({ "spec": spec })
         }
     }
+}
+
+/// A Job that no controller runs: another one than Kubernetes' own is to.
+fn job(random: &mut Random) -> Value {
+    let mut template = json!({"spec": {
+        "restartPolicy": random.one_of(&["Never", "Never", "OnFailure"]),
+        "securityContext": {"runAsNonRoot": true, "runAsUser": 1000, "seccompProfile": {"type": "RuntimeDefault"}},
+        "containers": [{
+            "name": "agent", "image": "quorate:1", "resources": {"limits": {"memory": "64Mi"}},
+            "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+        }],
+    }});
+    if random.percent(30) {
+        template["metadata"] = json!({"labels": {"app": "x"}});
+        template["spec"]["serviceAccountName"] = json!("default");
+        template["spec"]["volumes"] =
+            json!([{"name": "scratch"}, {"name": "keys", "secret": {"secretName": "a"}}]);
+    }
+    let mut spec = json!({"managedBy": "example.org/nobody", "template": template});
+    if random.percent(30) {
+        spec["backoffLimit"] = json!(random.one_of(&[0, 3]));
+    }
+    if random.percent(30) {
+        spec["activeDeadlineSeconds"] = json!(600);
+        spec["ttlSecondsAfterFinished"] = json!(60);
+    }
+    if random.percent(20) {
+        spec["parallelism"] = json!(2);
+    }
+    if random.percent(20) {
+        let codes = json!({"operator": random.one_of(&["In", "NotIn"]), "values": [1, 2]});
+        let rules = json!([{"action": "FailJob", "onExitCodes": codes},
+            {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"}]}]);
+        spec["podFailurePolicy"] = json!({ "rules": rules });
+    }
+    if random.percent(20) {
+        spec["suspend"] = json!(true);
+    }
+    json!({ "spec": spec })
 }
 
 /// A Pod that is never scheduled and never runs: no scheduler has that name, and no kubelet the name of the node.
@@ -259,6 +299,27 @@ fn of_kind(random: &mut Random, kind: Kind) -> Value {
             json!({"spec": {"minAvailable": 1, "maxUnavailable": 1}}),
             json!({"spec": {"minAvailable": -1}}),
             json!({"spec": {"minAvailable": "x"}}),
+        ],
+        Kind::Job => vec![
+            json!({"spec": {"backoffLimit": -1}}),
+            json!({"spec": {"completions": -1, "activeDeadlineSeconds": -1}}),
+            json!({"spec": {"completionMode": "Other"}}),
+            json!({"spec": {"completions": 7}}),
+            json!({"spec": {"completionMode": "Indexed", "completions": null}}),
+            json!({"spec": {"podReplacementPolicy": "Other"}}),
+            json!({"spec": {"selector": {"matchLabels": {"app": "y"}}}}),
+            json!({"spec": {"manualSelector": true, "selector": null}}),
+            json!({"spec": {"template": {"metadata": {"labels": {"job-name": "other"}}}}}),
+            json!({"spec": {"template": {"metadata": {"labels": {"app": "not a value"}}}}}),
+            json!({"spec": {"template": {"spec": {"restartPolicy": "Always"}}}}),
+            json!({"spec": {"template": {"spec": {"restartPolicy": "Sometimes"}}}}),
+            json!({"spec": {"template": {"spec": {"containers": []}}}}),
+            json!({"spec": {"template": {"spec": {"containers": "x"}}}}),
+            json!({"spec": {"podFailurePolicy": {"rules": [{"action": "Ignore"}]}}}),
+            json!({"spec": {"podFailurePolicy": {"rules": [
+                {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [0, 0], "containerName": "x"}},
+                {"action": "Other", "onExitCodes": {"operator": "Other", "values": [2, 1]}},
+            ]}}}),
         ],
         Kind::EtcdCluster => vec![
             json!({"spec": {"size": -1}}),

@@ -40,21 +40,27 @@ pub(super) fn faults_of_watch(journal: &Journal, reported: &[(i64, Option<Write>
     faults
 }
 
-/// A line for each key that has lost its last acknowledged write.
-pub(super) fn lost(journal: &Journal, prefix: &str, stored: &BTreeMap<String, Stored>) -> Vec<String> {
+/// A line for each key that has lost its last acknowledged write up to a revision. It may have a later one.
+pub(super) fn lost(
+    journal: &Journal,
+    prefix: &str,
+    stored: &BTreeMap<String, Stored>,
+    up_to: i64,
+) -> Vec<String> {
     let mut last: BTreeMap<String, (i64, Write)> = BTreeMap::new();
-    for (revision, write) in &journal.acknowledged {
+    for (revision, write) in journal.acknowledged.range(..=up_to) {
         last.insert(write.key(prefix), (*revision, *write));
     }
+    let unknown = || journal.unknown.iter().map(|failure| failure.write);
+    let later = |revision| journal.acknowledged.get(&revision).copied().into_iter().chain(unknown());
     let mut lost = Vec::new();
     for (key, (revision, write)) in last {
         let found = stored.get(&key);
         let as_written = |found: &Stored| {
             found.revision == revision && found.value == write.value().as_bytes()
                 || found.revision > revision
-                    && journal.unknown.iter().any(|failure| {
-                        failure.write.key(prefix) == key && failure.write.value().as_bytes() == found.value
-                    })
+                    && later(found.revision)
+                        .any(|later| later.key(prefix) == key && later.value().as_bytes() == found.value)
         };
         if !found.is_some_and(as_written) {
             lost.push(format!("{key}: {write:?} was acknowledged at revision {revision}; it has {found:?}"));
@@ -96,13 +102,24 @@ mod tests {
 
     #[test]
     fn an_acknowledged_write_that_is_missing_or_old_is_lost() {
-        let lost = |stored| lost(&journal(), "w/", &stored);
+        let lost = |stored| lost(&journal(), "w/", &stored, i64::MAX);
         assert_eq!(lost(stored((65, 14), (2, 12))), [""; 0]);
         // An unknown write may have taken effect, also late.
         assert_eq!(lost(stored((65, 14), (66, 15))), [""; 0]);
         assert_eq!(lost(stored((1, 11), (2, 12))).len(), 1);
         assert_eq!(lost(stored((65, 14), (66, 11))).len(), 1, "older than what was acknowledged");
         assert_eq!(lost(BTreeMap::new()).len(), 2);
+    }
+
+    #[test]
+    fn what_is_restored_has_the_last_write_up_to_its_revision() {
+        let lost = |stored, up_to| super::lost(&journal(), "w/", &stored, up_to).len();
+        assert_eq!(lost(stored((1, 11), (2, 12)), 13), 0);
+        assert_eq!(lost(stored((1, 11), (2, 12)), 14), 1);
+        // A snapshot has at least the revision that it is said to have.
+        assert_eq!(lost(stored((65, 14), (2, 12)), 13), 0);
+        assert_eq!(lost(stored((65, 15), (2, 12)), 13), 1, "nobody wrote it then");
+        assert_eq!(lost(BTreeMap::new(), 11), 1);
     }
 
     #[test]

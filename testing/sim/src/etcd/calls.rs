@@ -48,7 +48,10 @@ impl Etcd {
             is_learner,
             committed: dir.stored.index() + ahead,
             applied: dir.stored.index() + ahead,
-            revision: Revision(i64::try_from(writes).unwrap_or(i64::MAX) + 1),
+            revision: Revision(
+                i64::try_from(writes).unwrap_or(i64::MAX)
+                    + group.began_with.as_ref().map_or(1, |snap| snap.revision),
+            ),
             version: process.launch.version,
             alarms: named,
             errors: unnamed

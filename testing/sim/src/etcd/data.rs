@@ -2,10 +2,11 @@
 //! what is new.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::KeysHash;
-use quorate_model::{ClusterId, MemberId, Revision};
+use quorate_model::{ClusterId, MemberId, Minor, Revision};
 
 use super::calls::Reply;
 use super::replicated::Role;
@@ -23,6 +24,7 @@ impl Dir {
             differs: false,
             unpromoted: false,
             full: false,
+            astray: false,
         }
     }
 
@@ -34,17 +36,23 @@ impl Dir {
 }
 
 impl Etcd {
-    /// The data of a member come to differ from the log. etcd compares hashes and raises an alarm: for this member, if a quorum of
-    /// members has the same hash, else for no member (`corrupt.go`: `checkPeerHashes`). Returns whether the alarm was committed.
+    /// The data of a member come to differ from the log. etcd compares hashes and raises an alarm (`corrupt.go`): in 3.5 for no member;
+    /// later for this one, if a quorum of members has the same hash, else for no member; and where the leader differs, its periodic check
+    /// names a follower. Returns whether the alarm was committed.
     pub fn damage(&mut self, at: &str) -> bool {
-        let Some(own) = self.processes.get(at).and_then(|process| self.dir_of(process)).cloned() else {
-            return false;
-        };
+        let Some(process) = self.processes.get(at) else { return false };
+        let names_nobody = process.launch.version.line() == Minor(3, 5);
+        let Some(own) = self.dir_of(process).cloned() else { return false };
         let Some(group) = self.group(own.cluster).filter(|_| !own.differs) else { return false };
         let is_sound = |dir: &&Dir| dir.cluster == own.cluster && dir.member != own.member && !dir.differs;
         let sound = self.dirs.values().filter(is_sound).count();
-        let is_known = has_quorum(sound, group.conf().members.len());
-        let member = if is_known { own.member } else { MemberId(0) };
+        let is_known = has_quorum(sound, group.conf().members.len()) && !names_nobody;
+        let follower = group.conf().voters().find(|voter| *voter != own.member);
+        let member = match (is_known, group.leader() == Some(own.member)) {
+            (false, _) => MemberId(0),
+            (true, true) => follower.unwrap_or(own.member),
+            (true, false) => own.member,
+        };
         let is_raised = self.raise_alarm(own.cluster, Alarm { member, kind: AlarmKind::Corrupt });
         self.change_data_of(at, |dir| dir.differs = is_raised);
         is_raised
@@ -79,10 +87,17 @@ impl Etcd {
         voted && self.change_data_of(at, |dir| dir.unpromoted = true)
     }
 
-    /// All data are again what the log says. Returns whether some were not.
-    pub fn mend_data(&mut self) -> bool {
-        let wrong = self.dirs.values_mut().filter(|dir| dir.differs || dir.unpromoted);
+    /// All data are again what the log says, but for those in these directories. Returns whether some were not.
+    pub fn mend_data(&mut self, but: &BTreeSet<String>) -> bool {
+        let dirs = self.dirs.iter_mut().filter(|(at, _)| !but.contains(*at)).map(|(_, dir)| dir);
+        let wrong = dirs.filter(|dir| dir.differs || dir.unpromoted);
         wrong.map(|dir| (dir.differs, dir.unpromoted) = (false, false)).count() > 0
+    }
+
+    /// Whether the data of a voter of this cluster differ from the log.
+    pub fn has_wrong_data(&self, cluster: ClusterId) -> bool {
+        let is_voter = |dir: &Dir| self.group(cluster).is_some_and(|group| group.conf().is_voter(dir.member));
+        self.dirs.values().any(|dir| dir.cluster == cluster && dir.differs && is_voter(dir))
     }
 
     /// A configuration as raft has it, which decides who counts.

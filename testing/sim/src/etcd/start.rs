@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Version};
 
-use super::{Conf, Dir, Disk, Etcd, Group, Peer, Stored};
+use super::{Conf, Dir, Disk, Etcd, Group, Stored};
 
 /// The flags and the data directory of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -93,14 +93,7 @@ impl Etcd {
     }
 
     fn bootstrap(&mut self, launch: &Launch) -> Result<(), String> {
-        let members: BTreeMap<MemberId, Peer> = launch
-            .peers
-            .iter()
-            .map(|(_, url)| {
-                let peer = Peer { url: url.clone(), name: String::new(), is_learner: false, started: false };
-                (bootstrap_member_id(url, &launch.token), peer)
-            })
-            .collect();
+        let members = Self::bootstrap_members(launch);
         let own = bootstrap_member_id(&launch.url, &launch.token);
         // `isMemberBootstrapped`: the reply of the first peer that answers counts.
         let known = self
@@ -123,10 +116,12 @@ impl Etcd {
                 matched: BTreeMap::new(),
                 stored: BTreeSet::new(),
                 lost: Vec::new(),
+                began_with: None,
             };
             self.groups.push(Arc::new(group));
         }
-        self.dirs.insert(launch.dir.clone(), Dir::empty(id, own));
+        let astray = self.group(id).is_some_and(|group| group.began_with.is_some());
+        self.dirs.insert(launch.dir.clone(), Dir { astray, ..Dir::empty(id, own) });
         Ok(())
     }
 

@@ -30,6 +30,8 @@ pub enum Property {
     DestroysOnlyWhatWasObserved,
     /// S7: only objects that this EtcdCluster owns are changed.
     OnlyOwnedObjectsChange,
+    /// R1: a cluster that begins with a snapshot has the keys of it, and so has each of its members.
+    SnapshotIsThere,
     /// S9: Available is True only with a quorum that was observed.
     AvailableMeansQuorum,
     /// S10: data go one minor version at a time, and no binary starts on data of a newer cluster version.
@@ -78,6 +80,7 @@ impl fmt::Display for Property {
             Self::DataOutliveMembers => "S5: data outlive members",
             Self::DestroysOnlyWhatWasObserved => "S6: only what was observed is destroyed",
             Self::OnlyOwnedObjectsChange => "S7: only owned objects are changed",
+            Self::SnapshotIsThere => "R1: every member has what the cluster was restored from",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
             Self::VersionsGoForward => {
                 "S10: versions go one minor at a time, and back only as far as the data allow"

@@ -7,7 +7,7 @@ use quorate_model::{Effect, Plan, Record, Span};
 use serde_json::Value;
 
 use super::{Property, without_versions};
-use crate::etcd::{Group, State};
+use crate::etcd::{Dir, Group, State};
 use crate::world::World;
 use crate::world::wire::Call;
 
@@ -159,7 +159,13 @@ impl World {
             }
         }
         for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
-            let Some(dir) = self.etcd.dir_of(process).filter(|dir| dir.stored.len == 0) else { continue };
+            let Some(dir) = self.etcd.dir_of(process) else { continue };
+            if let Some(how) = self.lacks_the_snapshot(dir) {
+                violated.push((Property::SnapshotIsThere, format!("{} {how} ({at})", process.launch.name)));
+            }
+            if dir.stored.len > 0 {
+                continue;
+            }
             let group = self.etcd.group(dir.cluster);
             let votes = |group: &Group| {
                 group.matters() && group.conf().is_voter(dir.member) && group.has_stored(dir.member)
@@ -196,6 +202,18 @@ impl World {
                 self.oracle.add_violation(property, how);
             }
         }
+    }
+
+    /// What a member runs on instead of the snapshot that the cluster begins with.
+    fn lacks_the_snapshot(&self, dir: &Dir) -> Option<&'static str> {
+        if !self.begins_with_snapshot() || self.faults.foreign.contains(&dir.cluster) {
+            return None;
+        }
+        let snap = self.etcd.group(dir.cluster)?.began_with();
+        if !snap.is_some_and(|snap| Self::is_the_snapshot(snap)) {
+            return Some("is of a cluster that began without the snapshot");
+        }
+        dir.astray.then_some("began without the snapshot, beside members that have it")
     }
 
     /// Whether the spec pauses the operator.

@@ -41,6 +41,10 @@ pub struct Truth {
     pub(super) full: BTreeSet<MemberId>,
     /// An alarm says that data differ.
     pub(super) differs: bool,
+    /// The members that the alarms CORRUPT name; 0 for one that names nobody.
+    pub(super) corrupt_alarms: BTreeSet<MemberId>,
+    /// The members whose data differ from the log.
+    pub(super) wrong: BTreeSet<MemberId>,
     /// etcd compacts its history by itself, as the spec says.
     pub(super) compacts: bool,
 }
@@ -95,8 +99,12 @@ impl Truth {
         let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
         let full =
             dirs.filter(|dir| dir.full && Some(dir.cluster) == recorded).map(|dir| dir.member).collect();
-        let differs = group
-            .is_some_and(|group| group.tip().alarms.iter().any(|alarm| alarm.kind == AlarmKind::Corrupt));
+        let alarms = group.into_iter().flat_map(|group| &group.tip().alarms);
+        let corrupt = alarms.filter(|alarm| alarm.kind == AlarmKind::Corrupt);
+        let corrupt_alarms: BTreeSet<MemberId> = corrupt.map(|alarm| alarm.member).collect();
+        let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
+        let wrong =
+            dirs.filter(|dir| dir.differs && Some(dir.cluster) == recorded).map(|dir| dir.member).collect();
         let cluster = world.object(Kind::Cluster, &world.at.name);
         let compacts =
             cluster.is_some_and(|object| object["spec"]["etcd"]["autoCompactionRetention"].is_string());
@@ -119,9 +127,17 @@ impl Truth {
             now: world.now,
             lines,
             full,
-            differs,
+            differs: !corrupt_alarms.is_empty(),
+            corrupt_alarms,
+            wrong,
             compacts,
         }
+    }
+
+    /// Whether without this alarm CORRUPT nothing would keep clients from a voter whose data differ from the log.
+    pub(super) fn is_last_alarm_of_wrong_data(&self, named: MemberId) -> bool {
+        let is_last = self.corrupt_alarms.iter().all(|member| *member == named);
+        is_last && self.wrong.iter().any(|member| self.is_voter(*member))
     }
 
     /// Whether this member is healthy.
@@ -157,6 +173,6 @@ impl Hash for Truth {
         (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members, &self.intact)
             .hash(hasher);
         self.lines.hash(hasher);
-        (&self.full, self.differs, self.compacts).hash(hasher);
+        (&self.full, self.differs, self.compacts, &self.corrupt_alarms, &self.wrong).hash(hasher);
     }
 }

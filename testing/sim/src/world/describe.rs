@@ -41,6 +41,7 @@ impl World {
             token,
             adopted_by,
             had_leader,
+            restore,
             cluster_id,
             authority,
             abandoned,
@@ -65,6 +66,7 @@ impl World {
         ];
         lines.extend(adopted_by.iter().map(|uid| format!("adopted by {uid}")));
         lines.extend(had_leader.then(|| "a member of the attempt had a leader".to_owned()));
+        lines.extend(restore.iter().map(|restore| format!("begins with {}", restore.url)));
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
         lines.extend(
@@ -165,7 +167,7 @@ impl World {
             Some(running) => {
                 words.push(format!("on {}", running.dir));
                 let refused = running.refused.as_ref();
-                words.extend(refused.map(|(verdict, _)| format!("guard refuses: {}", verdict.as_str())));
+                words.extend(refused.map(|message| format!("the agent refuses: {message}")));
                 words.extend((running.restarts > 0).then(|| format!("restarts {}", running.restarts)));
             }
         }

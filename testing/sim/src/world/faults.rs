@@ -87,6 +87,8 @@ pub enum Fault {
     Wipe(String),
     /// F17: the volume of a member is mounted empty, and all containers of its Pod start again. Its data are not lost.
     EmptyMount(String),
+    /// F25: the agent of a member does not reach the store with the snapshot that the cluster begins with.
+    NoStore(String),
     /// F17: the data on a volume are replaced by those of another cluster, and etcd starts again on them.
     Swap(String),
     /// F18: a member takes no new entries.

@@ -33,8 +33,8 @@ pub struct Running {
     pub dir: String,
     /// Its address.
     pub ip: String,
-    /// The verdict of the guard, if it refused to start etcd.
-    pub refused: Option<(GuardVerdict, String)>,
+    /// The agent's termination message, if it did not start etcd: the guard refused it, or a restore failed.
+    pub refused: Option<String>,
     /// The Pod remembers that etcd has written data on its volume.
     pub seen: bool,
     /// How often the container was restarted, at most `MANY` times.
@@ -180,7 +180,7 @@ impl World {
                 continue;
             }
             self.oracle.uses_volume(name(&pod), &dir);
-            let refused = self.guard(&pod, &dir, false).err();
+            let refused = self.prepare(&pod, &dir, false).err();
             let running = Running {
                 member: name(&pod).to_owned(),
                 dir: dir.clone(),
@@ -188,7 +188,7 @@ impl World {
                 refused: refused.clone(),
                 seen: false,
                 restarts: 0,
-                last_words: refused.as_ref().map(report),
+                last_words: refused.clone(),
             };
             self.pods.insert(uid(&pod).to_owned(), running);
             if refused.is_none() {
@@ -220,11 +220,11 @@ impl World {
             if !again || deleting(&pod) || !relaunched.insert(at.clone()) {
                 continue;
             }
-            let refused = self.guard(&pod, &running.dir, running.seen).err();
+            let refused = self.prepare(&pod, &running.dir, running.seen).err();
             let starts = refused.is_none();
             let next = Running {
                 restarts: (running.restarts + 1).min(MANY),
-                last_words: refused.as_ref().map(report).or(ended).or(running.last_words.clone()),
+                last_words: refused.clone().or(ended).or(running.last_words.clone()),
                 refused,
                 ..running.clone()
             };
@@ -315,6 +315,12 @@ impl World {
         Some(uid(&volume).to_owned())
     }
 
+    /// What the agent does before etcd starts. Fails with its termination message.
+    fn prepare(&mut self, pod: &Value, dir: &str, seen: bool) -> Result<(), String> {
+        self.restore(pod, dir, seen)?;
+        self.guard(pod, dir, seen).map_err(|refusal| report(&refusal))
+    }
+
     /// Runs the product's guard on the modelled volume. If etcd may start, the identity file is written.
     fn guard(&mut self, pod: &Value, dir: &str, seen: bool) -> Result<(), (GuardVerdict, String)> {
         let args = flags(etcd_in(pod));
@@ -325,7 +331,7 @@ impl World {
             token: Token::new(arg("--token")),
             member: MemberName::new(arg("--member")),
             cluster_id: arg("--cluster-id").parse().ok(),
-            data_required: joined || seen || arg("--expect") == "data",
+            data_required: joined || seen || matches!(arg("--expect").as_str(), "data" | "restored"),
         };
         let is_empty = self.faults.empty_mounts.contains(name(pod));
         let data = self.etcd.dir(dir).filter(|_| !is_empty);
@@ -352,7 +358,7 @@ fn uses_default_image(pod: &Value) -> bool {
 }
 
 /// The flags of etcd in a Pod's manifest.
-fn launch(pod: &Value, dir: &str) -> Launch {
+pub(super) fn launch(pod: &Value, dir: &str) -> Launch {
     let etcd = etcd_in(pod);
     let args = flags(etcd);
     let arg = |flag: &str| args.get(flag).cloned().unwrap_or_default();
@@ -375,7 +381,7 @@ fn etcd_in(pod: &Value) -> Option<&Value> {
     items(pod, "/spec/containers").iter().find(|container| container["name"] == ETCD)
 }
 
-fn flags(container: Option<&Value>) -> BTreeMap<String, String> {
+pub(super) fn flags(container: Option<&Value>) -> BTreeMap<String, String> {
     let args = container.map(|container| items(container, "/args")).unwrap_or_default();
     let pairs = args.iter().filter_map(|arg| arg.as_str()?.split_once('='));
     pairs.map(|(flag, value)| (flag.to_owned(), value.to_owned())).collect()

@@ -239,7 +239,8 @@ impl World {
             | Task::Hash { .. }
             | Task::ProveProgress { .. }
             | Task::Entry { .. }
-            | Task::Site { .. } => {
+            | Task::Site { .. }
+            | Task::Backup { .. } => {
                 let sources = Sources { stale: None, old_list: false };
                 self.observe(pass, task, &sources).unwrap_or(Reply::Object(Ok(None)))
             }
@@ -277,6 +278,7 @@ impl World {
             Task::ProveProgress { at, members } => Some(Reply::Proved(self.prove(pass, &at, members))),
             Task::Entry { at } => Some(Reply::Entry(self.make_entry(pass, &at))),
             Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
+            Task::Backup { name } => Some(Reply::Backup(Ok(self.backup(&name).map(Box::new)))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
             Task::Write(_) | Task::Call { .. } | Task::Generate(_) => Some(self.carry_out(pass, task)),
         }

@@ -233,7 +233,7 @@ fn delete_volume(observed: &Snapshot, member: MemberName) -> Option<Effect> {
 fn start(observed: &Snapshot, record: &Record, member: &str, boot: Boot) -> Effect {
     let peers = record.members.keys().map(|name| (name.clone(), observed.peer_url(name))).collect();
     let step = match boot {
-        Boot::New => Step::B4,
+        Boot::New | Boot::Restore => Step::B4,
         Boot::Join => Step::G4,
         Boot::Resume => Step::W1,
     };

@@ -40,6 +40,8 @@ const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more. `crates/planner/tests/rules.rs` and `replace.rs` show that they are needed.
 const OF_REPLACEMENT: [&str; 3] = ["NotLost", "NoClaim", "P second look"];
+/// `crates/planner/tests/corruption.rs` shows that these are needed.
+const OF_CORRUPTION: [&str; 4] = ["P majority", "P one version", "P second comparison", "P agrees"];
 /// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.
 const OF_VERSIONS: [&str; 2] = ["DataTooNew", "NoDowngrade"];
 /// `crates/planner/tests/space.rs` shows that they are needed: the model has no sizes of volumes, and defragments at once.
@@ -109,6 +111,7 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_HEALTH.contains(check)
             || OF_CERTIFICATES.contains(check)
             || OF_REPLACEMENT.contains(check)
+            || OF_CORRUPTION.contains(check)
             || OF_VERSIONS.contains(check)
             || OF_SPACE.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere

@@ -37,6 +37,7 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::WrongMember { .. }
         | Waiting::ExistingData { .. }
         | Waiting::AdoptionDiffers { .. }
+        | Waiting::NoSnapshot(_)
         | Waiting::UnknownPods(_) => true,
         Waiting::ForeignObjects(_) => !picture.record.is_bootstrapped(),
         Waiting::Objects
@@ -50,6 +51,8 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::VolumeLost(_)
         | Waiting::Quorum { .. }
         | Waiting::FirstLeader
+        | Waiting::Restoring(_)
+        | Waiting::RestoreFailed(..)
         | Waiting::InSync(_)
         | Waiting::Sick(..)
         | Waiting::LeadershipStays { .. }
@@ -156,6 +159,9 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::PodStopping(_)
         | Waiting::VolumeGoing(_)
         | Waiting::FirstLeader
+        | Waiting::NoSnapshot(_)
+        | Waiting::Restoring(_)
+        | Waiting::RestoreFailed(..)
         | Waiting::ClaimPending { .. }
         | Waiting::Downgrading(_)
         | Waiting::InSync(_)

@@ -19,7 +19,7 @@ use crate::controllers::cluster::observe::{
     ConnectError, MemberClients, client_tls, connect, entry, keys_hash, member_list, prove, status,
 };
 use crate::controllers::cluster::report;
-use crate::controllers::cluster::{execute, site, tls};
+use crate::controllers::cluster::{backup, execute, site, tls};
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
 use crate::runtime::crash::Side;
 use crate::runtime::events::Reported;
@@ -124,6 +124,10 @@ impl Worker {
             }
             Task::Site { question, .. } => {
                 async move { Reply::Site(site::read(shared, &question).await) }.boxed()
+            }
+            Task::Backup { name } => {
+                let namespace = self.cluster.namespace.clone();
+                async move { Reply::Backup(backup::read(shared, &namespace, &name).await) }.boxed()
             }
             Task::Write(write) => {
                 async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()
@@ -307,6 +311,7 @@ async fn after_crash_points(
 fn waits(waiting: &Waiting) -> Outcome {
     match waiting {
         Waiting::FirstLeader
+        | Waiting::Restoring(_)
         | Waiting::ClaimPending { .. }
         | Waiting::MayBeLost { is_due: true, .. }
         | Waiting::InSync(_)
@@ -323,6 +328,9 @@ fn waits(waiting: &Waiting) -> Outcome {
         Waiting::Quorum { .. }
         | Waiting::Sick(..)
         | Waiting::PodStuck(..)
+        | Waiting::RestoreFailed(..)
+        // A backup is not watched.
+        | Waiting::NoSnapshot(_)
         | Waiting::LeadershipStays { .. }
         | Waiting::LearnersFailed { .. }
         | Waiting::VolumeLost(_)

@@ -111,8 +111,8 @@ fn check_finalizers(info: &ResourceInfo, object: &Value, causes: &mut Vec<Cause>
         let field = format!("metadata.finalizers[{index}]");
         let wrong = names::qualified(text);
         causes.extend(wrong.into_iter().map(|why| Cause::invalid("metadata.finalizers", finalizer, why)));
-        // Only the core group requires finalizers to be qualified.
-        if info.group.is_empty() && !text.contains('/') && !STANDARD.contains(&text) {
+        // Only the core group and that of Jobs require finalizers to be qualified.
+        if ["", "batch"].contains(&info.group.as_str()) && !text.contains('/') && !STANDARD.contains(&text) {
             let why = "name is neither a standard finalizer name nor is it fully qualified";
             causes.push(Cause::invalid(&field, finalizer, why));
         }

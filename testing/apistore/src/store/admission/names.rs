@@ -59,7 +59,7 @@ pub(super) fn qualified(key: &str) -> Vec<String> {
     if name.is_empty() {
         wrong.push("name part must be non-empty".to_owned());
     } else if name.len() > 63 {
-        wrong.push("name part must be no more than 63 characters".to_owned());
+        wrong.push("name part must be no more than 63 bytes".to_owned());
     }
     if !is_word(name) {
         wrong.push(NAME_PART.to_owned());
@@ -71,7 +71,7 @@ pub(super) fn qualified(key: &str) -> Vec<String> {
 pub(super) fn label_value(value: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     if value.len() > 63 {
-        wrong.push("must be no more than 63 characters".to_owned());
+        wrong.push("must be no more than 63 bytes".to_owned());
     }
     if !value.is_empty() && !is_word(value) {
         wrong.push(LABEL_VALUE.to_owned());

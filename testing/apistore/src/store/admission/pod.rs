@@ -30,6 +30,17 @@ pub(super) fn on_create(
     Ok(())
 }
 
+/// The defaults of a Pod template. Some of a Pod's own are not among them: requests from limits, service links.
+pub(super) fn fill_template(template: &mut Value) {
+    same_account(template);
+    defaults::fill_template(template);
+}
+
+/// Checks the Pods that a template makes. Fields are named from `spec`.
+pub(super) fn check_template(template: &Value, causes: &mut Vec<Cause>) {
+    check::check(template, causes);
+}
+
 pub(super) fn on_update(old: &Value, pod: &mut Value, causes: &mut Vec<Cause>) {
     for kept in ["tolerations", "priority", "preemptionPolicy"] {
         if let Some(given) = old["spec"].get(kept) {

@@ -56,7 +56,9 @@ pub(super) fn unbound<'a>(view: &'a View, pod: &'a Value) -> impl Iterator<Item 
 /// The node that was selected earlier for one of the Pod's claims.
 pub(super) fn selected_node<'a>(view: &'a View, pod: &Value) -> Option<&'a str> {
     claim_names(pod).find_map(|wanted| {
-        let node = annotation(view.get(kinds::CLAIMS, namespace(pod), wanted)?, SELECTED_NODE)?;
+        let claim =
+            view.get(kinds::CLAIMS, namespace(pod), wanted).filter(|claim| !volumes::is_shared(claim))?;
+        let node = annotation(claim, SELECTED_NODE)?;
         view.get(kinds::NODES, "", node).map(|_| node)
     })
 }

@@ -69,7 +69,7 @@ fn of_class(view: &View, claim: &Value, class: &Value) -> Vec<Action> {
     actions
 }
 
-/// A directory on the selected node, of the claim's size.
+/// A directory on the selected node, of the claim's size. If the claim is shared, it is on all of them.
 fn provision(claim: &Value, class: &Value, node: Option<&str>) -> Value {
     let name_of_volume = format!("pvc-{}", uid(claim));
     let base = match text(class, "/parameters/path") {
@@ -102,12 +102,18 @@ fn provision(claim: &Value, class: &Value, node: Option<&str>) -> Value {
             "local": { "path": format!("{base}/{name_of_volume}_{}_{}", namespace(claim), name(claim)) },
         },
     });
-    if let Some(node) = node {
+    // All nodes reach a volume that several of them may write to at a time.
+    if let Some(node) = node.filter(|_| !is_shared(claim)) {
         volume["spec"]["nodeAffinity"] = json!({ "required": { "nodeSelectorTerms": [{ "matchExpressions": [
             { "key": "kubernetes.io/hostname", "operator": "In", "values": [node] },
         ] }] } });
     }
     volume
+}
+
+/// Whether Pods of several nodes may mount it.
+pub(in super::super) fn is_shared(claim: &Value) -> bool {
+    items(claim, "/spec/accessModes").iter().any(|mode| mode == "ReadWriteMany")
 }
 
 /// The volume reserved for this claim, or the smallest free one that fits.

@@ -81,6 +81,7 @@ impl Fault {
             Self::LoseVolume(_) => row("F17", "lose volume", Cluster, Data),
             Self::Wipe(_) => row("F17", "wipe volume", Cluster, Data),
             Self::EmptyMount(_) => wide("F17", "empty mount", Cluster, Nothing),
+            Self::NoStore(_) => row("F25", "no store", Cluster, Nothing),
             Self::Swap(_) => row("F17", "swap data", Cluster, Data),
             Self::Lag(_) => row("F18", "lagging member", Cluster, Nothing),
             Self::HangDisk(_) => wide("F18", "hung disk", Cluster, Nothing),
@@ -120,6 +121,7 @@ fn kind_for_good(fault: &Fault) -> &'static str {
         Fault::FillDisk(_) => "full disk, for good",
         Fault::SlowDisk(_) => "slow disk, for good",
         Fault::EmptyMount(_) => "empty mount, for good",
+        Fault::Damage(_) => "damaged data, for good",
         other => other.kind(),
     }
 }
@@ -182,6 +184,7 @@ impl fmt::Display for Fault {
             Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
             Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts again"),
             Self::EmptyMount(member) => write!(f, "the volume of {member} is mounted empty"),
+            Self::NoStore(member) => write!(f, "{member} does not reach the store of the snapshot"),
             Self::Swap(member) => write!(f, "the data of {member} are replaced by those of another cluster"),
             Self::Lag(member) => write!(f, "{member} takes no new entries"),
             Self::HangDisk(member) => write!(f, "the disk of {member} hangs"),

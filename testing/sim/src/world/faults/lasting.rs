@@ -20,6 +20,8 @@ pub struct LastingFaults {
     pub gone: BTreeSet<String>,
     /// Members whose volumes are mounted empty.
     pub empty_mounts: BTreeSet<String>,
+    /// Members whose agents do not reach the store with the snapshot.
+    pub no_store: BTreeSet<String>,
     /// Pods, by uid, that take time to stop once they are deleted.
     pub stopping: BTreeMap<String, Stopping>,
     /// Pods, by uid, whose nodes are being drained.
@@ -89,6 +91,7 @@ impl LastingFaults {
             on_lost_node,
             gone,
             empty_mounts,
+            no_store,
             stopping,
             drained,
             budgets_behind,
@@ -107,6 +110,9 @@ impl LastingFaults {
         words.extend(on_lost_node.iter().map(|member| format!("the node of {member} is out of reach")));
         words.extend(gone.iter().map(|member| format!("the node of {member} does not exist any more")));
         words.extend(empty_mounts.iter().map(|member| format!("the volume of {member} is mounted empty")));
+        words.extend(
+            no_store.iter().map(|member| format!("{member} does not reach the store of the snapshot")),
+        );
         words.extend(stopping.iter().map(|(pod, how)| match how {
             Stopping::Serves => format!("Pod with uid {pod} takes time to stop"),
             Stopping::Stopped => format!("Pod with uid {pod} has stopped, and its kubelet has not confirmed"),
@@ -172,10 +178,19 @@ impl World {
             self.faults.empty_mounts.remove(&member);
             return Some(format!("the volume of {member} is mounted with its data again"));
         }
+        if let Some(member) = self.faults.no_store.pop_first() {
+            return Some(format!("{member} reaches the store of the snapshot again"));
+        }
         if self.faults.drained.pop_first().is_some() {
             return Some("a drain is given up".to_owned());
         }
-        if self.etcd.mend_data() {
+        let stay_wrong: BTreeSet<String> = self
+            .etcd
+            .processes()
+            .filter(|(_, process)| self.faults.for_good.contains(&process.launch.name))
+            .map(|(_, process)| process.launch.dir.clone())
+            .collect();
+        if self.etcd.mend_data(&stay_wrong) {
             return Some("a person puts the data of members right".to_owned());
         }
         if let Some(line) = self.repair_a_disk().or_else(|| self.disarm_alarms()) {
@@ -194,7 +209,10 @@ impl World {
     /// A person disarms the alarms and disables auth, as soon as a quorum takes that.
     fn disarm_alarms(&mut self) -> Option<String> {
         let clusters: Vec<ClusterId> = self.etcd.groups().map(Group::id).collect();
-        if clusters.iter().any(|cluster| self.etcd.disarm(*cluster)) {
+        // Not while data differ: then the alarm is what keeps clients from them.
+        let right: Vec<ClusterId> =
+            clusters.iter().copied().filter(|cluster| !self.etcd.has_wrong_data(*cluster)).collect();
+        if right.iter().any(|cluster| self.etcd.disarm(*cluster)) {
             return Some("a person disarms the alarms".to_owned());
         }
         let disabled = clusters.iter().any(|cluster| self.etcd.set_auth(*cluster, false));

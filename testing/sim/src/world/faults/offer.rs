@@ -92,6 +92,7 @@ impl World {
                 Fault::Alarm(member),
             ]);
         }
+        faults.extend(self.to_restore().into_iter().map(Fault::NoStore));
         faults
     }
 
@@ -138,5 +139,6 @@ fn can_stay(fault: &Fault) -> bool {
             | Fault::FillDisk(_)
             | Fault::SlowDisk(_)
             | Fault::EmptyMount(_)
+            | Fault::Damage(_)
     )
 }

@@ -77,6 +77,7 @@ impl World {
                 };
                 other.map(|other| version.patch = other).is_some()
             }
+            Fault::NoStore(member) => self.faults.no_store.insert(member.clone()),
             Fault::RemovedByHand(member) => self.remove_by_hand(member),
             Fault::KillPod(member) => self.kill_pod(member),
             Fault::DeletePod(member) => self.lingers(member) && self.delete_pod(member),
@@ -179,7 +180,8 @@ impl World {
             | Fault::Lag(member)
             | Fault::HangDisk(member)
             | Fault::FillDisk(member)
-            | Fault::SlowDisk(member) => self.faults.for_good.insert(member.clone()),
+            | Fault::SlowDisk(member)
+            | Fault::Damage(member) => self.faults.for_good.insert(member.clone()),
             Fault::Refuse(..) => self.faults.for_good.insert(REFUSALS.to_owned()),
             _ => false,
         }

@@ -1,4 +1,4 @@
-//! The defaults of a Pod's spec. Applying them twice changes nothing.
+//! The defaults of a Pod's spec, and of a template of Pods. Applying them twice changes nothing.
 
 use serde_json::{Value, json};
 
@@ -6,13 +6,21 @@ use super::super::{entries_mut, set_default};
 use crate::fields::text;
 
 pub(super) fn fill(pod: &mut Value) {
+    fill_template(pod);
+    set_default(pod, "/spec/enableServiceLinks", json!(true));
+    for list in ["initContainers", "containers"] {
+        entries_mut(&mut pod["spec"], list).for_each(requests);
+    }
+}
+
+/// What a template gets; the rest is added to the Pods that are made of it.
+pub(super) fn fill_template(pod: &mut Value) {
     for (field, default) in [
         ("restartPolicy", json!("Always")),
         ("dnsPolicy", json!("ClusterFirst")),
         ("schedulerName", json!("default-scheduler")),
         ("terminationGracePeriodSeconds", json!(30)),
         ("securityContext", json!({})),
-        ("enableServiceLinks", json!(true)),
     ] {
         set_default(pod, &format!("/spec/{field}"), default);
     }
@@ -30,12 +38,6 @@ fn container(container: &mut Value) {
     set_default(container, "/terminationMessagePath", json!("/dev/termination-log"));
     set_default(container, "/terminationMessagePolicy", json!("File"));
     set_default(container, "/resources", json!({}));
-    let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
-    for (resource, limit) in limits {
-        if container["resources"]["requests"].get(&resource).is_none() {
-            container["resources"]["requests"][resource] = limit;
-        }
-    }
     entries_mut(container, "ports").for_each(|port| set_default(port, "/protocol", json!("TCP")));
     for variable in entries_mut(container, "env") {
         if variable.pointer("/valueFrom/fieldRef").is_some() {
@@ -45,6 +47,16 @@ fn container(container: &mut Value) {
     for name in ["startupProbe", "readinessProbe", "livenessProbe"] {
         if let Some(found) = container.get_mut(name).filter(|probe| probe.is_object()) {
             probe(found);
+        }
+    }
+}
+
+/// A limit is also the request if there is none.
+fn requests(container: &mut Value) {
+    let limits = container["resources"]["limits"].as_object().cloned().unwrap_or_default();
+    for (resource, limit) in limits {
+        if container["resources"]["requests"].get(&resource).is_none() {
+            container["resources"]["requests"][resource] = limit;
         }
     }
 }

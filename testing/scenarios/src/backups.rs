@@ -1,0 +1,118 @@
+//! Backups and restores, as a user orders and observes them.
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, PostParams};
+use serde_json::{Value, json};
+
+use crate::{NamespaceClient, until};
+
+impl NamespaceClient {
+    /// All backups.
+    pub fn backups(&self) -> Api<DynamicObject> {
+        self.kind("EtcdBackup", "etcdbackups")
+    }
+
+    /// All schedules.
+    pub fn schedules(&self) -> Api<DynamicObject> {
+        self.kind("EtcdBackupSchedule", "etcdbackupschedules")
+    }
+
+    /// Creates a claim for backups, and returns the destination in it.
+    pub async fn claim_for_backups(&self, name: &str) -> Result<Value> {
+        let claim: PersistentVolumeClaim = serde_json::from_value(json!({
+            "metadata": {"name": name},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "256Mi"}}},
+        }))?;
+        self.volumes().create(&PostParams::default(), &claim).await?;
+        Ok(json!({"pvc": {"claimName": name}}))
+    }
+
+    /// Orders a backup of a cluster.
+    pub async fn back_up(&self, name: &str, cluster: &str, destination: &Value) -> Result<()> {
+        self.back_up_with(name, json!({"source": {"cluster": cluster}, "destination": destination})).await
+    }
+
+    /// Orders a backup with this spec.
+    pub async fn back_up_with(&self, name: &str, spec: Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
+            "metadata": {"name": name}, "spec": spec,
+        });
+        self.backups().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(())
+    }
+
+    /// The status of a backup, as JSON.
+    pub async fn backup_status(&self, name: &str) -> Result<Value> {
+        Ok(self.backups().get(name).await?.data["status"].clone())
+    }
+
+    /// Waits until a backup is complete; returns its status. Fails at once if the backup has failed.
+    pub async fn is_backed_up(&self, name: &str) -> Result<Value> {
+        self.backup_ends(name, "Complete").await
+    }
+
+    /// Waits until a backup has ended in this phase, `Complete` or `Failed`; fails at once if it has ended in the other one.
+    pub async fn backup_ends(&self, name: &str, phase: &str) -> Result<Value> {
+        let mut ended = None;
+        until(&format!("{name} is {phase}"), async || {
+            let status = self.backup_status(name).await?;
+            match status["phase"].as_str() {
+                Some("Complete" | "Failed") => {
+                    ended = Some(status);
+                    Ok(Ok(()))
+                }
+                _ => Ok(Err(status.to_string())),
+            }
+        })
+        .await?;
+        let status = ended.with_context(|| format!("{name} has not ended"))?;
+        if status["phase"] != phase {
+            bail!("{name} is not {phase}: {status}");
+        }
+        Ok(status)
+    }
+
+    /// `kubectl delete etcdbackup`, until it is gone.
+    #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+    pub async fn delete_backup(&self, name: &str) -> Result<()> {
+        self.backups().delete(name, &DeleteParams::default()).await?;
+        until(&format!("{name} is gone"), async || {
+            let backup = self.backups().get_opt(name).await?;
+            Ok(backup.map_or(Ok(()), |backup| Err(backup.data["status"].to_string())))
+        })
+        .await
+    }
+
+    /// Deletes a cluster and every claim of its members, like a person who starts over.
+    pub async fn wreck(&self, cluster: &str) -> Result<()> {
+        self.delete(cluster).await?;
+        for volume in self.volumes_of(cluster).await? {
+            self.delete_volume(&volume.metadata.name.unwrap_or_default()).await?;
+        }
+        until(&format!("the volumes of {cluster} are gone"), async || {
+            let left = self.volumes_of(cluster).await?.len();
+            Ok(if left == 0 { Ok(()) } else { Err(format!("{left} are left")) })
+        })
+        .await
+    }
+
+    fn kind(&self, kind: &str, plural: &str) -> Api<DynamicObject> {
+        let resource = ApiResource {
+            group: "operator.etcd.io".to_owned(),
+            version: "v1alpha1".to_owned(),
+            api_version: "operator.etcd.io/v1alpha1".to_owned(),
+            kind: kind.to_owned(),
+            plural: plural.to_owned(),
+        };
+        Api::default_namespaced_with(self.client.clone(), &resource)
+    }
+}
+
+/// A spec like [`crate::spec`] that begins with the data of a backup.
+pub fn restored_from(size: usize, backup: &str) -> Value {
+    let mut spec = crate::spec(size);
+    spec["bootstrap"] = json!({"restore": {"backupRef": {"name": backup}}});
+    spec
+}

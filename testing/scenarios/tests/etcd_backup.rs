@@ -1,0 +1,3 @@
+//! Backups and restores in the playground.
+
+quorate_scenarios::backup!(quorate_scenarios::Playground::start());

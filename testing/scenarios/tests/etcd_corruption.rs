@@ -1,0 +1,177 @@
+//! Data of one member are changed on its disk, as by a defect of the disk or of etcd: etcd's own check raises the alarm, the operator
+//! finds the member by the hashes, replaces it, and disarms the alarm. In each minor version: they raise the alarm in
+//! different ways.
+
+use std::fs::{self, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use kube::api::ListParams;
+use quorate_etcd::{MemberClient, Read};
+use quorate_scenarios::{Playground, ProcessFault, World, Writer, spec, until};
+use serde_json::json;
+
+const KEY: &str = "/corruption/key";
+const VALUE: &str = "the value that one member is going to have wrong, and that the others keep";
+
+/// So many writes later, the page with the value is not the one that is written to.
+const WRITES: i64 = 500;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Victim {
+    Leader,
+    Follower,
+}
+
+/// Where a database has the value.
+fn places(content: &[u8]) -> impl Iterator<Item = usize> {
+    let starts = 0..content.len().saturating_sub(VALUE.len());
+    starts.filter(|at| content[*at..].starts_with(VALUE.as_bytes()))
+}
+
+/// Changes the last byte of the value wherever the database has it. Returns how often that was.
+fn corrupt(db: &Path) -> Result<usize> {
+    let content = fs::read(db)?;
+    let places: Vec<usize> = places(&content).collect();
+    let file = OpenOptions::new().write(true).open(db)?;
+    for place in &places {
+        file.write_all_at(b"X", u64::try_from(place + VALUE.len() - 1)?)?;
+    }
+    file.sync_all()?;
+    Ok(places.len())
+}
+
+async fn choose(world: &Playground, victim: Victim) -> Result<(String, MemberClient)> {
+    for (name, member) in world.members("demo").await? {
+        if member.status().await?.is_leader() == (victim == Victim::Leader) {
+            return Ok((name, member));
+        }
+    }
+    anyhow::bail!("no such member")
+}
+
+async fn is_replaced(world: &Playground, name: &str) -> Result<()> {
+    until(&format!("{name} is replaced"), async || {
+        let status = world.status("demo").await?;
+        let recovery = &status["recovery"];
+        let done = recovery["lastRecoveredMember"] == json!(name) && recovery["lastResult"] == "Succeeded";
+        Ok(if done { Ok(()) } else { Err(status.to_string()) })
+    })
+    .await
+}
+
+/// All members have the right value, the same hash, and no alarm.
+async fn all_are_right(world: &Playground) -> Result<()> {
+    let mut hashes = Vec::new();
+    for (name, member) in world.members("demo").await? {
+        let status = member.status().await?;
+        ensure!(status.alarms.is_empty() && status.errors.is_empty(), "{name}: {status:?}");
+        let value = member.get(KEY, Read::Serializable).await?.context("the key is gone")?;
+        ensure!(value.value == VALUE.as_bytes(), "{name} has the wrong value");
+        let hash = member.hash_kv(None).await?;
+        hashes.push((hash.hash, hash.revision, hash.compacted));
+    }
+    ensure!(hashes.len() == 3 && hashes.iter().all(|hash| *hash == hashes[0]), "{hashes:?}");
+    Ok(())
+}
+
+async fn is_found_and_replaced(version: &str, check: &str, victim: Victim) -> Result<()> {
+    let world = Playground::start().await?;
+    let mut spec = spec(3);
+    spec["version"] = json!(version);
+    spec["recovery"] = json!({ "gracePeriod": "5s" });
+    spec["etcdOptions"] = json!([check]);
+    world.create("demo", spec).await?;
+    world.settled("demo", 3).await?;
+    let id = world.one_cluster_id("demo").await?;
+    let writer = Writer::start(&world, "demo");
+    let (name, member) = choose(&world, victim).await?;
+    let written = member.put(KEY, VALUE).await?;
+    until("more is written", async || {
+        let revision = member.status().await?.revision;
+        Ok(if revision.0 > written.0 + WRITES { Ok(()) } else { Err(format!("{revision:?}")) })
+    })
+    .await?;
+
+    let db = world.volume_dir(&name).await?.join("data/member/snap/db");
+    world.signal_etcd(&name, ProcessFault::Pause).await?;
+    let places = corrupt(&db);
+    world.signal_etcd(&name, ProcessFault::Resume).await?;
+    ensure!(places? > 0, "the database of {name} does not have the value");
+
+    world.reports("demo", "CORRUPT").await?;
+    world
+        .reports("demo", &format!("the data of {name} are lost: its data differ from those of a majority"))
+        .await?;
+    is_replaced(&world, &name).await?;
+    world.settled("demo", 3).await?;
+    world.wait_for_condition("demo", "Available", "True").await?;
+    let acknowledged = writer.stop().await?;
+    println!("etcd {version}: {name} was corrupt and is replaced: {}", acknowledged.figures());
+    acknowledged.are_all_readable(&world, "demo").await?;
+
+    all_are_right(&world).await?;
+    ensure!(world.one_cluster_id("demo").await? == id, "the cluster id changed");
+    let quarantined = ListParams::default().labels("operator.etcd.io/quarantined=true");
+    let kept = world.volumes().list(&quarantined).await?;
+    let kept: Vec<String> = kept.iter().map(kube::ResourceExt::name_any).collect();
+    ensure!(kept == [name], "{kept:?} are quarantined");
+    Ok(())
+}
+
+/// Etcd's check at a start stops the good member, beside the corrupt one that runs. There is no alarm, and of the two that run nobody
+/// knows which one is right. A person follows the runbook.
+#[tokio::test(flavor = "multi_thread")]
+async fn h37_a_good_member_that_etcds_check_keeps_out_is_not_replaced_and_decides_once_it_runs() -> Result<()>
+{
+    let world = Playground::start().await?;
+    let mut spec = spec(3);
+    spec["version"] = json!("3.5.35");
+    spec["recovery"] = json!({ "gracePeriod": "1s" });
+    world.create("demo", spec).await?;
+    world.settled("demo", 3).await?;
+    let ids = world.member_ids("demo").await?;
+    let members = world.members("demo").await?;
+    let (_, member) = members.first().context("no members")?;
+    member.put(KEY, VALUE).await?;
+    for n in 0..WRITES {
+        member.put("/corruption/others", n.to_string()).await?;
+    }
+    let db = world.volume_dir("demo-1").await?.join("data/member/snap/db");
+    until("the database has the value", async || {
+        let is_there = places(&fs::read(&db)?).next().is_some();
+        Ok(if is_there { Ok(()) } else { Err(String::new()) })
+    })
+    .await?;
+    world.signal_etcd("demo-1", ProcessFault::Pause).await?;
+    let changed = corrupt(&db);
+    world.signal_etcd("demo-1", ProcessFault::Resume).await?;
+    ensure!(changed? > 0);
+
+    world.signal_etcd("demo-0", ProcessFault::Kill).await?;
+    world.reports("demo", "etcd's check at the start keeps out demo-0").await?;
+    ensure!(world.member_ids("demo").await? == ids, "somebody was replaced");
+    let options = json!({ "spec": { "etcdOptions": ["--experimental-initial-corrupt-check=false"] } });
+    world.patch("demo", options).await?;
+    is_replaced(&world, "demo-1").await?;
+    world.settled("demo", 3).await?;
+    all_are_right(&world).await
+}
+
+/// 3.5 raises the alarm without a member.
+#[tokio::test(flavor = "multi_thread")]
+async fn h37_a_follower_whose_data_differ_is_replaced_where_the_alarm_names_nobody() -> Result<()> {
+    is_found_and_replaced("3.5.35", "--experimental-corrupt-check-time=1s", Victim::Follower).await
+}
+
+/// The check of 3.6 compares the others with the leader, and names one of them where the leader is wrong.
+#[tokio::test(flavor = "multi_thread")]
+async fn h37_a_leader_whose_data_differ_is_replaced_where_the_alarm_names_a_follower() -> Result<()> {
+    is_found_and_replaced("3.6.16", "--corrupt-check-time=1s", Victim::Leader).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn h37_a_follower_whose_data_differ_is_replaced_where_the_alarm_names_it() -> Result<()> {
+    is_found_and_replaced("3.7.3", "--corrupt-check-time=1s", Victim::Follower).await
+}

@@ -1,0 +1,39 @@
+//! Data that differ from the log: the operator finds them by the members' hashes, replaces their member and disarms the alarm, whomever
+//! it names. The oracle judges by the disks.
+
+use quorate_sim::history::{History, plain};
+use serde_json::{Value, json};
+
+/// A history in which the data of a member come to differ, and clients write when its replacement is over.
+fn story(size: u32, version: &str, departures: &Value) -> String {
+    let mut spec = plain(size);
+    spec["version"] = json!(version);
+    let trace = json!({ "before": [spec], "spec": spec, "departures": departures, "wide": true });
+    let history: History = serde_json::from_value(trace).expect("a trace");
+    let story = history.story();
+    assert_eq!(story.violation(), None, "{story}");
+    assert!(story.all_came_about(), "{story}");
+    story.to_string()
+}
+
+#[test]
+fn a_member_whose_data_differ_is_replaced_and_the_alarm_disarmed_so_that_clients_write_again() {
+    for version in ["3.5.35", "3.6.16"] {
+        for (size, wrong) in [(3, "demo-0"), (3, "demo-1"), (5, "demo-4")] {
+            let departures = json!([
+                { "at": 0, "what": { "fault": { "stays": { "damage": wrong } } } },
+                { "at": "after:P7", "what": { "fault": "client-writes" } },
+            ]);
+            let told = story(size, version, &departures);
+            assert!(!told.contains("a person disarms") && !told.contains("a person scales"), "{told}");
+        }
+    }
+}
+
+#[test]
+fn of_two_members_that_differ_nobody_is_replaced() {
+    let departures = json!([{ "at": 0, "what": { "fault": { "damage": "demo-1" } } }]);
+    for version in ["3.5.35", "3.6.16"] {
+        assert!(!story(2, version, &departures).contains("P3"), "a person has to decide");
+    }
+}
