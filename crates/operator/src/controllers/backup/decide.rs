@@ -31,6 +31,8 @@ pub(super) struct Seen<'a> {
     pub(super) jobs: &'a [(&'a Job, JobOutcome)],
     /// How many Pods of its Jobs have not ended.
     pub(super) running_pods: usize,
+    /// An EtcdCluster whose members still restore from its object.
+    pub(super) used_by: Option<&'a str>,
     pub(super) now: Instant,
 }
 

@@ -35,6 +35,11 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             let text = "the Pod that takes it stops before its object is removed";
             return removing(seen, status, text, Act::Wait(None));
         }
+        if let Some(cluster) = seen.used_by {
+            let text =
+                format!("EtcdCluster {cluster} is restored from its object, which is removed after that");
+            return removing(seen, status, &text, Act::Wait(None));
+        }
         return next(seen, status);
     };
     match seen.jobs.first() {

@@ -9,7 +9,7 @@ use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::{backup, job};
 use quorate_model::Instant;
-use quorate_reconcile::{Retry, WriteError};
+use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::json;
 
 use super::decide::{Act, Decision, Seen, decide, has_finalizer, state};
@@ -92,7 +92,7 @@ impl BackupWorker {
             clusters.get(&NamespacedName::new(&self.root.namespace, name)).objects.remove(name)
         });
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
-        let others: Vec<_> = if may_begin(backup, now) {
+        let others: Vec<_> = if may_begin(backup) {
             let roots = backups.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
             roots.filter_map(|root| backups.get(&root).objects.remove(&root.name)).collect()
         } else {
@@ -101,7 +101,9 @@ impl BackupWorker {
         let others = others.iter().filter_map(|other| other.0.as_ref().ok());
         let waits_for = queue::blocker(backup, others, now).map(ResourceExt::name_any);
         let waits_for = waits_for.as_deref();
-        decide(Seen { backup, cluster, waits_for, jobs: &jobs, running_pods, now })
+        let used_by = backup.metadata.deletion_timestamp.as_ref().and_then(|_| self.used_by(backup));
+        let used_by = used_by.as_deref();
+        decide(Seen { backup, cluster, waits_for, jobs: &jobs, running_pods, used_by, now })
     }
 
     async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, WriteError> {
@@ -178,7 +180,8 @@ impl BackupWorker {
         let why = Explanation::new(Reason::WriteRefused, text);
         let before = backup.status.clone().unwrap_or_default();
         let phase = before.phase.unwrap_or(BackupPhase::Pending);
-        let seen = Seen { backup, cluster: None, waits_for: None, jobs: &[], running_pods: 0, now };
+        let seen =
+            Seen { backup, cluster: None, waits_for: None, jobs: &[], running_pods: 0, used_by: None, now };
         let status = state(seen, before, phase, BackupCondition::Pending, &why);
         let decision = Decision { status, act: Act::Rest, event: None };
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
@@ -202,6 +205,18 @@ impl BackupWorker {
         }
     }
 
+    /// An EtcdCluster of this namespace that still begins with it.
+    fn used_by(&self, backup: &EtcdBackup) -> Option<String> {
+        let clusters = &self.controller.clusters;
+        let roots = clusters.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
+        let mut clusters = roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name));
+        let needs = |cluster: &Arc<ReadCluster>| {
+            let needed = cluster.0.as_ref().ok().and_then(|cluster| cluster.needs_backup());
+            needed == backup.metadata.name.as_deref()
+        };
+        clusters.find(needs).map(|cluster| cluster.name_any())
+    }
+
     /// The Jobs of this EtcdBackup. Those of an earlier one of its name go with that.
     fn jobs(&self, backup: &EtcdBackup) -> Vec<Arc<Job>> {
         let own = |job: &Arc<Job>| {
@@ -222,7 +237,7 @@ impl BackupWorker {
 }
 
 /// Whether the queue decides about it: only then the others are looked at.
-fn may_begin(backup: &EtcdBackup, _now: Instant) -> bool {
+fn may_begin(backup: &EtcdBackup) -> bool {
     let phase = backup.status.as_ref().and_then(|status| status.phase);
     has_finalizer(backup) && matches!(phase, None | Some(BackupPhase::Pending))
 }

@@ -61,7 +61,15 @@ fn next(backup: &EtcdBackup, jobs: &[(&str, JobOutcome)]) -> Decision {
     let cluster = cluster(true, json!({}));
     let made: Vec<Job> = jobs.iter().map(|(name, _)| job(name)).collect();
     let jobs: Vec<_> = made.iter().zip(jobs).map(|(job, (_, outcome))| (job, outcome.clone())).collect();
-    decide(Seen { backup, cluster: Some(&cluster), waits_for: None, jobs: &jobs, running_pods: 0, now: NOW })
+    decide(Seen {
+        backup,
+        cluster: Some(&cluster),
+        waits_for: None,
+        jobs: &jobs,
+        running_pods: 0,
+        used_by: None,
+        now: NOW,
+    })
 }
 
 /// The type, reason and message of the condition that holds.
@@ -128,8 +136,15 @@ fn an_attempt_is_recorded_before_its_job_which_gets_the_best_members_first() {
 fn what_prevents_an_attempt_is_waited_for_or_ends_it() {
     let decided = |cluster: Option<&EtcdCluster>, waits_for, spec| {
         let backup = backup(spec, json!({}), Value::Null);
-        let decision =
-            decide(Seen { backup: &backup, cluster, waits_for, jobs: &[], running_pods: 0, now: NOW });
+        let decision = decide(Seen {
+            backup: &backup,
+            cluster,
+            waits_for,
+            jobs: &[],
+            running_pods: 0,
+            used_by: None,
+            now: NOW,
+        });
         assert_eq!(decision.status.attempts, u32::from(matches!(decision.act, Act::Backup { .. })));
         holds(&decision)
     };
@@ -243,9 +258,18 @@ fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
     );
 
     let deleted = going("Delete", running(), json!({}));
-    let seen =
-        Seen { backup: &deleted, cluster: None, waits_for: None, jobs: &[], running_pods: 1, now: NOW };
+    let seen = Seen {
+        backup: &deleted,
+        cluster: None,
+        waits_for: None,
+        jobs: &[],
+        running_pods: 1,
+        used_by: None,
+        now: NOW,
+    };
     assert_eq!(decide(seen).act, Act::Wait(None), "its Pod could still write the object");
+    let used = decide(Seen { used_by: Some("restored"), running_pods: 0, ..seen });
+    assert_eq!((used.act, used.status.removals), (Act::Wait(None), 0), "members still restore from it");
     let first = next(&deleted, &[]);
     assert_eq!((first.status.removals, &first.act), (1, &Act::Remove));
     let removing = json!(first.status);

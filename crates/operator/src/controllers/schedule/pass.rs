@@ -1,5 +1,6 @@
 //! The worker of one EtcdBackupSchedule: it reads the caches, asks `decide`, and writes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use k8s_openapi::api::batch::v1::Job;
@@ -8,7 +9,7 @@ use kube::{Resource as _, ResourceExt as _};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, keys};
 use quorate_manifests::job;
 use quorate_model::Instant;
-use quorate_reconcile::{Retry, WriteError};
+use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::{Value, json};
 
 use super::decide::{Decision, First, Seen, Then, decide};
@@ -116,7 +117,8 @@ impl ScheduleWorker {
                     // The cache is behind: the newest good one is gone, and what is older may be the last.
                     return Ok(Outcome::Waiting);
                 }
-                for name in names.iter().take(PRUNED) {
+                let used = self.used_by_restores();
+                for name in names.iter().filter(|name| !used.contains(*name)).take(PRUNED) {
                     let Some(backup) = backups.iter().find(|backup| backup.name_any() == *name) else {
                         continue;
                     };
@@ -125,7 +127,11 @@ impl ScheduleWorker {
                     let what = Explanation::new(Reason::BackupPruned, text);
                     self.tell(schedule, false, what, controller.runtime.clock.now());
                 }
-                Ok(Outcome::Waiting)
+                Ok(if names.iter().all(|name| used.contains(name)) {
+                    Outcome::Unwell
+                } else {
+                    Outcome::Waiting
+                })
             }
             Then::Test { order, etcd_version } => {
                 is_current(&schedules, &seen).await?;
@@ -195,6 +201,15 @@ impl ScheduleWorker {
     fn tell(&mut self, schedule: &EtcdBackupSchedule, warning: bool, what: Explanation, at: Instant) {
         let notice = Notice { about: schedule.object_ref(&()), warning, what, at };
         self.controller.runtime.events.publish(&mut self.reported, notice);
+    }
+
+    /// The EtcdBackups that EtcdClusters of this namespace still begin with.
+    fn used_by_restores(&self) -> BTreeSet<String> {
+        let clusters = &self.controller.clusters;
+        let roots = clusters.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
+        let clusters = roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name));
+        let needed = |cluster: Arc<ReadCluster>| cluster.0.as_ref().ok()?.needs_backup().map(str::to_owned);
+        clusters.filter_map(needed).collect()
     }
 
     fn jobs(&self, schedule: &EtcdBackupSchedule) -> Vec<Arc<Job>> {
