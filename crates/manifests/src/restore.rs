@@ -136,7 +136,8 @@ pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
 /// What the Pod mounts to reach the store: each volume with its mount. A Secret that does not exist does not keep the Pod from starting:
 /// the agent then reports what is missing, and the kubelet nothing that status could show.
 pub(crate) fn volumes(restore: &Restore) -> Vec<(Value, Value)> {
-    let Some(RestoreStatus { source: RestoreSource { destination, .. }, identities_secret, .. }) = write(restore)
+    let Some(RestoreStatus { source: RestoreSource { destination, .. }, identities_secret, .. }) =
+        write(restore)
     else {
         return Vec::new();
     };

@@ -236,10 +236,7 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     match (boot, recorded.stage) {
         // R1
         (Boot::New | Boot::Restore, Stage::Bootstrap) if is_bootstrapping(scene) => {}
-        (
-            Boot::New | Boot::Restore,
-            Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_),
-        ) => {
+        (Boot::New | Boot::Restore, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
             forbid(Unsafe::NotABootstrapMember(member.clone()))?;
         }
         (Boot::Join, Stage::Joining) => {

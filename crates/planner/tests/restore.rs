@@ -80,7 +80,11 @@ fn what_does_not_go_with_the_snapshot_is_refused_before_anything_starts() {
         restore
     };
     let cases: [(Restore, &dyn Fn(&mut World), &str); 5] = [
-        (of(&|restore| restore.version = Some(Version::new(3, 7, 0))), &none, "Set spec.version to 3.7 or newer"),
+        (
+            of(&|restore| restore.version = Some(Version::new(3, 7, 0))),
+            &none,
+            "Set spec.version to 3.7 or newer",
+        ),
         (of(&|restore| restore.version = None), &old, "cannot raise revisions"),
         (of(&|restore| restore.bytes = Some(2 << 20)), &with_quota, "Raise spec.etcd.quotaBackendBytes"),
         (of(&|restore| restore.bytes = Some(500 << 20)), &none, "Raise spec.storageSpec.volumeSizeRequest"),

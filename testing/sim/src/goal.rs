@@ -36,11 +36,10 @@ impl World {
         let Some(target) = record.target.as_ref() else {
             // An invalid spec, or one that does not go with the snapshot, bootstraps no cluster, and the status must report that.
             let progressing = condition_of(&cluster, "Progressing");
-            let is_reported =
-                progressing.is_some_and(|one| {
-                    let is_reported = one.reason == "SpecInvalid" || one.reason == "RestoreRefused";
-                    one.status == "False" && is_reported
-                });
+            let is_reported = progressing.is_some_and(|one| {
+                let is_reported = one.reason == "SpecInvalid" || one.reason == "RestoreRefused";
+                one.status == "False" && is_reported
+            });
             return if is_reported { Ok(()) } else { Err("no target is recorded".to_owned()) };
         };
         let voters: Vec<&str> = record.voters().map(MemberName::as_str).collect();

@@ -58,7 +58,10 @@ fn a_pod_that_is_gone_or_a_process_that_dies_between_restore_and_record_ends_wel
     for at in ["after:B4#3", "after:BR#1", "after:BR#3", "after:B6"] {
         ends_well(&restore(3, json!([[at, of("kill-pod", "demo-1")]])));
     }
-    sound_story(&restore(3, json!([["after:BR#2", of("slow", "demo-2")], ["after:B6", of("kill-pod", "demo-2")]])));
+    sound_story(&restore(
+        3,
+        json!([["after:BR#2", of("slow", "demo-2")], ["after:B6", of("kill-pod", "demo-2")]]),
+    ));
 }
 
 #[test]
@@ -121,7 +124,11 @@ fn every_history_of_a_restore_of_one_with_two_faults() {
         fault.entry().hits == Hits::Operator
             || matches!(
                 fault,
-                Fault::KillPod(_) | Fault::KillProcess(_) | Fault::Wipe(_) | Fault::LoseVolume(_) | Fault::NoStore(_)
+                Fault::KillPod(_)
+                    | Fault::KillProcess(_)
+                    | Fault::Wipe(_)
+                    | Fault::LoseVolume(_)
+                    | Fault::NoStore(_)
             )
     });
 }

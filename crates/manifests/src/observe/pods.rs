@@ -84,7 +84,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         labelled: is_labelled(meta, at)
             && label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         // The agent runs first, for as long as the restore takes.
-        has_run: etcd.is_some_and(|etcd| if restores(pod) { etcd.started == Some(true) } else { has_run(etcd) }),
+        has_run: etcd
+            .is_some_and(|etcd| if restores(pod) { etcd.started == Some(true) } else { has_run(etcd) }),
         unready: etcd.and_then(|etcd| unready(status, etcd)),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| {

@@ -129,7 +129,10 @@ impl World {
     pub(super) fn to_restore(&self) -> Vec<String> {
         let pods = self.objects(Kind::Pod);
         let waits = pods.iter().filter(|pod| {
-            let has_data = self.pods.get(text(pod, "/metadata/uid")).is_some_and(|run| self.etcd.dir(&run.dir).is_some());
+            let has_data = self
+                .pods
+                .get(text(pod, "/metadata/uid"))
+                .is_some_and(|run| self.etcd.dir(&run.dir).is_some());
             order(pod).is_some() && !has_data
         });
         waits.map(|pod| name(pod).to_owned()).collect()

@@ -110,7 +110,9 @@ impl LastingFaults {
         words.extend(on_lost_node.iter().map(|member| format!("the node of {member} is out of reach")));
         words.extend(gone.iter().map(|member| format!("the node of {member} does not exist any more")));
         words.extend(empty_mounts.iter().map(|member| format!("the volume of {member} is mounted empty")));
-        words.extend(no_store.iter().map(|member| format!("{member} does not reach the store of the snapshot")));
+        words.extend(
+            no_store.iter().map(|member| format!("{member} does not reach the store of the snapshot")),
+        );
         words.extend(stopping.iter().map(|(pod, how)| match how {
             Stopping::Serves => format!("Pod with uid {pod} takes time to stop"),
             Stopping::Stopped => format!("Pod with uid {pod} has stopped, and its kubelet has not confirmed"),
