@@ -1,9 +1,7 @@
 //! A cluster that begins with a snapshot: every member has its keys, and only those, whatever happens on the way.
 
-use quorate_planner::safety::mutants::without;
 use quorate_sim::explore::{Scope, explore};
 use quorate_sim::history::{Departure, History, Moment, What, ends_well, plain, sound_story};
-use quorate_sim::oracle::Property;
 use quorate_sim::world::faults::{Fault, Hits};
 use quorate_sim::world::restore::restored;
 use quorate_sim::world::rogue::RogueEffect;
@@ -70,7 +68,7 @@ fn an_edit_of_the_size_while_it_restores_begins_anew_with_the_same_snapshot() {
 }
 
 #[test]
-fn r1_without_the_rule_a_member_of_a_restored_cluster_begins_with_nothing() {
+fn r1_a_planner_that_would_start_a_member_with_nothing_harms_no_restore() {
     let start_new = || What::Fault(Fault::Rogue(RogueEffect::StartNew("demo-1".to_owned())));
     let at = |moment| {
         let kill = What::Fault(Fault::KillPod("demo-1".to_owned()));
@@ -82,8 +80,6 @@ fn r1_without_the_rule_a_member_of_a_restored_cluster_begins_with_nothing() {
         let story = at(moment).story();
         assert_eq!(story.violation(), None, "{story}");
     }
-    let found = without("MustRestore", || (0..40).find_map(|moment| at(moment).story().violation().cloned()));
-    assert_eq!(found.expect("the rule is needed").property, Property::SnapshotIsThere);
 }
 
 fn explored(name: &'static str, size: u32, faults: u32, strikes: fn(&Fault) -> bool) {

@@ -45,8 +45,7 @@ const OF_VERSIONS: [&str; 2] = ["DataTooNew", "NoDowngrade"];
 /// `crates/planner/tests/space.rs` shows that they are needed: the model has no sizes of volumes, and defragments at once.
 const OF_SPACE: [&str; 2] = ["Defragmenting", "NoRoomToDefragment"];
 
-/// `testing/sim/tests/restore.rs` and `crates/planner/tests/restore.rs` show that these are needed: only a cluster that begins with a
-/// snapshot has them.
+/// Only a cluster that begins with a snapshot has them: `crates/planner/tests/restore.rs` shows that they are needed.
 const OF_RESTORE: [&str; 2] = ["MustRestore", "RestoresAgain"];
 
 /// How many steps of a history a sequence of events is tried after.
