@@ -16,6 +16,7 @@ use quorate_manifests::{
 };
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Abandoned, Loss};
+use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
     ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Span, Version, Waiting,
@@ -119,7 +120,22 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::Quorum { healthy: 1, voters: 3, why: "no voter that answers has a leader".to_owned() }
         }
         Waiting::Quorum { .. } => Waiting::FirstLeader,
-        Waiting::FirstLeader => Waiting::InSync(demo()),
+        Waiting::FirstLeader => Waiting::NoSnapshot(RestoreFailure::new(
+            RestoreCause::NotReady,
+            "EtcdBackup nightly-1 is not complete yet",
+        )),
+        Waiting::NoSnapshot(_) => Waiting::Restoring(demo()),
+        Waiting::Restoring(_) => restore_failed(RestoreCause::Refused, "the snapshot is larger than the quota"),
+        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Refused, .. }) => {
+            restore_failed(RestoreCause::Gone, "s3://backups/demo/1 does not exist")
+        }
+        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Gone, .. }) => {
+            restore_failed(RestoreCause::Forbidden, "the store refuses the credentials in Secret store")
+        }
+        Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Forbidden, .. }) => {
+            restore_failed(RestoreCause::Failed, "the store does not answer")
+        }
+        Waiting::RestoreFailed(..) => Waiting::InSync(demo()),
         Waiting::InSync(_) => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
         Waiting::Sick(..) => {
             Waiting::LeadershipStays { leader: name("demo-0"), tried: vec![(demo(), 2), (name("demo-2"), 1)] }
@@ -138,7 +154,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
         }
         Waiting::SafePoint(_) => {
-            Waiting::StatusFromNewerVersion("status.formatVersion is 3, and this operator knows 2".to_owned())
+            Waiting::StatusFromNewerVersion("status.formatVersion is 4, and this operator knows 3".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
         Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
@@ -177,6 +193,10 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
     })
 }
 
+fn restore_failed(cause: RestoreCause, why: &str) -> Waiting {
+    Waiting::RestoreFailed(name("demo-1"), RestoreFailure::new(cause, why))
+}
+
 fn may_be_lost(loss: Loss) -> Waiting {
     Waiting::MayBeLost { member: name("demo-1"), loss, is_due: false }
 }
@@ -193,7 +213,9 @@ fn refusals() -> Vec<Unsafe> {
 fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
     let demo = || name("demo-1");
     Some(match why {
-        Unsafe::NotABootstrapMember(_) => Unsafe::NotRecorded(demo()),
+        Unsafe::NotABootstrapMember(_) => Unsafe::MustRestore(demo()),
+        Unsafe::MustRestore(_) => Unsafe::RestoresAgain(demo()),
+        Unsafe::RestoresAgain(_) => Unsafe::NotRecorded(demo()),
         Unsafe::NotRecorded(_) => Unsafe::NotItsVolume(demo()),
         Unsafe::NotItsVolume(_) => Unsafe::NotSeen(demo()),
         Unsafe::NotSeen(_) => Unsafe::ChangeOutstanding(demo()),
@@ -364,7 +386,7 @@ fn situations() -> Vec<World> {
                 .edit(Kind::Cluster, "demo", |cluster| cluster["status"]["members"][0]["id"] = json!("dead"));
         }),
         running(&|world| {
-            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(3));
+            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(4));
         }),
         running(&|world| {
             world.edit(Kind::Cluster, "demo", |cluster| {

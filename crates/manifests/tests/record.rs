@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
+use quorate_api::destination::{Destination, S3};
+use quorate_api::restore::{RestoreSource, RestoreStatus};
 use quorate_manifests::record::{from_status, into_status};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{
     Abandoned, Defragmenting, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd,
     Stage, Suspicion,
 };
+use quorate_model::restore::Restore;
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterUid, Fingerprint, GuardVerdict, Instant, MemberId, MemberName, Minor, Ordinal, Record,
-    Target, Token, Uid, Version,
+    Revision, Target, Token, Uid, Version,
 };
 
 fn text() -> impl Strategy<Value = String> {
@@ -124,6 +127,32 @@ fn recovery() -> impl Strategy<Value = (Option<Suspicion>, Option<Replacement>, 
     )
 }
 
+fn restore() -> Restore {
+    let status = RestoreStatus {
+        source: RestoreSource {
+            destination: Destination {
+                s3: Some(S3 { bucket: "b".to_owned(), ..S3::default() }),
+                ..Destination::default()
+            },
+            key: "k".to_owned(),
+            sha256: None,
+        },
+        bump_revision: 7,
+        etcd_version: Some("3.6.16".to_owned()),
+        snapshot_bytes: Some(5),
+        revision: Some(3),
+        ..RestoreStatus::default()
+    };
+    Restore {
+        content: serde_json::to_string(&status).unwrap(),
+        url: "s3://b/k".to_owned(),
+        version: Some(Version::new(3, 6, 16)),
+        bytes: Some(5),
+        revision: Some(Revision(3)),
+        bump: 7,
+    }
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let abandoned = [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied];
     let abandoned = prop::option::of(prop::sample::select(abandoned.to_vec()));
@@ -151,6 +180,7 @@ fn record() -> impl Strategy<Value = Record> {
                     attempt,
                     token: token.0.map(Token::new),
                     had_leader: token.2,
+                    restore: token.2.then(restore),
                     adopted_by: token.1.map(ClusterUid::new),
                     cluster_id: id.map(ClusterId),
                     authority: authority.map(Fingerprint::new),

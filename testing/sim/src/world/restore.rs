@@ -12,7 +12,8 @@ use quorate_apistore::store::Part;
 use quorate_apistore::{ObjectKey, ResourceKey};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
-use quorate_model::MemberId;
+use quorate_model::guard::VolumeIdentity;
+use quorate_model::{ClusterUid, MemberId, MemberName, Token};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -101,6 +102,14 @@ impl World {
         assert!(is_as_ordered, "the order contradicts the flags of etcd: {order:?}");
         let bump = i64::try_from(order.bump_revision).unwrap_or(i64::MAX);
         let snap = Snap { revision: SNAP.revision + bump, ..Snap::clone(&SNAP) };
+        // Before the data, so that a crash between the two leaves no data without an identity.
+        let identity = VolumeIdentity {
+            cluster_uid: ClusterUid::new(flags(etcd_in(pod)).remove("--cluster-uid").unwrap_or_default()),
+            token: Token::new(&*launch.token),
+            member: MemberName::new(&*launch.name),
+            data_seen: true,
+        };
+        self.identities.insert(dir.to_owned(), identity);
         self.etcd.restore(&launch, &Arc::new(snap));
         Ok(())
     }

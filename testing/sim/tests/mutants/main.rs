@@ -47,6 +47,9 @@ const OF_VERSIONS: [&str; 2] = ["DataTooNew", "NoDowngrade"];
 /// `crates/planner/tests/space.rs` shows that they are needed: the model has no sizes of volumes, and defragments at once.
 const OF_SPACE: [&str; 2] = ["Defragmenting", "NoRoomToDefragment"];
 
+/// Only a cluster that begins with a snapshot has them: `crates/planner/tests/restore.rs` shows that they are needed.
+const OF_RESTORE: [&str; 2] = ["MustRestore", "RestoresAgain"];
+
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;
 
@@ -113,7 +116,8 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_REPLACEMENT.contains(check)
             || OF_CORRUPTION.contains(check)
             || OF_VERSIONS.contains(check)
-            || OF_SPACE.contains(check);
+            || OF_SPACE.contains(check)
+            || OF_RESTORE.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.into_iter().chain(RULES).filter(|check| !shown(check)).collect();

@@ -1,0 +1,172 @@
+//! A bootstrap that begins with a snapshot: what is refused before anything starts, that nobody begins with nothing, and that nobody
+//! begins with the snapshot once more when a member may have data that are newer.
+
+mod world;
+
+use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
+use quorate_model::target::Medium;
+use quorate_model::{Effect, KubeEffect, Plan, Revision, Step, Version, Waiting};
+use quorate_planner::safety::{Scene, permits};
+use world::{World, name};
+
+fn snapshot() -> Restore {
+    Restore {
+        content: "{}".to_owned(),
+        url: "s3://backups/1".to_owned(),
+        version: Some(Version::new(3, 6, 16)),
+        bytes: Some(1 << 20),
+        revision: Some(Revision(2)),
+        bump: 5,
+    }
+}
+
+fn restoring(size: usize, restore: Restore) -> World {
+    let mut world = World::new(size);
+    world.seen.restore = Some(Ok(restore));
+    world
+}
+
+fn boots(plan: &Plan) -> Vec<Boot> {
+    let created = plan.effects.iter().filter_map(|effect| match effect.as_kube() {
+        Some(KubeEffect::CreatePod { boot, .. }) => Some(*boot),
+        Some(_) | None => None,
+    });
+    created.collect()
+}
+
+fn refusal(plan: &Plan) -> Option<&RestoreFailure> {
+    plan.waiting.iter().find_map(|waiting| match waiting {
+        Waiting::NoSnapshot(why) => Some(why),
+        _ => None,
+    })
+}
+
+fn until_pods(world: &mut World) -> Vec<Boot> {
+    for _ in 0..10 {
+        let plan = world.plan();
+        let created = boots(&plan);
+        world.carry_out(plan);
+        if !created.is_empty() {
+            return created;
+        }
+    }
+    panic!("no Pod was created");
+}
+
+#[test]
+fn all_members_restore_the_recorded_snapshot_at_once_and_form_a_cluster() {
+    let mut world = restoring(3, snapshot());
+    let plan = world.plan();
+    assert!(plan.recorded_steps.contains(&Step::B1));
+    assert_eq!(plan.record.restore, Some(snapshot()), "recorded with the attempt");
+    world.carry_out(plan);
+    world.seen.restore = Some(Err(RestoreFailure::new(RestoreCause::NotReady, "the backup is gone")));
+    assert_eq!(until_pods(&mut world), [Boot::Restore; 3], "what is recorded does not change under way");
+    world.settle();
+    assert!(world.seen.record.is_bootstrapped());
+    assert_eq!(world.seen.record.restore, Some(snapshot()));
+}
+
+#[test]
+fn what_does_not_go_with_the_snapshot_is_refused_before_anything_starts() {
+    let none = |_: &mut World| {};
+    let in_memory = |world: &mut World| world.seen.desired.storage.medium = Medium::Memory;
+    let with_quota = |world: &mut World| world.seen.desired.pod.quota = Some(1 << 20);
+    let old = |world: &mut World| world.seen.desired.version = Version::new(3, 5, 9);
+    let of = |change: &dyn Fn(&mut Restore)| {
+        let mut restore = snapshot();
+        change(&mut restore);
+        restore
+    };
+    let cases: [(Restore, &dyn Fn(&mut World), &str); 5] = [
+        (
+            of(&|restore| restore.version = Some(Version::new(3, 7, 0))),
+            &none,
+            "Set spec.version to 3.7 or newer",
+        ),
+        (of(&|restore| restore.version = None), &old, "cannot raise revisions"),
+        (of(&|restore| restore.bytes = Some(2 << 20)), &with_quota, "Raise spec.etcd.quotaBackendBytes"),
+        (of(&|restore| restore.bytes = Some(500 << 20)), &none, "Raise spec.storageSpec.volumeSizeRequest"),
+        (snapshot(), &in_memory, "not restored into memory"),
+    ];
+    for (restore, change, expected) in cases {
+        let mut world = restoring(1, restore);
+        change(&mut world);
+        let plan = world.plan();
+        let why = refusal(&plan).unwrap_or_else(|| panic!("{expected}: not refused"));
+        assert!(why.cause == RestoreCause::Refused && why.message.contains(expected), "{why:?}");
+        assert!(plan.effects.is_empty() && plan.record.attempt == 0, "{expected}: {:?}", plan.effects);
+    }
+    // An edit is the cure.
+    let mut world = restoring(1, of(&|restore| restore.version = Some(Version::new(3, 7, 0))));
+    world.plan();
+    world.seen.desired.version = Version::new(3, 7, 3);
+    assert_eq!(until_pods(&mut world), [Boot::Restore]);
+}
+
+#[test]
+fn a_backup_that_is_not_complete_is_waited_for_and_nothing_starts_without_it() {
+    let mut world = World::new(3);
+    let why = RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup nightly is not complete yet");
+    world.seen.restore = Some(Err(why.clone()));
+    for _ in 0..3 {
+        let plan = world.plan();
+        assert_eq!(refusal(&plan), Some(&why));
+        assert!(plan.effects.is_empty());
+        world.carry_out(plan);
+    }
+    world.seen.restore = Some(Ok(snapshot()));
+    assert_eq!(until_pods(&mut world), [Boot::Restore; 3]);
+}
+
+#[test]
+fn r1_no_member_of_a_restored_cluster_begins_with_nothing() {
+    let mut world = restoring(3, snapshot());
+    until_pods(&mut world);
+    world.lose_pod("demo-0");
+    let create = |boot| {
+        let create = KubeEffect::CreatePod { member: name("demo-0"), boot, peers: Vec::new() };
+        Effect::kube(Step::B4, create)
+    };
+    let judge = |world: &World, boot| {
+        let scene = Scene { seen: &world.seen, record: &world.seen.record, now: world.now, before: &[] };
+        permits(&scene, &create(boot))
+    };
+    assert_eq!(judge(&world, Boot::Restore), Ok(()));
+    assert_eq!(judge(&world, Boot::New), Err(Unsafe::MustRestore(name("demo-0"))));
+    // The spec says so, also where the record was lost.
+    let recorded = world.seen.record.restore.take();
+    assert_eq!(judge(&world, Boot::New), Err(Unsafe::MustRestore(name("demo-0"))));
+    assert_eq!(judge(&world, Boot::Restore), Err(Unsafe::NotABootstrapMember(name("demo-0"))));
+    world.seen.record.restore = recorded;
+    // Members have had a leader: this one may have acknowledged writes that the snapshot has not.
+    world.seen.record.had_leader = true;
+    assert_eq!(judge(&world, Boot::Restore), Err(Unsafe::RestoresAgain(name("demo-0"))));
+    assert_eq!(judge(&world, Boot::Resume), Ok(()));
+}
+
+#[test]
+fn a_pod_that_is_still_gated_when_members_have_a_leader_does_not_restore_and_is_made_anew() {
+    let mut world = restoring(3, snapshot());
+    until_pods(&mut world);
+    world.observe();
+    world.seen.record.had_leader = true;
+    world.seen.etcd.list = None;
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    let deletes = |effect: &Effect| matches!(effect.as_kube(), Some(KubeEffect::DeletePod { .. }));
+    assert!(!plan.effects.is_empty() && plan.effects.iter().all(deletes), "{:?}", plan.effects);
+}
+
+#[test]
+fn a_cluster_is_not_recorded_while_a_member_answers_that_has_not_what_was_restored() {
+    let mut world = restoring(3, Restore { bump: 1_000, ..snapshot() });
+    for _ in 0..10 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    assert!(!world.seen.record.is_bootstrapped(), "every member of this world reports revision 7");
+    let plan = world.plan();
+    let why = plan.waiting.iter().find(|waiting| matches!(waiting, Waiting::RestoreFailed(..)));
+    assert!(why.is_some_and(|why| why.to_string().contains("1002 at least")), "{:?}", plan.waiting);
+}
