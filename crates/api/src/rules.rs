@@ -82,18 +82,10 @@ fn user_of(object: &str) -> String {
 
 /// On `bootstrap.restore`.
 pub(crate) fn restore() -> Vec<Rule> {
-    vec![
-        rule(
-            "has(self.backupRef) != has(self.source)",
-            "bootstrap.restore: exactly one of backupRef and source must be given",
-        ),
-        rule(
-            "!has(self.source) || [has(self.source.destination.s3), has(self.source.destination.gcs), \
-             has(self.source.destination.azure), has(self.source.destination.pvc)].filter(given, given).size() == 1",
-            "bootstrap.restore.source.destination: exactly one of s3, gcs, azure and pvc must be given",
-        )
-        .field_path(".source.destination"),
-    ]
+    vec![rule(
+        "has(self.backupRef) != has(self.source)",
+        "bootstrap.restore: exactly one of backupRef and source must be given",
+    )]
 }
 
 /// On the spec.
