@@ -33,7 +33,10 @@ pub async fn a_backup_under_writes_is_restored_into_a_new_cluster_with_every_wri
     ensure!(restored != id, "the restored cluster has the id of the old one, so an old member could join it");
     for (name, member) in world.members("again").await? {
         let now = member.status().await?.revision;
-        ensure!(now >= revision + 1_000_000_000, "{name} is at {now}: clients of {revision} notice nothing");
+        ensure!(
+            now.0 >= revision + 1_000_000_000,
+            "{name} is at {now}: clients of {revision} notice nothing"
+        );
     }
     // It is a cluster like any other: it takes writes, grows, and replaces nothing of what it was restored from.
     let writer = Writer::start(world, "again");
