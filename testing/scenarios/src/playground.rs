@@ -63,7 +63,7 @@ impl Playground {
     }
 
     /// `quorate playground status`
-    pub fn status(&self) -> Result<String> {
+    pub fn printed_status(&self) -> Result<String> {
         run(self.path(), &["status"])
     }
 

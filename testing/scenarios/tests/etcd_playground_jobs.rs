@@ -142,7 +142,7 @@ async fn the_store_of_a_playground_keeps_its_keys_and_its_bucket() -> Result<()>
     let endpoint =
         secret.metadata.annotations.context("it has the URL")?["playground.operator.etcd.io/s3-endpoint"]
             .clone();
-    let shown = world.status()?;
+    let shown = world.printed_status()?;
     ensure!(shown.contains(&endpoint) && shown.contains("bucket: backups"), "{shown}");
     ensure!(refuses_strangers(&endpoint).await?, "a request without keys is not refused");
     let bucket = world.path().join("s3/buckets/backups");
