@@ -68,7 +68,7 @@ fn every_bad_input_gets_its_message_and_every_good_one_passes() {
             match unexpected.iter().position(|refusal| refusal.contains(desired.as_str())) {
                 Some(found) => drop(unexpected.remove(found)),
                 None => {
-                    failures.push(format!("{}: not refused with {desired:?} but {refusals:?}", case.title))
+                    failures.push(format!("{}: not refused with {desired:?} but {refusals:?}", case.title));
                 }
             }
         }

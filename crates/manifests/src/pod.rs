@@ -81,7 +81,7 @@ pub struct Member<'a> {
 
 impl<'a> Member<'a> {
     /// What its agent restores before etcd starts.
-    pub(crate) fn to_restore(&self) -> Option<&'a Restore> {
+    pub(crate) fn restored_from(&self) -> Option<&'a Restore> {
         match self.boot {
             Boot::Restore => self.restore,
             Boot::New | Boot::Join | Boot::Resume => None,
@@ -206,7 +206,8 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
     };
     let mut volumes = vec![data, containers::joined_volume()];
     volumes.extend(containers::agent_volumes(member));
-    volumes.extend(member.to_restore().map(restore::volumes).into_iter().flatten().map(|(volume, _)| volume));
+    volumes
+        .extend(member.restored_from().map(restore::volumes).into_iter().flatten().map(|(volume, _)| volume));
     if target.tls {
         volumes.extend(containers::MOUNTED.map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
     }

@@ -7,7 +7,7 @@ use quorate_manifests::backup::{Of, backup_order, remove_order};
 use quorate_manifests::{Defaults, job};
 use serde_json::{Value, json};
 
-fn backup(destination: Value, template: Value) -> EtcdBackup {
+fn backup(destination: &Value, template: &Value) -> EtcdBackup {
     serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
         "metadata": {"name": "b", "namespace": "default", "uid": "0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e"},
@@ -45,8 +45,8 @@ fn pair(name: &str, path: &str) -> (String, String) {
 #[test]
 fn a_pod_of_a_job_meets_the_restricted_standard_and_has_no_token() {
     let backup = backup(
-        json!({"s3": {"bucket": "b", "credentialsSecret": {"name": "keys"}, "caSecret": {"name": "ca"}}}),
-        json!({"serviceAccountName": "sa"}),
+        &json!({"s3": {"bucket": "b", "credentialsSecret": {"name": "keys"}, "caSecret": {"name": "ca"}}}),
+        &json!({"serviceAccountName": "sa"}),
     );
     let (_, job) = made(&backup);
     assert_eq!(job["metadata"]["name"], "backup-0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e-2");
@@ -77,7 +77,7 @@ fn a_pod_of_a_job_meets_the_restricted_standard_and_has_no_token() {
 #[test]
 fn only_a_store_that_takes_its_identity_from_the_service_account_gets_a_token() {
     let token = |destination, template| {
-        let (_, job) = made(&backup(destination, template));
+        let (_, job) = made(&backup(&destination, &template));
         job["spec"]["template"]["spec"]["automountServiceAccountToken"].as_bool().unwrap()
     };
     let account = json!({"serviceAccountName": "sa"});
@@ -89,7 +89,7 @@ fn only_a_store_that_takes_its_identity_from_the_service_account_gets_a_token() 
 #[test]
 fn the_order_is_read_back_as_it_was_given_and_labels_of_the_user_replace_none_of_ours() {
     let template = json!({"labels": {"team": "a"}, "annotations": {"note": "b"}, "priorityClassName": "low", "nodeSelector": {"disk": "fast"}});
-    let (order, job) = made(&backup(json!({"pvc": {"claimName": "claim", "prefix": "p"}}), template));
+    let (order, job) = made(&backup(&json!({"pvc": {"claimName": "claim", "prefix": "p"}}), &template));
     let pod = &job["spec"]["template"];
     let env = &pod["spec"]["containers"][0]["env"][0];
     assert_eq!(env["name"], "QUORATE_ORDER");
@@ -115,7 +115,7 @@ fn the_order_is_read_back_as_it_was_given_and_labels_of_the_user_replace_none_of
 
 #[test]
 fn a_removal_has_the_key_of_the_backup_and_no_way_to_etcd() {
-    let backup = backup(json!({"gcs": {"bucket": "b"}}), json!({}));
+    let backup = backup(&json!({"gcs": {"bucket": "b"}}), &json!({}));
     let (order, _) = made(&backup);
     let removal = remove_order(&backup);
     assert_eq!(removal.key, order.key);

@@ -68,7 +68,7 @@ fn crashes_at(story: &[Scene], step: Step) -> bool {
 /// Runs the story with each failure that its last scene can have.
 async fn with_every_failure(story: &[Scene]) -> Result<()> {
     let scene = story.len() - 1;
-    let clean = run_story(story, None).await.context("without a failure")?;
+    let clean = Box::pin(run_story(story, None)).await.context("without a failure")?;
     let crashes = clean
         .steps
         .iter()
@@ -77,7 +77,7 @@ async fn with_every_failure(story: &[Scene]) -> Result<()> {
     let losses = clean.effects.iter().filter(|(at, _)| *at == scene && own_step(story).is_none());
     let losses = losses.map(|(at, effect)| Failure::ReplyLost(*at, effect));
     for failure in crashes.chain(losses) {
-        let run = run_story(story, Some(failure)).await.with_context(|| format!("{failure:?}"))?;
+        let run = Box::pin(run_story(story, Some(failure))).await.with_context(|| format!("{failure:?}"))?;
         ensure!(run.failed, "{failure:?} did not happen");
         ensure!(
             run.changes == clean.changes,
@@ -132,7 +132,7 @@ stories! {
 async fn the_stories_pass_every_step_and_send_every_effect() -> Result<()> {
     let (mut steps, mut effects) = (BTreeSet::new(), BTreeSet::new());
     for story in STORIES {
-        let run = run_story(story, None).await.with_context(|| format!("{story:?}"))?;
+        let run = Box::pin(run_story(story, None)).await.with_context(|| format!("{story:?}"))?;
         let is_last = |at: usize| at + 1 == story.len();
         steps.extend(
             run.steps

@@ -54,6 +54,9 @@ fn until_pods(world: &mut World) -> Vec<Boot> {
     panic!("no Pod was created");
 }
 
+/// Makes a world unfit for a restore.
+type Change<'a> = &'a dyn Fn(&mut World);
+
 #[test]
 fn all_members_restore_the_recorded_snapshot_at_once_and_form_a_cluster() {
     let mut world = restoring(3, snapshot());
@@ -79,7 +82,7 @@ fn what_does_not_go_with_the_snapshot_is_refused_before_anything_starts() {
         change(&mut restore);
         restore
     };
-    let cases: [(Restore, &dyn Fn(&mut World), &str); 5] = [
+    let cases: [(Restore, Change<'_>, &str); 5] = [
         (
             of(&|restore| restore.version = Some(Version::new(3, 7, 0))),
             &none,

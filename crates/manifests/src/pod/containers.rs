@@ -98,7 +98,7 @@ fn agent(member: &Member<'_>) -> Vec<String> {
 
 /// No mount lies within another one.
 fn joined_dir(member: &Member<'_>) -> &'static str {
-    if member.to_restore().is_some() { JOINED_DIR_BESIDE_STORE } else { JOINED_DIR }
+    if member.restored_from().is_some() { JOINED_DIR_BESIDE_STORE } else { JOINED_DIR }
 }
 
 /// Directories of the Pod: of the agent's program, and of what it remembers.
@@ -128,7 +128,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
         mount_read_only("joined", joined_dir(member)),
         json!({ "name": "seen", "mountPath": SEEN_DIR }),
     ];
-    mounts.extend(member.to_restore().map(restore::volumes).into_iter().flatten().map(|(_, mount)| mount));
+    mounts.extend(member.restored_from().map(restore::volumes).into_iter().flatten().map(|(_, mount)| mount));
     if target.tls {
         mounts.extend(MOUNTED.map(|(_, volume, path)| mount_read_only(volume, path)));
     }
@@ -139,7 +139,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     args.extend(template.flags.iter().cloned());
     let resources = resources::of_etcd(template.spec.resources.as_ref());
     let mut env = env(member);
-    env.extend(member.to_restore().and_then(|restore| restore::order(member, restore)));
+    env.extend(member.restored_from().and_then(|restore| restore::order(member, restore)));
     env.extend(resources::of_go(&resources, target));
     let mut etcd = json!({
         "name": ETCD,

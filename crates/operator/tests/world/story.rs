@@ -308,7 +308,7 @@ pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<Stor
         let mut writes = Vec::new();
         for (number, scene) in story.iter().enumerate() {
             director.scene.store(number, Ordering::SeqCst);
-            scene.play(&world).await.with_context(|| format!("{scene:?}"))?;
+            Box::pin(scene.play(&world)).await.with_context(|| format!("{scene:?}"))?;
             writes.push(world.writes());
         }
         world.is_at_rest().await?;

@@ -10,6 +10,7 @@ const QUOTED: usize = 300;
 
 /// What a Job has come to.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "one at a time, and never kept")]
 pub(crate) enum JobOutcome {
     /// It has not ended. Where its Pod cannot run: why.
     Running(Option<String>),

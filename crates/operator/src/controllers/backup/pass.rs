@@ -5,6 +5,7 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Resource as _, ResourceExt};
+use quorate_api::backup::EtcdBackupStatus;
 use quorate_api::backup::{BackupCondition, BackupPhase};
 use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::{backup, job};
@@ -60,8 +61,8 @@ impl BackupWorker {
     async fn work(&mut self, backup: &EtcdBackup) -> Outcome {
         let now = self.controller.runtime.clock.now();
         let decision = self.decision(backup, now);
-        let status_changes =
-            Some(&decision.status) != backup.status.as_ref() && decision.status != Default::default();
+        let status_changes = Some(&decision.status) != backup.status.as_ref()
+            && decision.status != EtcdBackupStatus::default();
         let mut seen = backup.clone();
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
         if status_changes {

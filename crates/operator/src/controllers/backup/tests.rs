@@ -14,6 +14,7 @@ use super::queue::blocker;
 const NOW: Instant = Instant(1_800_000_000_000);
 const JOB: &str = "backup-u1-1";
 
+#[expect(clippy::needless_pass_by_value, reason = "a literal of the test")]
 fn backup(spec: Value, metadata: Value, status: Value) -> EtcdBackup {
     let mut object = json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
@@ -26,6 +27,7 @@ fn backup(spec: Value, metadata: Value, status: Value) -> EtcdBackup {
     serde_json::from_value(object).unwrap()
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a literal of the test")]
 fn json_merge(into: &mut Value, from: Value) {
     for (field, value) in from.as_object().unwrap() {
         into[field] = value.clone();

@@ -87,7 +87,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
     if spec.suspend {
         status.next = None;
     } else {
-        let created = schedule.metadata.creation_timestamp.as_ref().map_or(now, |time| at(time));
+        let created = schedule.metadata.creation_timestamp.as_ref().map_or(now, at);
         // A clock that was ahead and was set back must not stop the schedule.
         let since = status.last_scheduled.as_ref().map_or(created, at).min(now);
         let due = times.last(since, now);

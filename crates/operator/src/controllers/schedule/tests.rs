@@ -13,6 +13,7 @@ fn at(text: &str) -> Instant {
     Instant(text.parse::<Timestamp>().unwrap().as_millisecond())
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "a literal of the test")]
 fn schedule(spec: Value, status: Value) -> EtcdBackupSchedule {
     let mut object = json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",
