@@ -7,7 +7,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use kube::api::{Api, DeleteParams, PostParams};
 use quorate_etcd::testkit::{MINORS, etcd};
-use quorate_scenarios::backups::restored_from;
+use quorate_scenarios::backups::{restored, restored_from};
 use quorate_scenarios::{NamespaceClient, Playground, S3Server, Writer, kube_client, spec, until};
 use serde_json::{Value, json};
 
@@ -111,9 +111,7 @@ impl Round {
         };
         let user = if self.wreck == Wreck::Namespace { self.namespace(world, "b").await? } else { user };
         let began = Instant::now();
-        let mut desired = self.spec(spec(self.size));
-        desired["bootstrap"] = json!({"restore": source});
-        user.create("again", desired).await?;
+        user.create("again", self.spec(restored(self.size, source))).await?;
         user.settled("again", self.size).await?;
         let restore = began.elapsed().as_secs_f64();
         let revision = result["revision"].as_i64().with_context(|| format!("no revision in {result}"))?;
