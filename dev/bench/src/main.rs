@@ -1,6 +1,7 @@
 //! The benchmarks: each figure and its baseline, measured in turns in one run. Started by `cargo xtask bench`, which
 //! builds what is measured.
 
+mod backup;
 mod by_hand;
 mod clusters;
 mod create;
@@ -27,6 +28,9 @@ use quorate_model::Minor;
 enum Bench {
     /// From apply to three Ready voters, against three etcd started by hand; then what idle clusters cost
     Create(Create),
+    /// Backups and restores of real etcd, with a real S3 server
+    #[command(subcommand)]
+    Backup(backup::Backup),
     /// How long writes pause while leaders are drained, deleted, rolled and upgraded, and how soon a member is back, on the real
     /// Kubernetes of `cargo xtask kube`
     Disrupt(Disrupt),
@@ -113,6 +117,7 @@ fn run(bench: &Bench) -> Result<()> {
     tokio::runtime::Runtime::new()?.block_on(async {
         let measured = async {
             match bench {
+                Bench::Backup(what) => backup::run(what).await,
                 Bench::Create(args) if args.kube => kube::run(args).await,
                 Bench::Create(args) => create::run(args).await,
                 Bench::Disrupt(args) => kube::disrupt(args).await,

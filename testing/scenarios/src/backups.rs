@@ -112,11 +112,11 @@ impl NamespaceClient {
 
 /// A spec like [`crate::spec`] that begins with the data of a backup.
 pub fn restored_from(size: usize, backup: &str) -> Value {
-    restored(size, json!({"backupRef": {"name": backup}}))
+    restored(size, &json!({"backupRef": {"name": backup}}))
 }
 
 /// A spec like [`crate::spec`] that begins with this `bootstrap.restore`, with volumes that have room for it.
-pub fn restored(size: usize, restore: Value) -> Value {
+pub fn restored(size: usize, restore: &Value) -> Value {
     let mut spec = crate::spec(size);
     spec["bootstrap"] = json!({"restore": restore});
     spec["storageSpec"]["volumeSizeRequest"] = json!("512Mi");

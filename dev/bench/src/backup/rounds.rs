@@ -36,7 +36,10 @@ pub async fn run(args: &Rounds) -> Result<()> {
     let s3 = S3Server::start()?;
     let versions: Vec<String> =
         MINORS.iter().map(|minor| xtask::etcd_version(&etcd(*minor))).collect::<Result<_>>()?;
-    println!("{:>5}  {:<8} {:>4}  {:<15} {:>9} {:>9}  result", "round", "etcd", "size", "wreck", "backup s", "restore s");
+    println!(
+        "{:>5}  {:<8} {:>4}  {:<15} {:>9} {:>9}  result",
+        "round", "etcd", "size", "wreck", "backup s", "restore s"
+    );
     let mut passed = 0;
     for round in 0..args.rounds {
         let turn = usize::try_from(round)?;
@@ -111,7 +114,7 @@ impl Round {
         };
         let user = if self.wreck == Wreck::Namespace { self.namespace(world, "b").await? } else { user };
         let began = Instant::now();
-        user.create("again", self.spec(restored(self.size, source))).await?;
+        user.create("again", self.spec(restored(self.size, &source))).await?;
         user.settled("again", self.size).await?;
         let restore = began.elapsed().as_secs_f64();
         let revision = result["revision"].as_i64().with_context(|| format!("no revision in {result}"))?;
