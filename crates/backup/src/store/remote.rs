@@ -70,7 +70,7 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
             (Some(key), _) => builder.with_access_key(key),
             (None, Some(sas)) => builder.with_config(AzureConfigKey::SasKey, sas),
             (None, None) => {
-                let message = "the Secret of credentials has neither AZURE_STORAGE_ACCOUNT_KEY nor AZURE_STORAGE_SAS_KEY";
+                let message = "the Secret of credentials does not exist or has neither AZURE_STORAGE_ACCOUNT_KEY nor AZURE_STORAGE_SAS_KEY";
                 return Err(Failure::new(FailureKind::StoreForbidden, message));
             }
         }
@@ -97,8 +97,12 @@ fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn Obje
 
 fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {
     let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
-    let mut options =
-        ClientOptions::new().with_allow_http(plain).with_connect_timeout(CONNECT).with_timeout(REQUEST);
+    // Without TLS there is nothing to trust, and a machine without a bundle of authorities must do.
+    let mut options = ClientOptions::new()
+        .with_allow_http(plain)
+        .with_no_system_certificates(plain)
+        .with_connect_timeout(CONNECT)
+        .with_timeout(REQUEST);
     if own_ca {
         let file = &places.ca_file;
         let refused = |why: String| {
@@ -132,7 +136,7 @@ fn retry() -> RetryConfig {
 
 fn required(dir: &Path, key: &str) -> Result<String> {
     optional(dir, key)?.ok_or_else(|| {
-        let message = format!("the Secret of credentials has no key {key}");
+        let message = format!("the Secret of credentials does not exist or has no key {key}");
         Failure::new(FailureKind::StoreForbidden, message)
     })
 }
