@@ -38,14 +38,19 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<Arc<dyn ObjectStore>> {
         .with_bucket_name(&spec.bucket)
         .with_client_options(client(spec.endpoint.as_deref(), spec.ca_secret.is_some(), places)?)
         .with_retry(retry());
+    let path_style = spec.path_style.unwrap_or(spec.endpoint.is_some());
     if let Some(endpoint) = &spec.endpoint {
-        builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+        let endpoint = endpoint.trim_end_matches('/');
+        builder = builder.with_endpoint(if path_style {
+            endpoint.to_owned()
+        } else {
+            host_of_bucket(endpoint, &spec.bucket)
+        });
     }
     // One from the environment is that of the node, where the bucket need not be: but it is the best guess.
     if spec.region.is_some() || spec.endpoint.is_some() {
         builder = builder.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
     }
-    let path_style = spec.path_style.unwrap_or(spec.endpoint.is_some());
     opened(builder.with_virtual_hosted_style_request(!path_style).build())
 }
 
@@ -86,6 +91,15 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
         builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
     }
     opened(builder.build())
+}
+
+/// The endpoint of a bucket that is part of the host name. The client takes an endpoint as it is, so without this the first part of a key
+/// would be taken for the bucket.
+fn host_of_bucket(endpoint: &str, bucket: &str) -> String {
+    match endpoint.split_once("://") {
+        Some((scheme, host)) => format!("{scheme}://{bucket}.{host}"),
+        None => format!("{bucket}.{endpoint}"),
+    }
 }
 
 fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn ObjectStore>> {
@@ -150,5 +164,15 @@ fn optional(dir: &Path, key: &str) -> Result<Option<String>> {
             let message = format!("cannot read {}: {error}", file.display());
             Err(Failure::new(FailureKind::StoreForbidden, message))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_in_the_host_name_is_put_before_the_endpoint() {
+        assert_eq!(host_of_bucket("https://s3.example:9000", "backups"), "https://backups.s3.example:9000");
     }
 }
