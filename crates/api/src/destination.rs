@@ -29,7 +29,7 @@ pub struct Destination {
 #[serde(rename_all = "camelCase")]
 pub struct S3 {
     /// The bucket. It must exist.
-    #[schemars(length(min = 1, max = 255))]
+    #[schemars(length(min = 1, max = 255), extend("x-kubernetes-validations" = backup::bucket()))]
     pub bucket: String,
     /// What the keys of all objects begin with, without a slash at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +41,7 @@ pub struct S3 {
     pub endpoint: Option<String>,
     /// The region, `us-east-1` if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 64))]
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = backup::region()))]
     pub region: Option<String>,
     /// Whether the bucket is part of the path (true) or of the host name (false). Absent: true with an `endpoint`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct S3 {
 #[serde(rename_all = "camelCase")]
 pub struct Gcs {
     /// The bucket. It must exist.
-    #[schemars(length(min = 1, max = 255))]
+    #[schemars(length(min = 1, max = 255), extend("x-kubernetes-validations" = backup::bucket()))]
     pub bucket: String,
     /// What the keys of all objects begin with, without a slash at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,10 +76,10 @@ pub struct Gcs {
 #[serde(rename_all = "camelCase")]
 pub struct Azure {
     /// The storage account.
-    #[schemars(length(min = 1, max = 64))]
+    #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = backup::account()))]
     pub account: String,
     /// The container. It must exist.
-    #[schemars(length(min = 1, max = 255))]
+    #[schemars(length(min = 1, max = 255), extend("x-kubernetes-validations" = backup::container()))]
     pub container: String,
     /// What the names of all blobs begin with, without a slash at either end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,6 +151,35 @@ impl Destination {
         let Self { s3, gcs: _, azure, pvc: _ } = self;
         let s3 = s3.as_ref().and_then(|s3| s3.endpoint.as_deref());
         s3.or_else(|| azure.as_ref()?.endpoint.as_deref())
+    }
+
+    /// Whether its names have the form that the definition asks for. An object that is older than those rules may have others, with which
+    /// a name could stand for another place than it seems to: `region: evil.example/` is a host name.
+    pub fn is_well_formed(&self) -> bool {
+        let Self { s3, gcs, azure, pvc } = self;
+        let all = |text: &str, admitted: fn(char) -> bool| !text.is_empty() && text.chars().all(admitted);
+        let lower = |one: char| one.is_ascii_lowercase() || one.is_ascii_digit();
+        let bucket = |name: &str| {
+            name.starts_with(|first: char| first.is_ascii_alphanumeric())
+                && (2..=254).contains(&name.len())
+                && all(name, |one| one.is_ascii_alphanumeric() || "._-".contains(one))
+                && !name.contains("..")
+        };
+        let region =
+            |name: &str| all(name, |one| one.is_ascii_lowercase() || one.is_ascii_digit() || one == '-');
+        let prefix = self.prefix();
+        let s3 = s3.as_ref().is_none_or(|s3| bucket(&s3.bucket) && s3.region.as_deref().is_none_or(region));
+        let gcs = gcs.as_ref().is_none_or(|gcs| bucket(&gcs.bucket));
+        let azure = azure.as_ref().is_none_or(|azure| {
+            (3..=24).contains(&azure.account.len())
+                && azure.account.chars().all(lower)
+                && all(&azure.container, |one| {
+                    one.is_ascii_lowercase() || one.is_ascii_digit() || "$-".contains(one)
+                })
+        });
+        let pvc = pvc.as_ref().is_none_or(|pvc| !pvc.claim_name.contains('/'));
+        let prefix = prefix.is_empty() || prefix.split('/').all(|part| !["", ".", ".."].contains(&part));
+        s3 && gcs && azure && pvc && prefix
     }
 
     /// The object `key` in this place as a URL, for people: `s3://bucket/prefix/key`.

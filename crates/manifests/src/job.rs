@@ -158,9 +158,10 @@ fn agent_pod(
     pod
 }
 
-/// Secrets are read-only by themselves, readable by the group that the processes run as.
+/// Secrets are read-only by themselves, readable by the group that the processes run as. One that does not exist is an empty directory:
+/// the agent says at once what it misses, where the kubelet would hold the Pod back until the deadline.
 fn secret_volume(name: &str) -> Value {
-    json!({ "secret": { "secretName": name, "defaultMode": 0o440 } })
+    json!({ "secret": { "secretName": name, "defaultMode": 0o440, "optional": true } })
 }
 
 fn mount(pod: &mut Value, name: &str, source: &Value, path: &str) {

@@ -72,6 +72,9 @@ fn a_pod_of_a_job_meets_the_restricted_standard_and_has_no_token() {
             pair("etcd-tls", "/etc/quorate/etcd"),
         ]
     );
+    for volume in pod["volumes"].as_array().unwrap() {
+        assert_eq!(volume["secret"]["optional"], true, "a Secret that is missing does not hold the Pod back");
+    }
 }
 
 #[test]

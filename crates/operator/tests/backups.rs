@@ -100,7 +100,7 @@ async fn end(pods: &Api<Pod>, pod: &Pod, agent: &Agent) -> Result<()> {
 async fn create_backup(world: &World, name: &str, spec: Value) -> Result<()> {
     let mut object = json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup", "metadata": { "name": name },
-        "spec": { "source": { "endpoints": { "urls": ["http://etcd:2379"] } }, "destination": { "s3": { "bucket": "b" } } },
+        "spec": { "source": { "endpoints": { "urls": ["http://etcd:2379"] } }, "destination": { "s3": { "bucket": "bkt" } } },
     });
     for (field, value) in spec.as_object().into_iter().flatten() {
         object["spec"][field] = value.clone();
@@ -111,7 +111,7 @@ async fn create_backup(world: &World, name: &str, spec: Value) -> Result<()> {
 
 async fn create_schedule(world: &World, spec: Value) -> Result<()> {
     let template = json!({ "spec": {
-        "source": { "endpoints": { "urls": ["http://etcd:2379"] } }, "destination": { "s3": { "bucket": "b" } },
+        "source": { "endpoints": { "urls": ["http://etcd:2379"] } }, "destination": { "s3": { "bucket": "bkt" } },
     } });
     let mut object = json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule", "metadata": { "name": "often" },

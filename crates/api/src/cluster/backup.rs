@@ -45,7 +45,7 @@ impl AllowedStore {
         let rest = wanted.strip_prefix(self.url.trim_end_matches('/'));
         let same = |endpoint: &str| endpoint.trim_end_matches('/').to_owned();
         let same_server = self.endpoint.as_deref().map(same) == destination.endpoint().map(same);
-        same_server && rest.is_some_and(|rest| rest.starts_with('/'))
+        destination.is_well_formed() && same_server && rest.is_some_and(|rest| rest.starts_with('/'))
     }
 }
 
@@ -61,23 +61,37 @@ mod tests {
             let policy: BackupPolicy = serde_json::from_value(stores).unwrap();
             policy.allows(&serde_json::from_value(destination).unwrap())
         };
-        let s3 = |prefix: &str| json!({"s3": {"bucket": "b", "prefix": prefix}});
-        let etcd = json!({"allowedStores": [{"url": "s3://b/etcd"}]});
+        let s3 = |prefix: &str| json!({"s3": {"bucket": "bkt", "prefix": prefix}});
+        let etcd = json!({"allowedStores": [{"url": "s3://bkt/etcd"}]});
         assert!(allowed(json!({}), s3("any")));
         assert!(!allowed(json!({"allowedStores": []}), s3("any")));
         assert!(allowed(etcd.clone(), s3("etcd")));
         assert!(allowed(etcd.clone(), s3("etcd/a")));
         assert!(!allowed(etcd.clone(), s3("etcd-other")));
         assert!(!allowed(etcd.clone(), s3("other")));
-        assert!(!allowed(etcd.clone(), json!({"s3": {"bucket": "b"}})));
-        assert!(!allowed(etcd.clone(), json!({"gcs": {"bucket": "b", "prefix": "etcd"}})));
+        assert!(!allowed(etcd.clone(), json!({"s3": {"bucket": "bkt"}})));
+        assert!(!allowed(etcd.clone(), json!({"gcs": {"bucket": "bkt", "prefix": "etcd"}})));
         assert!(!allowed(
             etcd,
-            json!({"s3": {"bucket": "b", "prefix": "etcd", "endpoint": "https://evil.example"}})
+            json!({"s3": {"bucket": "bkt", "prefix": "etcd", "endpoint": "https://evil.example"}})
         ));
-        let own = json!({"allowedStores": [{"url": "s3://b/", "endpoint": "https://s3.example"}]});
-        assert!(allowed(own.clone(), json!({"s3": {"bucket": "b", "endpoint": "https://s3.example/"}})));
+        let own = json!({"allowedStores": [{"url": "s3://bkt/", "endpoint": "https://s3.example"}]});
+        assert!(allowed(own.clone(), json!({"s3": {"bucket": "bkt", "endpoint": "https://s3.example/"}})));
         assert!(!allowed(own.clone(), s3("etcd")));
-        assert!(!allowed(own, json!({"s3": {"bucket": "bb", "endpoint": "https://s3.example"}})));
+        assert!(!allowed(own, json!({"s3": {"bucket": "bktb", "endpoint": "https://s3.example"}})));
+        // Names that stand for another place than they seem to, in objects that are older than the rules of the definition.
+        let whole = json!({"allowedStores": [{"url": "s3://bkt"}, {"url": "azure://acc/con"}, {"url": "pvc://claim"}]});
+        assert!(allowed(whole.clone(), json!({"s3": {"bucket": "bkt", "region": "eu-central-1"}})));
+        assert!(allowed(whole.clone(), json!({"azure": {"account": "acc", "container": "con"}})));
+        for escape in [
+            json!({"s3": {"bucket": "bkt", "region": "x.evil.example/"}}),
+            json!({"s3": {"bucket": "bkt/../other"}}),
+            json!({"s3": {"bucket": "bkt", "prefix": "../other"}}),
+            json!({"azure": {"account": "acc", "container": "con/../other"}}),
+            json!({"azure": {"account": "acc/con", "container": "x"}}),
+            json!({"pvc": {"claimName": "claim/x"}}),
+        ] {
+            assert!(!allowed(whole.clone(), escape.clone()), "{escape}");
+        }
     }
 }

@@ -64,6 +64,35 @@ pub(crate) fn prefix() -> Vec<Rule> {
     )]
 }
 
+/// On a bucket. It becomes a part of host names and of paths, and is compared with the stores that a cluster allows.
+pub(crate) fn bucket() -> Vec<Rule> {
+    vec![rule(
+        "self.matches('^[a-zA-Z0-9][a-zA-Z0-9._-]{1,253}$') && !self.contains('..')",
+        "bucket must be the name of a bucket: letters, digits, '.', '_' and '-', at least two, a letter or digit first, no '..'",
+    )]
+}
+
+/// On a region, which becomes a part of the host name of AWS.
+pub(crate) fn region() -> Vec<Rule> {
+    vec![rule("self.matches('^[a-z0-9-]+$')", "region must be the name of a region, such as eu-central-1")]
+}
+
+/// On a storage account of Azure, which becomes a part of host names.
+pub(crate) fn account() -> Vec<Rule> {
+    vec![rule(
+        "self.matches('^[a-z0-9]{3,24}$')",
+        "account must be the name of a storage account: 3 to 24 lower-case letters and digits",
+    )]
+}
+
+/// On a container of Azure.
+pub(crate) fn container() -> Vec<Rule> {
+    vec![rule(
+        "self.matches('^[a-z0-9$-]+$')",
+        "container must be the name of a container: lower-case letters, digits and '-', or one such as $root",
+    )]
+}
+
 /// On the URL of a server.
 pub(crate) fn endpoint() -> Vec<Rule> {
     vec![rule(

@@ -38,14 +38,19 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<Arc<dyn ObjectStore>> {
         .with_bucket_name(&spec.bucket)
         .with_client_options(client(spec.endpoint.as_deref(), spec.ca_secret.is_some(), places)?)
         .with_retry(retry());
+    let path_style = spec.path_style.unwrap_or(spec.endpoint.is_some());
     if let Some(endpoint) = &spec.endpoint {
-        builder = builder.with_endpoint(endpoint.trim_end_matches('/'));
+        let endpoint = endpoint.trim_end_matches('/');
+        builder = builder.with_endpoint(if path_style {
+            endpoint.to_owned()
+        } else {
+            host_of_bucket(endpoint, &spec.bucket)
+        });
     }
     // One from the environment is that of the node, where the bucket need not be: but it is the best guess.
     if spec.region.is_some() || spec.endpoint.is_some() {
         builder = builder.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
     }
-    let path_style = spec.path_style.unwrap_or(spec.endpoint.is_some());
     opened(builder.with_virtual_hosted_style_request(!path_style).build())
 }
 
@@ -70,7 +75,7 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
             (Some(key), _) => builder.with_access_key(key),
             (None, Some(sas)) => builder.with_config(AzureConfigKey::SasKey, sas),
             (None, None) => {
-                let message = "the Secret of credentials has neither AZURE_STORAGE_ACCOUNT_KEY nor AZURE_STORAGE_SAS_KEY";
+                let message = "the Secret of credentials does not exist or has neither AZURE_STORAGE_ACCOUNT_KEY nor AZURE_STORAGE_SAS_KEY";
                 return Err(Failure::new(FailureKind::StoreForbidden, message));
             }
         }
@@ -88,6 +93,15 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
     opened(builder.build())
 }
 
+/// The endpoint of a bucket that is part of the host name. The client takes an endpoint as it is, so without this the first part of a key
+/// would be taken for the bucket.
+fn host_of_bucket(endpoint: &str, bucket: &str) -> String {
+    match endpoint.split_once("://") {
+        Some((scheme, host)) => format!("{scheme}://{bucket}.{host}"),
+        None => format!("{bucket}.{endpoint}"),
+    }
+}
+
 fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn ObjectStore>> {
     let store = store.map_err(|error| {
         Failure::new(FailureKind::OrderRefused, format!("the destination cannot be used: {error}"))
@@ -97,8 +111,12 @@ fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn Obje
 
 fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {
     let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
-    let mut options =
-        ClientOptions::new().with_allow_http(plain).with_connect_timeout(CONNECT).with_timeout(REQUEST);
+    // Without TLS there is nothing to trust, and a machine without a bundle of authorities must do.
+    let mut options = ClientOptions::new()
+        .with_allow_http(plain)
+        .with_no_system_certificates(plain)
+        .with_connect_timeout(CONNECT)
+        .with_timeout(REQUEST);
     if own_ca {
         let file = &places.ca_file;
         let refused = |why: String| {
@@ -132,7 +150,7 @@ fn retry() -> RetryConfig {
 
 fn required(dir: &Path, key: &str) -> Result<String> {
     optional(dir, key)?.ok_or_else(|| {
-        let message = format!("the Secret of credentials has no key {key}");
+        let message = format!("the Secret of credentials does not exist or has no key {key}");
         Failure::new(FailureKind::StoreForbidden, message)
     })
 }
@@ -146,5 +164,15 @@ fn optional(dir: &Path, key: &str) -> Result<Option<String>> {
             let message = format!("cannot read {}: {error}", file.display());
             Err(Failure::new(FailureKind::StoreForbidden, message))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bucket_in_the_host_name_is_put_before_the_endpoint() {
+        assert_eq!(host_of_bucket("https://s3.example:9000", "backups"), "https://backups.s3.example:9000");
     }
 }

@@ -4,9 +4,12 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use quorate_api::job::Answer;
 use quorate_manifests::job::CONTAINER;
+use quorate_model::Instant;
 
 /// The longest part of a last word that a message quotes, in characters.
 const QUOTED: usize = 300;
+/// After so many milliseconds a Job has a Pod, unless something keeps it from having one.
+const POD_AFTER: i64 = 30_000;
 
 /// What a Job has come to.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +24,11 @@ pub(crate) enum JobOutcome {
 }
 
 /// What a Job has come to. A Pod that has answered counts also before the Job's status follows.
-pub(crate) fn outcome<'a>(job: &Job, pods: impl Iterator<Item = &'a Pod> + Clone) -> JobOutcome {
+pub(crate) fn outcome<'a>(
+    job: &Job,
+    pods: impl Iterator<Item = &'a Pod> + Clone,
+    now: Instant,
+) -> JobOutcome {
     let uid = job.metadata.uid.as_deref();
     let own = |pod: &&Pod| {
         let mut owners = pod.metadata.owner_references.iter().flatten();
@@ -35,7 +42,9 @@ pub(crate) fn outcome<'a>(job: &Job, pods: impl Iterator<Item = &'a Pod> + Clone
     let conditions = job.status.iter().flat_map(|status| status.conditions.iter().flatten());
     let is_over = |condition: &&_| is_over(condition);
     let Some(over) = conditions.into_iter().find(is_over) else {
-        return JobOutcome::Running(pods.filter(own).find_map(stuck));
+        let mut pods = pods.filter(own).peekable();
+        let without_pod = pods.peek().is_none().then(|| pod_is_missing(job, now));
+        return JobOutcome::Running(without_pod.flatten().or_else(|| pods.find_map(stuck)));
     };
     let quoted: String = last_words.trim().chars().take(QUOTED).collect();
     let said = match (quoted.is_empty(), &ended) {
@@ -55,6 +64,14 @@ fn is_over(condition: &k8s_openapi::api::batch::v1::JobCondition) -> bool {
 fn container(pod: &Pod) -> Option<&ContainerStatus> {
     let mut statuses = pod.status.as_ref()?.container_statuses.iter().flatten();
     statuses.find(|status| status.name == CONTAINER)
+}
+
+/// That a Job has no Pod, where that is no matter of seconds any more: a quota, an admission webhook.
+fn pod_is_missing(job: &Job, now: Instant) -> Option<String> {
+    let created = job.metadata.creation_timestamp.as_ref()?.0.as_millisecond();
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    (now.0.saturating_sub(created) > POD_AFTER)
+        .then(|| format!("no Pod of Job {name} exists yet: kubectl describe job {name}"))
 }
 
 /// Why a Pod does not run, where that may need a person.

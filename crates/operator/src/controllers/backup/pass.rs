@@ -86,7 +86,7 @@ impl BackupWorker {
         let (jobs, pods) = (self.jobs(backup), self.pods());
         let pods_of = || pods.iter().map(AsRef::as_ref);
         let jobs: Vec<(&Job, JobOutcome)> =
-            jobs.iter().map(|job| (job.as_ref(), outcome(job, pods_of()))).collect();
+            jobs.iter().map(|job| (job.as_ref(), outcome(job, pods_of(), now))).collect();
         let running_pods = pods_of().filter(|pod| runs(pod)).count();
         let named = backup.spec.source.cluster.as_ref();
         let cluster = named.and_then(|name| {

@@ -330,17 +330,28 @@ fn a_job_is_read_by_its_pod_and_else_by_its_conditions() {
     }))
     .unwrap();
     let text = serde_json::to_string(&Answer::Removed).unwrap();
-    assert_eq!(outcome(&job("j"), [pod(&text)].iter()), JobOutcome::Answered(Answer::Removed));
+    assert_eq!(outcome(&job("j"), [pod(&text)].iter(), NOW), JobOutcome::Answered(Answer::Removed));
     assert_eq!(
-        outcome(&job("j"), [pod("panicked")].iter()),
+        outcome(&job("j"), [pod("panicked")].iter(), NOW),
         JobOutcome::Running(None),
         "the Job has not ended yet"
     );
-    let JobOutcome::Lost(lost) = outcome(&failed, [pod("panicked")].iter()) else { panic!() };
+    let JobOutcome::Lost(lost) = outcome(&failed, [pod("panicked")].iter(), NOW) else { panic!() };
     assert!(lost.contains("panicked") && lost.contains("BackoffLimitExceeded"), "{lost}");
-    let JobOutcome::Lost(lost) = outcome(&failed, [].iter()) else { panic!() };
+    let JobOutcome::Lost(lost) = outcome(&failed, [].iter(), NOW) else { panic!() };
     assert!(lost.contains("its Pod is gone"), "{lost}");
+    let mut young = job("j");
+    let created = |seconds: i64| serde_json::from_value(json!(at(seconds))).unwrap();
+    young.metadata.creation_timestamp = Some(created(-20));
+    assert_eq!(outcome(&young, [].iter(), NOW), JobOutcome::Running(None), "its Pod follows");
+    young.metadata.creation_timestamp = Some(created(-40));
+    let JobOutcome::Running(Some(missing)) = outcome(&young, [].iter(), NOW) else { panic!() };
+    assert_eq!(missing, "no Pod of Job j exists yet: kubectl describe job j");
     let mut other = job("j");
     other.metadata.uid = Some("j2".to_owned());
-    assert_eq!(outcome(&other, [pod(&text)].iter()), JobOutcome::Running(None), "the Pod of another Job");
+    assert_eq!(
+        outcome(&other, [pod(&text)].iter(), NOW),
+        JobOutcome::Running(None),
+        "the Pod of another Job"
+    );
 }

@@ -71,8 +71,10 @@ impl ScheduleWorker {
             .filter(|backup| is_of(backup, schedule))
             .collect();
         let (jobs, pods) = (self.jobs(schedule), self.pods());
-        let jobs: Vec<_> =
-            jobs.iter().map(|job| (job.as_ref(), outcome(job, pods.iter().map(AsRef::as_ref)))).collect();
+        let jobs: Vec<_> = jobs
+            .iter()
+            .map(|job| (job.as_ref(), outcome(job, pods.iter().map(AsRef::as_ref), now)))
+            .collect();
         let decision = decide(Seen { schedule, backups: &backups, jobs: &jobs, now });
         match self.carry_out(schedule, &backups, &decision).await {
             Ok(outcome) => {
