@@ -72,7 +72,7 @@ fn of_backup(
     let source = RestoreSource {
         destination: backup.spec.destination.clone(),
         key: result.key,
-        sha256: Some(result.stored_sha256),
+        sha256: result.stored_sha256,
     };
     Ok(read(&RestoreStatus {
         backup: Some(name.to_owned()),
@@ -120,7 +120,7 @@ pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
     let RestoreStatus { source, bump_revision, .. } = write(restore)?;
     let RestoreSource { destination, key, sha256 } = source;
     let order = RestoreOrder {
-        source: Source { destination, key, sha256 },
+        source: Source { destination, key, sha256: Some(sha256) },
         name: name.as_str().to_owned(),
         initial_cluster: flags::initial_cluster(member),
         token: token.to_string(),
