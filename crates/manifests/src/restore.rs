@@ -58,11 +58,17 @@ fn of_backup(
         Ok(None) => return Err(not_ready(name, "does not exist. Create it, or delete this EtcdCluster")),
         Err(why) => return Err(not_ready(name, &format!("could not be read: {why}"))),
     };
-    if backup.metadata.deletion_timestamp.is_some() {
-        return Err(not_ready(name, "is being deleted"));
-    }
     let status = backup.status.clone().unwrap_or_default();
+    let is_deleted = backup.metadata.deletion_timestamp.is_some();
     let result = match (status.phase, status.result) {
+        // Its object stays until the restore is done, so the two would wait for each other. A removal that has begun is carried out.
+        (_, Some(result)) if is_deleted && status.removals == 0 => result,
+        (_, _) if is_deleted => {
+            return Err(not_ready(
+                name,
+                "is being deleted. Restore another one: delete this EtcdCluster first",
+            ));
+        }
         (Some(BackupPhase::Complete), Some(result)) => result,
         (Some(BackupPhase::Failed), _) => {
             return Err(not_ready(name, "has failed. Restore another one: delete this EtcdCluster first"));
