@@ -19,6 +19,7 @@ pub(crate) mod volume;
 mod wal;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -82,6 +83,11 @@ pub(crate) fn has_data(data_dir: &Path) -> bool {
     data::logs_in(data_dir).is_ok_and(|logs| !logs.is_empty())
 }
 
+/// The version of the data that a database names, from etcd 3.6 on. The inner error says what is wrong with the content.
+pub(crate) fn storage_version(database: &Path) -> io::Result<Result<Option<String>, String>> {
+    bolt::storage_version(database)
+}
+
 /// The verdict without reporting it. On `Fit` the identity file is written.
 pub fn inspect(args: &GuardArgs) -> Report {
     let mut facts = Facts::default();
@@ -137,7 +143,7 @@ fn has_joined(args: &GuardArgs) -> Result<bool, Refusal> {
     let Some(file) = &args.joined else { return Ok(false) };
     match fs::read_to_string(file) {
         Ok(text) => Ok(text.trim() == "true"),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         // It may contain `true`: no start is better than one on data that were lost.
         Err(error) => Err(unreadable(file, &error)),
     }
@@ -148,6 +154,6 @@ fn has_seen_data(args: &GuardArgs) -> Result<bool, Refusal> {
     file.try_exists().map_err(|error| unreadable(file, &error))
 }
 
-fn unreadable(path: &Path, error: &std::io::Error) -> Refusal {
+fn unreadable(path: &Path, error: &io::Error) -> Refusal {
     Refusal::new(GuardVerdict::NotWritable, format!("cannot read {}: {error}", path.display()))
 }

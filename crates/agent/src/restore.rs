@@ -35,7 +35,7 @@ pub struct Restore<'a> {
 impl Restore<'_> {
     /// Restores, unless that is done. The guard must have found the volume to be this member's. `done` is called after each step.
     pub async fn run(&self, done: impl Fn(AgentStep)) -> Result<(), Failure> {
-        let scratch = self.volume().join("quorate.restore");
+        let scratch = scratch(self.guard);
         let marker = restored::read(&self.guard.identity)
             .map_err(|refusal| Failure::new(FailureKind::Unfit, refusal.message))?;
         if guard::has_data(&self.guard.data_dir) {
@@ -43,15 +43,30 @@ impl Restore<'_> {
             log::info("the data were restored at an earlier start");
             return clear(&scratch).await;
         }
+        // Before the room is measured: what a try leaves that was killed takes room.
         clear(&scratch).await?;
         done(AgentStep::A13);
+        let restored = self.restore(&scratch, done).await;
+        if restored.is_err() {
+            // The next try, or a person, needs the room. What keeps it from being cleared is met by the next try.
+            let _ = clear(&scratch).await;
+        }
+        restored
+    }
+
+    async fn restore(&self, scratch: &Path, done: impl Fn(AgentStep)) -> Result<(), Failure> {
         let found = Found::find(&self.order.source, self.context).await?;
         self.has_room(&found)?;
         if let Some(manifest) = found.manifest() {
             etcdutl::can_read(self.etcdutl, &manifest.etcd_version).await?;
         }
-        let fetched = found.fetch(&scratch, self.order.quota_bytes, self.context).await?;
+        let fetched = found.fetch(scratch, self.order.quota_bytes, self.context).await?;
         done(AgentStep::A14);
+        // Without a manifest only the unpacked database says how large and how new it is.
+        self.has_room_for_data(fetched.bytes)?;
+        if found.manifest().is_none() {
+            self.is_not_newer(&fetched.file).await?;
+        }
         log::info(&format!("restoring a database of {} bytes", fetched.bytes));
         let data_dir = scratch.join("data");
         etcdutl::Restore {
@@ -79,14 +94,14 @@ impl Restore<'_> {
         };
         on_disk(&data_dir, rename).await?;
         done(AgentStep::A17);
-        clear(&scratch).await?;
+        clear(scratch).await?;
         done(AgentStep::A18);
         log::info("restored");
         Ok(())
     }
 
     fn volume(&self) -> PathBuf {
-        self.guard.identity.parent().unwrap_or(Path::new(".")).to_owned()
+        volume_of(self.guard).to_owned()
     }
 
     /// Refuses data that this attempt has not restored, or has restored from another object.
@@ -118,9 +133,17 @@ impl Restore<'_> {
                 format!("the snapshot has {database} bytes, the quota of the members is {quota}: raise it");
             return Err(Failure::new(FailureKind::Unfit, message));
         }
+        self.has_free(database.saturating_mul(2).saturating_add(SPARE))
+    }
+
+    /// The snapshot is there; the data made of it have its size.
+    fn has_room_for_data(&self, database: u64) -> Result<(), Failure> {
+        self.has_free(database.saturating_add(SPARE))
+    }
+
+    fn has_free(&self, needed: u64) -> Result<(), Failure> {
         let volume = self.volume();
         let free = volume::free_bytes(&volume).map_err(|error| failed(&volume, &error))?;
-        let needed = 2 * database + SPARE;
         if free >= needed {
             return Ok(());
         }
@@ -128,9 +151,32 @@ impl Restore<'_> {
             format!("{free} bytes are free on the volume, the restore needs {needed}: use a larger volume");
         Err(Failure::new(FailureKind::NoSpace, message))
     }
+
+    /// Refuses a snapshot that says of itself that it is of a newer minor version than the image. Before 3.6 none says so.
+    async fn is_not_newer(&self, file: &Path) -> Result<(), Failure> {
+        let own = file.to_owned();
+        let read = tokio::task::spawn_blocking(move || guard::storage_version(&own)).await;
+        let read = read.map_err(io::Error::other).flatten().map_err(|error| failed(file, &error))?;
+        let unfit =
+            |why| Failure::new(FailureKind::Unfit, format!("the snapshot is no database of etcd: {why}"));
+        match read.map_err(unfit)? {
+            Some(version) => etcdutl::can_read(self.etcdutl, &version).await,
+            None => Ok(()),
+        }
+    }
 }
 
-async fn clear(dir: &Path) -> Result<(), Failure> {
+/// The directory of the volume where everything happens.
+pub(crate) fn scratch(guard: &GuardArgs) -> PathBuf {
+    volume_of(guard).join("quorate.restore")
+}
+
+fn volume_of(guard: &GuardArgs) -> &Path {
+    guard.identity.parent().unwrap_or(Path::new("."))
+}
+
+/// Deletes what is left of a try.
+pub(crate) async fn clear(dir: &Path) -> Result<(), Failure> {
     let clear = |dir: &Path| match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         Ok(()) | Err(_) => Ok(()),

@@ -66,12 +66,15 @@ pub struct RestoreSource {
     #[schemars(length(min = 1, max = 900))]
     pub key: String,
 
-    /// The SHA-256 that the object in the store must have, in hexadecimal digits. Absent: that of the manifest beside it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The SHA-256 that the object in the store must have, in hexadecimal digits: what `sha256sum` prints for the object, or
+    /// `storedSha256` of the manifest beside it. Recorded before anything starts, so that no two members restore different objects.
     #[schemars(length(max = 64), extend("x-kubernetes-validations" = [
-        rule("self.matches('^[0-9a-f]{64}$')", "sha256 must be 64 hexadecimal digits in lower case"),
+        rule(
+            "self.matches('^[0-9a-f]{64}$')",
+            "sha256 must be 64 hexadecimal digits in lower case: sha256sum of the object, or storedSha256 of its manifest",
+        ),
     ]))]
-    pub sha256: Option<String>,
+    pub sha256: String,
 }
 
 /// What the members of the bootstrap begin, or began, with. Recorded with the first attempt, and the same in every attempt.

@@ -19,8 +19,11 @@ mod quarantine;
 mod recovery;
 mod target;
 
-/// The format that this operator writes. Of a newer format it writes conditions and figures only.
+/// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
 pub const FORMAT_VERSION: u32 = 3;
+
+/// The format of what has no restore: an operator that knows none follows it.
+const WITHOUT_RESTORE: u32 = 2;
 
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
 pub use quarantine::QuarantinedVolume;
@@ -318,6 +321,14 @@ pub enum AbandonedReason {
 }
 
 impl EtcdClusterStatus {
+    /// The format that this operator writes with these facts: no newer one than they need, so that an older operator follows them after
+    /// a rollback, and never one below what was written before.
+    pub fn format_to_write(&self) -> u32 {
+        let restores = self.bootstrap.as_ref().is_some_and(|own| own.restore.is_some());
+        let needed = if restores { FORMAT_VERSION } else { WITHOUT_RESTORE };
+        self.format_version.map_or(needed, |before| before.max(needed))
+    }
+
     /// Why the status was written by a newer operator, if it was.
     pub fn from_newer_version(&self) -> Option<String> {
         let format = self.format_version.filter(|format| *format > FORMAT_VERSION);

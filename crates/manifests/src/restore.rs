@@ -58,11 +58,17 @@ fn of_backup(
         Ok(None) => return Err(not_ready(name, "does not exist. Create it, or delete this EtcdCluster")),
         Err(why) => return Err(not_ready(name, &format!("could not be read: {why}"))),
     };
-    if backup.metadata.deletion_timestamp.is_some() {
-        return Err(not_ready(name, "is being deleted"));
-    }
     let status = backup.status.clone().unwrap_or_default();
+    let is_deleted = backup.metadata.deletion_timestamp.is_some();
     let result = match (status.phase, status.result) {
+        // Its object stays until the restore is done, so the two would wait for each other. A removal that has begun is carried out.
+        (_, Some(result)) if is_deleted && status.removals == 0 => result,
+        (_, _) if is_deleted => {
+            return Err(not_ready(
+                name,
+                "is being deleted. Restore another one: delete this EtcdCluster first",
+            ));
+        }
         (Some(BackupPhase::Complete), Some(result)) => result,
         (Some(BackupPhase::Failed), _) => {
             return Err(not_ready(name, "has failed. Restore another one: delete this EtcdCluster first"));
@@ -72,7 +78,7 @@ fn of_backup(
     let source = RestoreSource {
         destination: backup.spec.destination.clone(),
         key: result.key,
-        sha256: Some(result.stored_sha256),
+        sha256: result.stored_sha256,
     };
     Ok(read(&RestoreStatus {
         backup: Some(name.to_owned()),
@@ -120,7 +126,7 @@ pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
     let RestoreStatus { source, bump_revision, .. } = write(restore)?;
     let RestoreSource { destination, key, sha256 } = source;
     let order = RestoreOrder {
-        source: Source { destination, key, sha256 },
+        source: Source { destination, key, sha256: Some(sha256) },
         name: name.as_str().to_owned(),
         initial_cluster: flags::initial_cluster(member),
         token: token.to_string(),

@@ -13,7 +13,7 @@ mod quarantined;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use quorate_api::status::{EtcdClusterStatus, FORMAT_VERSION, Phase};
+use quorate_api::status::{EtcdClusterStatus, Phase};
 use quorate_api::{ConditionType, EtcdCluster, Reason};
 use quorate_model::{Instant, Plan, Snapshot, Version};
 
@@ -48,8 +48,8 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
     let mut status = before.clone();
     // What a newer operator recorded stays as it is, also what this one cannot read.
     if snapshot.newer_status.is_none() {
-        status.format_version = Some(FORMAT_VERSION);
         record::into_status(&plan.record, &mut status);
+        status.format_version = Some(status.format_to_write());
         status.members.iter_mut().for_each(|member| members::fill(member, &picture));
     }
     status.quarantined_volumes = quarantined::list(snapshot);

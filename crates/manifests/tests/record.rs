@@ -135,7 +135,7 @@ fn restore() -> Restore {
                 ..Destination::default()
             },
             key: "k".to_owned(),
-            sha256: None,
+            sha256: "5".repeat(64),
         },
         bump_revision: 7,
         etcd_version: Some("3.6.16".to_owned()),

@@ -115,17 +115,32 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
         }))
         .unwrap()
     };
-    let complete = json!({ "phase": "Complete", "result": {
+    let mut complete = json!({ "phase": "Complete", "result": {
         "key": "k", "storedSha256": "f00", "snapshotBytes": 9, "revision": 4, "etcdVersion": "3.5.21",
     } });
-    let found = restore::by_backup(&cluster, Ok(Some(&backup(complete)))).unwrap().unwrap();
+    let found = restore::by_backup(&cluster, Ok(Some(&backup(complete.clone())))).unwrap().unwrap();
     assert_eq!((&*found.url, found.bytes), ("s3://b/k", Some(9)));
     assert_eq!(found.least_revision().0, 1_000_000_004);
     assert!(found.content.contains("f00"), "{}", found.content);
+    // Its object is not removed before the restore is done.
+    let deleted = |status: Value| {
+        let mut backup = backup(status);
+        backup.metadata.deletion_timestamp =
+            Some(serde_json::from_value(json!("2026-11-24T00:00:00Z")).unwrap());
+        backup
+    };
+    complete["phase"] = json!("Deleting");
+    let held = restore::by_backup(&cluster, Ok(Some(&deleted(complete.clone()))));
+    assert_eq!(held.unwrap().unwrap(), found);
+    complete["removals"] = json!(1);
+    let removed = deleted(complete);
+    let nothing = deleted(json!({ "phase": "Deleting" }));
     let running = backup(json!({ "phase": "Running" }));
     let failed = backup(json!({ "phase": "Failed" }));
     for (read, why) in [
         (Ok(None), "does not exist"),
+        (Ok(Some(&removed)), "is being deleted"),
+        (Ok(Some(&nothing)), "is being deleted"),
         (Ok(Some(&running)), "is not complete yet"),
         (Ok(Some(&failed)), "has failed"),
         (Err("forbidden"), "could not be read: forbidden"),
@@ -133,4 +148,14 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
         let failure = restore::by_backup(&cluster, read).unwrap().unwrap_err();
         assert!(failure.cause == RestoreCause::NotReady && failure.message.contains(why), "{failure:?}");
     }
+}
+
+#[test]
+fn the_status_of_a_cluster_without_a_restore_is_one_that_an_older_operator_follows() {
+    let mut world = World::running(1);
+    assert_eq!(world.status().format_version, Some(2));
+    assert_eq!(restoring(&source()).status().format_version, Some(3));
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(3));
+    world.pass();
+    assert_eq!(world.status().format_version, Some(3), "it is never lowered");
 }

@@ -159,7 +159,10 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     if record.members.is_empty() || record.had_leader {
         return None;
     }
-    if !committed.bootstraps_the_same_set(&draft.seen.desired) {
+    // A release of the operator is no edit: its Pods are rolled once the cluster is there.
+    if !committed.bootstraps_the_same_set(&draft.seen.desired)
+        && !committed.differs_by_operator_only(&draft.seen.desired)
+    {
         return Some(Abandoned::SpecEdited);
     }
     let lost = |(name, member): (&MemberName, &Member)| {

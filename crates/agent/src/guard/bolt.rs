@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-pub(super) use tree::stored;
+pub(super) use tree::{storage_version, stored};
 
 const MAGIC: u32 = 0xED0C_DAED;
 const VERSION: u32 = 2;

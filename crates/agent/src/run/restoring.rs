@@ -1,6 +1,6 @@
 //! The restore of a member, as a part of `agent run`: its order, its end, and how that is reported.
 
-use quorate_api::job::{self, Failure, FailureKind, RestoreOrder};
+use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
 use quorate_model::GuardVerdict;
 use tokio_util::sync::CancellationToken;
 
@@ -8,17 +8,14 @@ use super::crash::CrashAt;
 use super::signals::Signals;
 use super::{RunArgs, exit, inspected, refuse};
 use crate::guard::{Expect, GuardArgs};
-use crate::job::report;
+use crate::job;
 use crate::{log, restore};
 
 /// The order of a restore, if the Pod has one.
 pub(super) fn order() -> Option<Result<RestoreOrder, Failure>> {
-    let text = std::env::var_os(job::ORDER)?;
+    let text = std::env::var_os(ORDER)?;
     Some(serde_json::from_slice(text.as_encoded_bytes()).map_err(|error| {
-        Failure::new(
-            FailureKind::OrderRefused,
-            format!("{} is not the order of a restore: {error}", job::ORDER),
-        )
+        Failure::new(FailureKind::OrderRefused, format!("{} is not the order of a restore: {error}", ORDER))
     }))
 }
 
@@ -31,7 +28,15 @@ pub(super) async fn restore(
 ) -> Result<Option<u8>, String> {
     // Whose volume it is comes first. Data may be there or not.
     let guard = GuardArgs { expect: Expect::Fresh, ..args.guard.clone() };
-    match inspected(&guard, signals).await? {
+    let mut report = inspected(&guard, signals).await?;
+    if report.as_ref().is_some_and(|report| report.verdict == GuardVerdict::DiskFull) {
+        // It is this member's. What a try left that was killed may be what fills it.
+        match restore::clear(&restore::scratch(&guard)).await {
+            Ok(()) => report = inspected(&guard, signals).await?,
+            Err(failure) => log::warn(&failure.message),
+        }
+    }
+    match report {
         None => return Ok(Some(exit::STOPPED)),
         Some(report) if report.verdict != GuardVerdict::Fit => return Ok(Some(refuse(args, &report))),
         Some(_) => {}
@@ -47,7 +52,7 @@ pub(super) async fn restore(
         restored = restored => match restored {
             Ok(()) => Ok(None),
             Err(failure) => {
-                report(&args.guard.termination_log, job::Answer::Failed(failure));
+                job::report(&args.guard.termination_log, Answer::Failed(failure));
                 Ok(Some(exit::NOT_RESTORED))
             }
         },

@@ -302,6 +302,7 @@ async fn a_restore_that_fails_is_reported_and_the_next_try_succeeds() {
     assert_eq!(pod.ended().await.code(), Some(exit::NOT_RESTORED.into()), "{}", pod.log());
     assert_eq!(failure(pod).kind, FailureKind::Mismatch, "{}", failure(pod).message);
     assert!(!pod.data_dir().exists());
+    assert!(!pod.volume().join("quorate.restore").exists(), "what failed takes no room");
     fs::write(backup.object(), good).unwrap();
 
     let mut small: RestoreOrder = serde_json::from_str(pod.order.as_ref().unwrap()).unwrap();
@@ -325,6 +326,35 @@ async fn a_newer_snapshot_is_refused_before_it_is_restored() {
     pods[0].start();
     assert_eq!(pods[0].ended().await.code(), Some(exit::NOT_RESTORED.into()));
     assert!(failure(&pods[0]).message.contains("this image has 3.6"), "{}", failure(&pods[0]).message);
+}
+
+#[tokio::test]
+async fn a_newer_snapshot_without_a_manifest_is_refused_by_what_it_says_itself() {
+    let newer = Minor(3, 7);
+    let source = Pod::running(newer, 1).await;
+    eventually("the data have a version", async || {
+        let version = source[0].client().status().await.map_err(|error| error.to_string())?.storage_version;
+        if version == Some(newer) { Ok(()) } else { Err(format!("{version:?}")) }
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    let (_, answer) = job("backup", &order_of(&source[0]), newer, dir.path());
+    let Answer::BackedUp(manifest) = answer else { panic!("{answer:?}") };
+    let backup = Backup { dir, manifest };
+    let object = backup.object();
+    for entry in fs::read_dir(object.parent().unwrap()).unwrap() {
+        let path = entry.unwrap().path();
+        if path != object && path.is_file() {
+            fs::remove_file(path).unwrap();
+        }
+    }
+    let mut pods = Pod::cluster(MINOR, 1);
+    backup.order(&mut pods);
+    pods[0].start();
+    assert_eq!(pods[0].ended().await.code(), Some(exit::NOT_RESTORED.into()));
+    let failure = failure(&pods[0]);
+    assert_eq!(failure.kind, FailureKind::Unfit, "{}", failure.message);
+    assert!(failure.message.contains("this image has 3.6"), "{}", failure.message);
 }
 
 #[tokio::test]

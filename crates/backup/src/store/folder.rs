@@ -2,9 +2,10 @@
 //! directory. `object_store` has folders too, without fsync.
 
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
@@ -15,6 +16,9 @@ use tokio::io::AsyncWriteExt;
 
 use super::Created;
 use crate::Result;
+
+/// Pods of the claim's group read the file, also those that run as another user.
+const MODE: u32 = 0o640;
 
 /// The end of temporary names.
 const PARTIAL: &str = ".partial";
@@ -142,7 +146,10 @@ fn temporary_for(path: &Path) -> io::Result<NamedTempFile> {
             }
         }
     }
-    tempfile::Builder::new().prefix(&prefix(path)).suffix(PARTIAL).tempfile_in(dir)
+    let temporary = tempfile::Builder::new().prefix(&prefix(path)).suffix(PARTIAL).tempfile_in(dir)?;
+    // Whatever the umask is: who restores may run as another user.
+    temporary.as_file().set_permissions(Permissions::from_mode(MODE))?;
+    Ok(temporary)
 }
 
 /// Temporary files of this very file.
@@ -193,5 +200,32 @@ fn explain(error: &io::Error, path: &Path) -> Failure {
         ErrorKind::NotFound => FailureKind::NotInStore,
         _ => FailureKind::StoreUnavailable,
     };
-    Failure::new(kind, format!("the volume of the store, {}: {error}", path.display()))
+    let advice = match error.kind() {
+        ErrorKind::PermissionDenied => {
+            ". Let the Pods' group read the claim: podTemplate.spec.securityContext.fsGroup"
+        }
+        _ => "",
+    };
+    Failure::new(kind, format!("the volume of the store, {}: {error}{advice}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_group_reads_what_is_written_and_who_may_not_read_is_told_what_to_do() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path());
+        let mode = |name: &str| fs::metadata(dir.path().join(name)).unwrap().permissions().mode() & 0o777;
+        folder.create(&Key::from("a/manifest"), Bytes::from("{}")).await.unwrap();
+        let mut begun = folder.begin(&Key::from("a/object")).await.unwrap();
+        begun.write(b"data").await.unwrap();
+        begun.finish().await.unwrap();
+        assert_eq!((mode("a/manifest"), mode("a/object")), (0o640, 0o640));
+
+        let failure = explain(&ErrorKind::PermissionDenied.into(), Path::new("/a"));
+        assert_eq!(failure.kind, FailureKind::StoreForbidden);
+        assert!(failure.message.contains("podTemplate.spec.securityContext.fsGroup"), "{}", failure.message);
+    }
 }

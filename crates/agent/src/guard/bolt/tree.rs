@@ -19,6 +19,8 @@ const ELEMENT: u64 = 16;
 const DEEPEST: usize = 32;
 /// No key that is read here is longer.
 const LONGEST_KEY: usize = 64;
+/// No version is longer.
+const LONGEST_VERSION: u64 = 64;
 const ATTEMPTS: usize = 5;
 
 /// What the database knows of raft and of the keys.
@@ -45,6 +47,15 @@ pub(in crate::guard) fn stored(path: &Path) -> io::Result<Result<Stored, String>
         }
     }
     Ok(Err(why))
+}
+
+/// Reads the version of the data that a file names which nobody writes, such as `3.6.0`; `None` if it names none, as before etcd 3.6.
+/// The inner error says what is wrong with the content.
+pub(in crate::guard) fn storage_version(path: &Path) -> io::Result<Result<Option<String>, String>> {
+    let file = File::open(path)?;
+    let Some(meta) = newest(&file)? else { return Ok(Err("neither meta page is valid".to_owned())) };
+    let version = Tree { file: &file, meta: &meta }.storage_version()?;
+    Ok(version.ok_or_else(|| "a page is not what it must be".to_owned()))
 }
 
 /// A place in the file where a page begins.
@@ -96,6 +107,17 @@ impl Tree<'_> {
         }
         let revision = i64::try_from(revision).unwrap_or(i64::MAX);
         Ok(Some(Stored { consistent_index, term, revision }))
+    }
+
+    fn storage_version(&self) -> Read<Option<String>> {
+        let Some(root) = self.page(self.meta.root)? else { return Ok(None) };
+        let Some(meta) = self.bucket(root, b"meta")? else { return Ok(None) };
+        let Some(found) = self.find(meta, b"storageVersion")? else { return Ok(None) };
+        let Some(element) = found else { return Ok(Some(None)) };
+        let Ok(length) = usize::try_from(element.value_length.min(LONGEST_VERSION)) else { return Ok(None) };
+        let mut value = vec![0; length];
+        let whole = read_at(self.file, &mut value, element.value_at())?;
+        Ok(whole.then(|| Some(String::from_utf8_lossy(&value).into_owned())))
     }
 
     /// The main revision of the last key of the bucket `key`; 0 if it is empty.
