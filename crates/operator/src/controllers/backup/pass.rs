@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::decide::{Act, Decision, Seen, decide, has_finalizer, state};
 use super::outcome::{JobOutcome, outcome};
-use super::{BackupController, queue};
+use super::{BackupController, queue, reach};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -104,7 +104,14 @@ impl BackupWorker {
         let waits_for = waits_for.as_deref();
         let used_by = backup.metadata.deletion_timestamp.as_ref().and_then(|_| self.used_by(backup));
         let used_by = used_by.as_deref();
-        decide(Seen { backup, cluster, waits_for, jobs: &jobs, running_pods, used_by, now })
+        let all: Vec<_> = if backup.spec.source.endpoints.is_some() {
+            let roots = clusters.roots().into_iter();
+            roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name)).collect()
+        } else {
+            Vec::new()
+        };
+        let refusing = reach::refusing(backup, all.iter().filter_map(|cluster| cluster.0.as_ref().ok()));
+        decide(Seen { backup, cluster, refusing, waits_for, jobs: &jobs, running_pods, used_by, now })
     }
 
     async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, WriteError> {
@@ -181,8 +188,16 @@ impl BackupWorker {
         let why = Explanation::new(Reason::WriteRefused, text);
         let before = backup.status.clone().unwrap_or_default();
         let phase = before.phase.unwrap_or(BackupPhase::Pending);
-        let seen =
-            Seen { backup, cluster: None, waits_for: None, jobs: &[], running_pods: 0, used_by: None, now };
+        let seen = Seen {
+            backup,
+            cluster: None,
+            refusing: None,
+            waits_for: None,
+            jobs: &[],
+            running_pods: 0,
+            used_by: None,
+            now,
+        };
         let status = state(seen, before, phase, BackupCondition::Pending, &why);
         let decision = Decision { status, act: Act::Rest, event: None };
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);

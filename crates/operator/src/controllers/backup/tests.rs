@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::decide::{Act, Decision, Seen, decide};
 use super::outcome::{JobOutcome, outcome};
 use super::queue::blocker;
+use super::reach;
 
 const NOW: Instant = Instant(1_800_000_000_000);
 const JOB: &str = "backup-u1-1";
@@ -66,6 +67,7 @@ fn next(backup: &EtcdBackup, jobs: &[(&str, JobOutcome)]) -> Decision {
     decide(Seen {
         backup,
         cluster: Some(&cluster),
+        refusing: None,
         waits_for: None,
         jobs: &jobs,
         running_pods: 0,
@@ -141,6 +143,7 @@ fn what_prevents_an_attempt_is_waited_for_or_ends_it() {
         let decision = decide(Seen {
             backup: &backup,
             cluster,
+            refusing: None,
             waits_for,
             jobs: &[],
             running_pods: 0,
@@ -165,6 +168,46 @@ fn what_prevents_an_attempt_is_waited_for_or_ends_it() {
     );
     let external = json!({"source": {"endpoints": {"urls": ["http://e:2379"]}}});
     assert_eq!(reason(decided(None, None, external)), "Running BackupRunning");
+}
+
+#[test]
+fn a_cluster_bounds_its_backups_also_where_they_name_its_members_as_endpoints() {
+    let of = |urls: &[&str], secret: &str| {
+        let endpoints = json!({"urls": urls, "tlsSecret": {"name": secret}});
+        backup(json!({"source": {"endpoints": endpoints}}), json!({}), Value::Null)
+    };
+    let narrow = cluster(true, json!({"backup": {"allowedStores": [{"url": "s3://bucket/etcd"}]}}));
+    let outside = "https://etcd.example.com:2379";
+    let table = [
+        (outside, "own", false),
+        ("https://demo-0.demo.other.svc:2379", "own", false),
+        ("https://demo.example.com:2379", "own", false),
+        (outside, "demo-client-tls", true),
+        (outside, "demo-server-tls", true),
+        (outside, "demo-peer-tls", true),
+        ("https://demo-0.demo.default.svc:2379", "own", true),
+        ("https://demo-0.demo.default.svc.cluster.local:2379", "own", true),
+        ("https://demo-0.demo:2379", "own", true),
+        ("https://DEMO-client.default:2379", "own", true),
+    ];
+    for (url, secret, desired) in table {
+        let backup = of(&[outside, url], secret);
+        let refusing = reach::refusing(&backup, [&narrow]);
+        assert_eq!(refusing.is_some(), desired, "{url} {secret}");
+        assert!(reach::refusing(&backup, [&cluster(true, json!({}))]).is_none(), "it bounds nothing");
+        let seen = Seen {
+            backup: &backup,
+            cluster: None,
+            refusing,
+            waits_for: None,
+            jobs: &[],
+            running_pods: 0,
+            used_by: None,
+            now: NOW,
+        };
+        let reason = holds(&decide(seen)).1;
+        assert_eq!(reason, if desired { "DestinationNotAllowed" } else { "BackupRunning" }, "{url} {secret}");
+    }
 }
 
 #[test]
@@ -263,6 +306,7 @@ fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
     let seen = Seen {
         backup: &deleted,
         cluster: None,
+        refusing: None,
         waits_for: None,
         jobs: &[],
         running_pods: 1,
