@@ -346,7 +346,11 @@ fn one_backup_of_a_cluster_runs_at_a_time_and_the_oldest_comes_first() {
     let (a, b) = (pending("a", -20), pending("b", -10));
     let all = [a.clone(), b.clone()];
     assert_eq!((first(&a, &all), first(&b, &all)), (None, Some("a".to_owned())));
+    let mut urgent = b.clone();
+    urgent.spec.without_quorum = true;
+    assert_eq!(first(&urgent, &all), None, "those before it may wait for the quorum");
     let runs = one("c", -5, running());
+    assert_eq!(first(&urgent, std::slice::from_ref(&runs)), Some("c".to_owned()));
     assert_eq!(first(&a, &[b.clone(), runs]), Some("c".to_owned()), "what runs is not overtaken");
     let rests = one("a", -20, json!({"phase": "Pending", "attempts": 1, "nextAttempt": at(60)}));
     assert_eq!(first(&b, &[rests]), None, "what waits for its next attempt lets others pass");
