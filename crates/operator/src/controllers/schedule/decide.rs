@@ -195,17 +195,17 @@ fn prune(seen: Seen<'_>, times: &Times) -> Option<Then> {
     let tested = seen.schedule.status.as_ref().and_then(|status| status.test.as_ref());
     let rows: Vec<Good> = good
         .iter()
-        .map(|(at, backup)| Good {
-            name: backup.name_any(),
-            at: *at,
-            zoned: times.zoned(*at),
-            bytes: backup
-                .status
-                .as_ref()
-                .and_then(|status| status.result.as_ref())
-                .map_or(0, |result| result.stored_bytes),
-            is_in_use: backup.finalizers().iter().any(|finalizer| finalizer == keys::RESTORE_FINALIZER)
-                || tested.is_some_and(|test| test.backup == backup.name_any()),
+        .map(|(at, backup)| {
+            let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
+            Good {
+                name: backup.name_any(),
+                at: *at,
+                zoned: times.zoned(*at),
+                bytes: result.map_or(0, |result| result.stored_bytes),
+                cluster_id: result.map(|result| result.cluster_id.clone()).unwrap_or_default(),
+                is_in_use: backup.finalizers().iter().any(|finalizer| finalizer == keys::RESTORE_FINALIZER)
+                    || tested.is_some_and(|test| test.backup == backup.name_any()),
+            }
         })
         .collect();
     let mut names = prunable(spec.retention.as_ref().unwrap_or(&Retention::default()), &rows, seen.now);
