@@ -388,6 +388,23 @@ fn a_job_is_read_by_its_pod_and_else_by_its_conditions() {
     assert!(lost.contains("panicked") && lost.contains("BackoffLimitExceeded"), "{lost}");
     let JobOutcome::Lost(lost) = outcome(&failed, [].iter(), NOW) else { panic!() };
     assert!(lost.contains("its Pod is gone"), "{lost}");
+    let ended = |seconds: i64| {
+        let mut ended = failed.clone();
+        let condition = &mut ended.status.as_mut().unwrap().conditions.as_mut().unwrap()[0];
+        condition.last_transition_time = Some(serde_json::from_value(json!(at(seconds))).unwrap());
+        ended
+    };
+    let silent: k8s_openapi::api::core::v1::Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j1"}]},
+    }))
+    .unwrap();
+    for pods in [vec![], vec![silent]] {
+        assert_eq!(outcome(&ended(-10), pods.iter(), NOW), JobOutcome::Running(None), "its Pod follows");
+        let late = outcome(&ended(-61), pods.iter(), NOW);
+        assert!(matches!(late, JobOutcome::Lost(_)), "{late:?}");
+    }
+    let panicked = outcome(&ended(-10), [pod("panicked")].iter(), NOW);
+    assert!(matches!(panicked, JobOutcome::Lost(_)), "{panicked:?}");
     let mut young = job("j");
     let created = |seconds: i64| serde_json::from_value(json!(at(seconds))).unwrap();
     young.metadata.creation_timestamp = Some(created(-20));
