@@ -81,6 +81,15 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
     }
 }
 
+/// How the deletion ends where the object cannot be removed.
+pub(super) fn way_out() -> String {
+    format!(
+        "To delete the EtcdBackup and leave the object where it is, annotate it with {}={}",
+        keys::ABANDON_OBJECT,
+        keys::ABANDON_OBJECT_VALUE
+    )
+}
+
 /// The next removal.
 fn next(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
     status.removals += 1;
@@ -95,12 +104,7 @@ fn again(seen: Seen<'_>, mut status: EtcdBackupStatus, reason: Reason, message: 
     let next = Instant(seen.now.0.saturating_add(delay(status.removals)));
     status.next_attempt =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(crate::runtime::clock::timestamp(next)));
-    let text = format!(
-        "its object cannot be removed: {message}. It is tried again. To delete the EtcdBackup and leave the object where it is, \
-         annotate it with {}={}",
-        keys::ABANDON_OBJECT,
-        keys::ABANDON_OBJECT_VALUE
-    );
+    let text = format!("its object cannot be removed: {message}. It is tried again. {}", way_out());
     let why = Explanation::new(reason, text);
     let status = state(seen, status, BackupPhase::Deleting, BackupCondition::Failed, &why);
     Decision { status, act: Act::Wait(Some(next)), event: Some((true, why)) }

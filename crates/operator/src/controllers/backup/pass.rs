@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::decide::{Act, Decision, Seen, decide, has_finalizer, state};
 use super::outcome::{JobOutcome, outcome};
-use super::{BackupController, queue, reach};
+use super::{BackupController, ending, queue, reach};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -184,7 +184,10 @@ impl BackupWorker {
             | WriteError::Blocked(_)
             | WriteError::Unknown(_) => return self.stopped(backup, error, now),
         };
-        let text = format!("the API server refuses the Job: {text}");
+        let mut text = format!("the API server refuses the Job: {text}");
+        if matches!(act, Act::Remove) {
+            text = format!("{text}. {}", ending::way_out());
+        }
         let why = Explanation::new(Reason::WriteRefused, text);
         let before = backup.status.clone().unwrap_or_default();
         let phase = before.phase.unwrap_or(BackupPhase::Pending);
