@@ -87,7 +87,7 @@ impl BackupWorker {
         let pods_of = || pods.iter().map(AsRef::as_ref);
         let jobs: Vec<(&Job, JobOutcome)> =
             jobs.iter().map(|job| (job.as_ref(), outcome(job, pods_of(), now))).collect();
-        let running_pods = pods_of().filter(|pod| runs(pod)).count();
+        let running_pods = pods_of().filter(|pod| runs(pod) && is_of(pod, backup)).count();
         let named = backup.spec.source.cluster.as_ref();
         let cluster = named.and_then(|name| {
             clusters.get(&NamespacedName::new(&self.root.namespace, name)).objects.remove(name)
@@ -259,6 +259,15 @@ impl BackupWorker {
 fn may_begin(backup: &EtcdBackup) -> bool {
     let phase = backup.status.as_ref().and_then(|status| status.phase);
     has_finalizer(backup) && matches!(phase, None | Some(BackupPhase::Pending))
+}
+
+/// Whether a Pod is of a Job of this EtcdBackup, which may be gone already: the name of the Job has the uid. Any Pod may have the label, and
+/// must not hold up the removal.
+pub(super) fn is_of(pod: &Pod, backup: &EtcdBackup) -> bool {
+    let uid = backup.metadata.uid.as_deref().unwrap_or_default();
+    let names = [format!("backup-{uid}-"), format!("remove-backup-{uid}-")];
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.kind == "Job" && names.iter().any(|name| owner.name.starts_with(name)))
 }
 
 fn runs(pod: &Pod) -> bool {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use super::decide::{Act, Decision, Seen, decide};
 use super::outcome::{JobOutcome, outcome};
+use super::pass::is_of;
 use super::queue::blocker;
 use super::reach;
 
@@ -419,4 +420,20 @@ fn a_job_is_read_by_its_pod_and_else_by_its_conditions() {
         JobOutcome::Running(None),
         "the Pod of another Job"
     );
+}
+
+#[test]
+fn only_pods_of_its_own_jobs_hold_up_the_removal() {
+    let of = |owners: Value| {
+        let pod =
+            serde_json::from_value(json!({"metadata": {"name": "p", "ownerReferences": owners}})).unwrap();
+        is_of(&pod, &backup(json!({}), json!({}), Value::Null))
+    };
+    let owner =
+        |kind: &str, name: &str| json!([{"apiVersion": "batch/v1", "kind": kind, "name": name, "uid": "j1"}]);
+    assert!(of(owner("Job", JOB)));
+    assert!(of(owner("Job", "remove-backup-u1-2")));
+    assert!(!of(owner("Job", "backup-u2-1")));
+    assert!(!of(owner("ReplicaSet", JOB)));
+    assert!(!of(Value::Null), "it only has the label");
 }
