@@ -61,8 +61,13 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
         }
         Some((_, JobOutcome::Answered(Answer::Removed))) => last(seen, status, false),
         Some((_, JobOutcome::Answered(Answer::Failed(failure)))) => match failure.kind {
-            // What is not there, or is of somebody else, is not left by this one.
-            FailureKind::NotInStore | FailureKind::NotOurs => last(seen, status, false),
+            FailureKind::NotInStore => last(seen, status, false),
+            FailureKind::NotOurs => {
+                let text =
+                    format!("the EtcdBackup was deleted, and its object was left: {}", failure.message);
+                let event = Some((true, Explanation::new(Reason::ObjectAbandoned, text)));
+                Decision { status, act: Act::RemoveFinalizer, event }
+            }
             FailureKind::OrderRefused
             | FailureKind::NoSource
             | FailureKind::SnapshotFailed

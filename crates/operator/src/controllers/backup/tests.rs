@@ -324,6 +324,9 @@ fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
     let now = |outcome| next(&going("Delete", removing.clone(), json!({})), &[(name, outcome)]);
     assert_eq!(now(JobOutcome::Answered(Answer::Removed)).act, Act::RemoveFinalizer);
     assert_eq!(now(failure(FailureKind::NotInStore)).act, Act::RemoveFinalizer);
+    let left = now(failure(FailureKind::NotOurs));
+    assert_eq!(left.act, Act::RemoveFinalizer);
+    assert_eq!(left.event.unwrap().1.reason().as_str(), "ObjectAbandoned", "it is not left in silence");
     assert_eq!(now(JobOutcome::Running(None)).act, Act::Wait(None));
     let stuck = now(failure(FailureKind::StoreForbidden));
     let (type_, reason, message) = holds(&stuck);
