@@ -84,6 +84,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
     };
     let mut events = Vec::new();
     let mut first = None;
+    let mut held_up = false;
     if spec.suspend {
         status.next = None;
     } else {
@@ -99,7 +100,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
                 status.last_scheduled = Some(Time(timestamp(due)));
             }
             // It waits for the one that is under way, and is made up for then.
-            Some(_) if !status.active.is_empty() => {}
+            Some(_) if !status.active.is_empty() => held_up = true,
             Some(due) => {
                 let exists = seen.backups.iter().any(|backup| backup.name_any() == name(schedule, due));
                 first = (!exists).then(|| First::Create(Box::new(child(schedule, due))));
@@ -109,7 +110,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
         }
         status.next = times.next(now).map(|next| Time(timestamp(next)));
     }
-    report::ready(seen, &mut status);
+    report::ready(seen, &mut status, held_up);
     let test = verify::decide(seen, &mut status, tests.as_ref(), &mut events);
     let wake = [status.next.as_ref().map(at), test.wake].into_iter().flatten().min();
     let then = test.then.or_else(|| prune(seen, &times)).unwrap_or(Then::Wait(wake));

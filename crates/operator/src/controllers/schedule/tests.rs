@@ -104,6 +104,16 @@ fn of_what_was_missed_the_last_one_is_made_up_for_and_nothing_runs_beside_anothe
         recorded.status.as_ref().unwrap().last_scheduled,
         "it is not forgotten"
     );
+    assert_eq!(ready(&active), "Unknown NoBackupYet", "it has begun");
+    let mut waits = child("2026-11-01T01:00:00Z", "Pending");
+    waits.status.as_mut().unwrap().conditions = serde_json::from_value(json!([{"type": "Pending", "status": "True",
+        "reason": "ClusterNotServing", "message": "no quorum", "lastTransitionTime": "2026-11-01T01:00:00Z"}]))
+    .unwrap();
+    let early = next(&recorded, std::slice::from_ref(&waits), "2026-11-01T01:20:00Z");
+    assert_eq!(ready(&early), "Unknown NoBackupYet");
+    let missed = next(&recorded, &[waits], "2026-11-01T02:00:00Z");
+    assert_eq!(ready(&missed), "False BackupMissed");
+    assert!(missed.status.conditions[0].message.contains("ClusterNotServing: no quorum"));
     let strict =
         schedule(json!({"startingDeadline": "10m"}), json!({"lastScheduled": "2026-11-01T01:00:00Z"}));
     let late = next(&strict, &[], "2026-11-01T06:20:00Z");
