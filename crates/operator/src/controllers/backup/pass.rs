@@ -88,10 +88,7 @@ impl BackupWorker {
         let jobs: Vec<(&Job, JobOutcome)> =
             jobs.iter().map(|job| (job.as_ref(), outcome(job, pods_of(), now))).collect();
         let running_pods = pods_of().filter(|pod| runs(pod) && is_of(pod, backup)).count();
-        let named = backup.spec.source.cluster.as_ref();
-        let cluster = named.and_then(|name| {
-            clusters.get(&NamespacedName::new(&self.root.namespace, name)).objects.remove(name)
-        });
+        let cluster = self.cluster(backup);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         let others: Vec<_> = if may_begin(backup) {
             let roots = backups.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
@@ -129,13 +126,13 @@ impl BackupWorker {
                 self.is_current(backup).await?;
                 let attempt = decision.status.attempts;
                 let made = job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, defaults);
-                jobs.create(&made).await?;
+                jobs.create(&self.with_pull_secrets(backup, made)).await?;
             }
             Act::Remove => {
                 self.is_current(backup).await?;
                 let order = backup::remove_order(backup);
                 let made = job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, defaults);
-                jobs.create(&made).await?;
+                jobs.create(&self.with_pull_secrets(backup, made)).await?;
             }
             Act::DeleteJob(name) => {
                 let seen = self.jobs(backup).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
@@ -149,6 +146,18 @@ impl BackupWorker {
             Act::Rest => return Ok(Outcome::Calm),
         }
         Ok(Outcome::Acted)
+    }
+
+    /// The EtcdCluster that it names, if it exists.
+    fn cluster(&self, backup: &EtcdBackup) -> Option<Arc<ReadCluster>> {
+        let name = backup.spec.source.cluster.as_ref()?;
+        let at = NamespacedName::new(&self.root.namespace, name);
+        self.controller.clusters.get(&at).objects.remove(name)
+    }
+
+    fn with_pull_secrets(&self, backup: &EtcdBackup, made: Job) -> Job {
+        let cluster = self.cluster(backup);
+        job::with_pull_secrets(made, cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok()))
     }
 
     /// A Job is created only for the object as it is, and not for what an outdated cache has of it.

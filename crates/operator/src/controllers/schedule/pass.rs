@@ -147,6 +147,7 @@ impl ScheduleWorker {
                 let name =
                     decision.status.test.as_ref().map(|test| test.job_name.clone()).unwrap_or_default();
                 let made = job::verify(&seen, order, &name, &image, TEST_SECONDS, &controller.defaults);
+                let made = job::with_pull_secrets(made, cluster);
                 match jobs.create(&made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
                     Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
