@@ -19,8 +19,8 @@ pub async fn remove(order: &RemoveOrder, context: &Context) -> Result<()> {
 
 /// A manifest that cannot be read says nothing about whose the object is: a person decides, and the deletion waits for that.
 fn unread(failure: Failure) -> Failure {
-    match failure.kind {
-        FailureKind::NotOurs => Failure::new(FailureKind::Mismatch, failure.message),
-        _ => failure,
+    if failure.kind == FailureKind::NotOurs {
+        return Failure::new(FailureKind::Mismatch, failure.message);
     }
+    failure
 }
