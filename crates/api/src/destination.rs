@@ -74,6 +74,7 @@ pub struct Gcs {
 /// A container of Azure Blob Storage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = backup::azure()))]
 pub struct Azure {
     /// The storage account.
     #[schemars(length(min = 1, max = 64), extend("x-kubernetes-validations" = backup::account()))]

@@ -1,6 +1,6 @@
 //! Removes a backup from its store.
 
-use quorate_api::job::RemoveOrder;
+use quorate_api::job::{Failure, FailureKind, RemoveOrder};
 
 use crate::{Context, Result, Store, backup, manifest};
 
@@ -8,11 +8,19 @@ use crate::{Context, Result, Store, backup, manifest};
 pub async fn remove(order: &RemoveOrder, context: &Context) -> Result<()> {
     let store = Store::open(&order.destination, &context.places)?;
     let remove = async {
-        if let Some(found) = manifest::read(&store, &order.key).await? {
+        if let Some(found) = manifest::read(&store, &order.key).await.map_err(unread)? {
             backup::is_ours(&store, &found, &order.backup_uid)?;
             store.delete(&manifest::key_of(&order.key)).await?;
         }
         store.delete(&order.key).await
     };
     context.unless_stopped(remove).await
+}
+
+/// A manifest that cannot be read says nothing about whose the object is: a person decides, and the deletion waits for that.
+fn unread(failure: Failure) -> Failure {
+    if failure.kind == FailureKind::NotOurs {
+        return Failure::new(FailureKind::Mismatch, failure.message);
+    }
+    failure
 }

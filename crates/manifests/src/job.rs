@@ -94,6 +94,17 @@ pub fn verify(
     finish(pod, name, of_schedule(schedule), seconds, &template)
 }
 
+/// A Job with the pull secrets of the cluster that it is for: the images come from the same registries.
+pub fn with_pull_secrets(mut job: Job, cluster: Option<&EtcdCluster>) -> Job {
+    let secrets = cluster.map(|cluster| cluster.spec.image_pull_secrets.clone()).unwrap_or_default();
+    if let Some(pod) = job.spec.as_mut().and_then(|spec| spec.template.spec.as_mut())
+        && !secrets.is_empty()
+    {
+        pod.image_pull_secrets = Some(secrets);
+    }
+    job
+}
+
 /// The image of the etcd that a backup is of: that of its cluster where the versions are the same.
 pub fn etcd_image(cluster: Option<&EtcdCluster>, version: &str, defaults: &Defaults) -> String {
     let version = version.trim_start_matches('v');

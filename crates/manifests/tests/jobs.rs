@@ -167,3 +167,17 @@ fn a_restore_test_runs_in_the_image_of_the_etcd_that_the_backup_is_of() {
         ]
     );
 }
+
+#[test]
+fn a_job_for_a_cluster_has_its_pull_secrets() {
+    let cluster: EtcdCluster = serde_json::from_value(json!({
+        "metadata": {"name": "demo"}, "spec": {"size": 3, "version": "3.6.16", "imagePullSecrets": [{"name": "mirror"}]},
+    }))
+    .unwrap();
+    let backup = backup(&json!({"gcs": {"bucket": "b"}}), &json!({}));
+    let job = job::remove(&backup, &remove_order(&backup), 1, 600, &Defaults::default());
+    let pod =
+        |cluster| shown(&job::with_pull_secrets(job.clone(), cluster))["spec"]["template"]["spec"].clone();
+    assert_eq!(pod(Some(&cluster))["imagePullSecrets"], json!([{"name": "mirror"}]));
+    assert_eq!(pod(None)["imagePullSecrets"], Value::Null);
+}

@@ -56,6 +56,14 @@ pub(crate) fn destination() -> Vec<Rule> {
     )]
 }
 
+/// On a container of Azure: whoever runs another server gets what is sent there.
+pub(crate) fn azure() -> Vec<Rule> {
+    vec![rule(
+        "!has(self.endpoint) || has(self.credentialsSecret)",
+        "azure with an endpoint needs credentialsSecret: without one the token of the Job's own identity would go to that server",
+    )]
+}
+
 /// On a prefix within a destination. It is compared with the stores that a cluster allows, so it must not be able to leave its place.
 pub(crate) fn prefix() -> Vec<Rule> {
     vec![rule(

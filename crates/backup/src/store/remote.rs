@@ -31,6 +31,10 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<Arc<dyn ObjectStore>> {
             builder = builder.with_token(token);
         }
         builder
+    } else if is_plain(spec.endpoint.as_deref()) {
+        let what =
+            "the identity of the Job's service account or node would be used there: name a credentialsSecret";
+        return Err(too_open(what));
     } else {
         AmazonS3Builder::from_env()
     };
@@ -73,12 +77,20 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
         let key = optional(&places.credentials, "AZURE_STORAGE_ACCOUNT_KEY")?;
         match (key, optional(&places.credentials, "AZURE_STORAGE_SAS_KEY")?) {
             (Some(key), _) => builder.with_access_key(key),
+            (None, Some(_)) if is_plain(spec.endpoint.as_deref()) => {
+                return Err(too_open("a SAS is a password, and is part of each URL: use an account key"));
+            }
             (None, Some(sas)) => builder.with_config(AzureConfigKey::SasKey, sas),
             (None, None) => {
                 let message = "the Secret of credentials does not exist or has neither AZURE_STORAGE_ACCOUNT_KEY nor AZURE_STORAGE_SAS_KEY";
                 return Err(Failure::new(FailureKind::StoreForbidden, message));
             }
         }
+    } else if let Some(endpoint) = &spec.endpoint {
+        let message = format!(
+            "the token of the Job's own identity is not sent to {endpoint}: name a credentialsSecret, or leave the endpoint out"
+        );
+        return Err(Failure::new(FailureKind::OrderRefused, message));
     } else {
         MicrosoftAzureBuilder::from_env()
     };
@@ -91,6 +103,18 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
         builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
     }
     opened(builder.build())
+}
+
+/// Whether everybody on the way reads what is sent.
+fn is_plain(endpoint: Option<&str>) -> bool {
+    endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"))
+}
+
+fn too_open(what: &str) -> Failure {
+    let message = format!(
+        "the endpoint is http://, and what is sent there can be read on the way: use https://. {what}"
+    );
+    Failure::new(FailureKind::OrderRefused, message)
 }
 
 /// The endpoint of a bucket that is part of the host name. The client takes an endpoint as it is, so without this the first part of a key
@@ -110,7 +134,7 @@ fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn Obje
 }
 
 fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {
-    let plain = endpoint.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let plain = is_plain(endpoint);
     // Without TLS there is nothing to trust, and a machine without a bundle of authorities must do.
     let mut options = ClientOptions::new()
         .with_allow_http(plain)
@@ -174,5 +198,32 @@ mod tests {
     #[test]
     fn a_bucket_in_the_host_name_is_put_before_the_endpoint() {
         assert_eq!(host_of_bucket("https://s3.example:9000", "backups"), "https://backups.s3.example:9000");
+    }
+
+    #[test]
+    fn what_would_give_an_identity_away_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("AZURE_STORAGE_SAS_KEY"), "sv=1&sig=x").unwrap();
+        let places = Places { credentials: dir.path().to_owned(), ..Places::default() };
+        let refused = |opened: Result<Arc<dyn ObjectStore>>, words: &str| {
+            let failure = opened.unwrap_err();
+            assert_eq!(failure.kind, FailureKind::OrderRefused, "{failure:?}");
+            assert!(failure.message.contains(words), "{}", failure.message);
+        };
+        let plain = || Some("http://store.example".to_owned());
+        let bucket = || "backups".to_owned();
+        refused(
+            s3(&S3 { bucket: bucket(), endpoint: plain(), ..S3::default() }, &places),
+            "credentialsSecret",
+        );
+        let container = || Azure {
+            account: "acc".to_owned(),
+            container: bucket(),
+            endpoint: plain(),
+            ..Azure::default()
+        };
+        refused(azure(&container(), &places), "credentialsSecret");
+        let credentials_secret = Some(quorate_api::destination::SecretName { name: "keys".to_owned() });
+        refused(azure(&Azure { credentials_secret, ..container() }, &places), "a SAS is a password");
     }
 }

@@ -1,7 +1,7 @@
 //! The controller of EtcdBackups. Each pass: observe -> decide -> status -> one act.
 //!
 //! - `decide`: what is next, as a pure function of what is observed; `ending`: the same while the object is being deleted
-//! - `queue`: one backup of a cluster at a time; `outcome`: what the Job of an attempt has come to
+//! - `queue`: one backup of a cluster at a time; `reach`: whose etcd endpoints are; `outcome`: what the Job of an attempt has come to
 //! - `conditions`: the conditions of its status; `pass`: the worker, which reads and writes
 
 mod conditions;
@@ -10,6 +10,7 @@ mod ending;
 mod outcome;
 mod pass;
 mod queue;
+mod reach;
 #[cfg(test)]
 mod tests;
 

@@ -25,6 +25,8 @@ pub(super) struct Seen<'a> {
     pub(super) backup: &'a EtcdBackup,
     /// The EtcdCluster that it names, if it exists.
     pub(super) cluster: Option<&'a EtcdCluster>,
+    /// The EtcdCluster that its endpoints belong to, if that does not allow its destination.
+    pub(super) refusing: Option<&'a EtcdCluster>,
     /// The name of the backup that it has to wait for.
     pub(super) waits_for: Option<&'a str>,
     /// Its Jobs, with what they have come to.
@@ -277,6 +279,9 @@ enum Refusal {
 fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
     let backup = seen.backup;
     let not_yet = |reason, text: String| Refusal::NotYet(Explanation::new(reason, text));
+    if let Some(cluster) = seen.refusing {
+        return Err(Refusal::Never(not_allowed(backup, cluster)));
+    }
     let of = match (&backup.spec.source.cluster, &backup.spec.source.endpoints) {
         (_, Some(endpoints)) => Of::Endpoints(endpoints),
         (name, None) => {
@@ -286,12 +291,7 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
             })?;
             let policy = cluster.spec.backup.clone().unwrap_or_default();
             if !policy.allows(&backup.spec.destination) {
-                let place = backup.spec.destination.url("");
-                let text = format!(
-                    "spec.backup.allowedStores of EtcdCluster {name} does not have {place}: add it there, or choose another \
-                     destination in another EtcdBackup"
-                );
-                return Err(Refusal::Never(Explanation::new(Reason::DestinationNotAllowed, text)));
+                return Err(Refusal::Never(not_allowed(backup, cluster)));
             }
             if !backup.spec.without_quorum && !has_quorum(cluster) {
                 let text = format!("EtcdCluster {name} has no quorum now; the backup waits for it");
@@ -303,6 +303,16 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
     let order = backup::backup_order(backup, of)
         .ok_or_else(|| not_yet(Reason::ClusterNotServing, "the EtcdCluster has no voter now".to_owned()))?;
     Ok((order, backup::tls_secret(backup, of)))
+}
+
+fn not_allowed(backup: &EtcdBackup, cluster: &EtcdCluster) -> Explanation {
+    let place = backup.spec.destination.url("");
+    let text = format!(
+        "spec.backup.allowedStores of EtcdCluster {} does not have {place}: add it there, or choose another destination in another \
+         EtcdBackup",
+        cluster.metadata.name.as_deref().unwrap_or_default()
+    );
+    Explanation::new(Reason::DestinationNotAllowed, text)
 }
 
 fn has_quorum(cluster: &EtcdCluster) -> bool {

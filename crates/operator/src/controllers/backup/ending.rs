@@ -61,8 +61,13 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
         }
         Some((_, JobOutcome::Answered(Answer::Removed))) => last(seen, status, false),
         Some((_, JobOutcome::Answered(Answer::Failed(failure)))) => match failure.kind {
-            // What is not there, or is of somebody else, is not left by this one.
-            FailureKind::NotInStore | FailureKind::NotOurs => last(seen, status, false),
+            FailureKind::NotInStore => last(seen, status, false),
+            FailureKind::NotOurs => {
+                let text =
+                    format!("the EtcdBackup was deleted, and its object was left: {}", failure.message);
+                let event = Some((true, Explanation::new(Reason::ObjectAbandoned, text)));
+                Decision { status, act: Act::RemoveFinalizer, event }
+            }
             FailureKind::OrderRefused
             | FailureKind::NoSource
             | FailureKind::SnapshotFailed
@@ -81,6 +86,15 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
     }
 }
 
+/// How the deletion ends where the object cannot be removed.
+pub(super) fn way_out() -> String {
+    format!(
+        "To delete the EtcdBackup and leave the object where it is, annotate it with {}={}",
+        keys::ABANDON_OBJECT,
+        keys::ABANDON_OBJECT_VALUE
+    )
+}
+
 /// The next removal.
 fn next(seen: Seen<'_>, mut status: EtcdBackupStatus) -> Decision {
     status.removals += 1;
@@ -95,12 +109,7 @@ fn again(seen: Seen<'_>, mut status: EtcdBackupStatus, reason: Reason, message: 
     let next = Instant(seen.now.0.saturating_add(delay(status.removals)));
     status.next_attempt =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(crate::runtime::clock::timestamp(next)));
-    let text = format!(
-        "its object cannot be removed: {message}. It is tried again. To delete the EtcdBackup and leave the object where it is, \
-         annotate it with {}={}",
-        keys::ABANDON_OBJECT,
-        keys::ABANDON_OBJECT_VALUE
-    );
+    let text = format!("its object cannot be removed: {message}. It is tried again. {}", way_out());
     let why = Explanation::new(reason, text);
     let status = state(seen, status, BackupPhase::Deleting, BackupCondition::Failed, &why);
     Decision { status, act: Act::Wait(Some(next)), event: Some((true, why)) }

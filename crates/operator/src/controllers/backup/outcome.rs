@@ -10,6 +10,8 @@ use quorate_model::Instant;
 const QUOTED: usize = 300;
 /// After so many milliseconds a Job has a Pod, unless something keeps it from having one.
 const POD_AFTER: i64 = 30_000;
+/// For so many milliseconds after a Job ended, its Pod's answer may still be on its way to the cache: two watches have no order.
+const ANSWER_WITHIN: i64 = 60_000;
 
 /// What a Job has come to.
 #[derive(Clone, Debug, PartialEq)]
@@ -46,6 +48,10 @@ pub(crate) fn outcome<'a>(
         let without_pod = pods.peek().is_none().then(|| pod_is_missing(job, now));
         return JobOutcome::Running(without_pod.flatten().or_else(|| pods.find_map(stuck)));
     };
+    let over_at = over.last_transition_time.as_ref().map(|time| time.0.as_millisecond());
+    if ended.is_none() && over_at.is_some_and(|at| now.0.saturating_sub(at) < ANSWER_WITHIN) {
+        return JobOutcome::Running(None);
+    }
     let quoted: String = last_words.trim().chars().take(QUOTED).collect();
     let said = match (quoted.is_empty(), &ended) {
         (false, _) => format!("its last words were: {quoted}"),

@@ -15,7 +15,7 @@ use serde_json::json;
 
 use super::decide::{Act, Decision, Seen, decide, has_finalizer, state};
 use super::outcome::{JobOutcome, outcome};
-use super::{BackupController, queue};
+use super::{BackupController, ending, queue, reach};
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
 use crate::runtime::pace::Outcome;
@@ -87,11 +87,8 @@ impl BackupWorker {
         let pods_of = || pods.iter().map(AsRef::as_ref);
         let jobs: Vec<(&Job, JobOutcome)> =
             jobs.iter().map(|job| (job.as_ref(), outcome(job, pods_of(), now))).collect();
-        let running_pods = pods_of().filter(|pod| runs(pod)).count();
-        let named = backup.spec.source.cluster.as_ref();
-        let cluster = named.and_then(|name| {
-            clusters.get(&NamespacedName::new(&self.root.namespace, name)).objects.remove(name)
-        });
+        let running_pods = pods_of().filter(|pod| runs(pod) && is_of(pod, backup)).count();
+        let cluster = self.cluster(backup);
         let cluster = cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok());
         let others: Vec<_> = if may_begin(backup) {
             let roots = backups.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
@@ -104,7 +101,14 @@ impl BackupWorker {
         let waits_for = waits_for.as_deref();
         let used_by = backup.metadata.deletion_timestamp.as_ref().and_then(|_| self.used_by(backup));
         let used_by = used_by.as_deref();
-        decide(Seen { backup, cluster, waits_for, jobs: &jobs, running_pods, used_by, now })
+        let all: Vec<_> = if backup.spec.source.endpoints.is_some() {
+            let roots = clusters.roots().into_iter();
+            roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name)).collect()
+        } else {
+            Vec::new()
+        };
+        let refusing = reach::refusing(backup, all.iter().filter_map(|cluster| cluster.0.as_ref().ok()));
+        decide(Seen { backup, cluster, refusing, waits_for, jobs: &jobs, running_pods, used_by, now })
     }
 
     async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, WriteError> {
@@ -122,13 +126,13 @@ impl BackupWorker {
                 self.is_current(backup).await?;
                 let attempt = decision.status.attempts;
                 let made = job::backup(backup, order, tls_secret.as_deref(), attempt, *seconds, defaults);
-                jobs.create(&made).await?;
+                jobs.create(&self.with_pull_secrets(backup, made)).await?;
             }
             Act::Remove => {
                 self.is_current(backup).await?;
                 let order = backup::remove_order(backup);
                 let made = job::remove(backup, &order, decision.status.removals, REMOVAL_SECONDS, defaults);
-                jobs.create(&made).await?;
+                jobs.create(&self.with_pull_secrets(backup, made)).await?;
             }
             Act::DeleteJob(name) => {
                 let seen = self.jobs(backup).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
@@ -142,6 +146,18 @@ impl BackupWorker {
             Act::Rest => return Ok(Outcome::Calm),
         }
         Ok(Outcome::Acted)
+    }
+
+    /// The EtcdCluster that it names, if it exists.
+    fn cluster(&self, backup: &EtcdBackup) -> Option<Arc<ReadCluster>> {
+        let name = backup.spec.source.cluster.as_ref()?;
+        let at = NamespacedName::new(&self.root.namespace, name);
+        self.controller.clusters.get(&at).objects.remove(name)
+    }
+
+    fn with_pull_secrets(&self, backup: &EtcdBackup, made: Job) -> Job {
+        let cluster = self.cluster(backup);
+        job::with_pull_secrets(made, cluster.as_ref().and_then(|cluster| cluster.0.as_ref().ok()))
     }
 
     /// A Job is created only for the object as it is, and not for what an outdated cache has of it.
@@ -177,12 +193,23 @@ impl BackupWorker {
             | WriteError::Blocked(_)
             | WriteError::Unknown(_) => return self.stopped(backup, error, now),
         };
-        let text = format!("the API server refuses the Job: {text}");
+        let mut text = format!("the API server refuses the Job: {text}");
+        if matches!(act, Act::Remove) {
+            text = format!("{text}. {}", ending::way_out());
+        }
         let why = Explanation::new(Reason::WriteRefused, text);
         let before = backup.status.clone().unwrap_or_default();
         let phase = before.phase.unwrap_or(BackupPhase::Pending);
-        let seen =
-            Seen { backup, cluster: None, waits_for: None, jobs: &[], running_pods: 0, used_by: None, now };
+        let seen = Seen {
+            backup,
+            cluster: None,
+            refusing: None,
+            waits_for: None,
+            jobs: &[],
+            running_pods: 0,
+            used_by: None,
+            now,
+        };
         let status = state(seen, before, phase, BackupCondition::Pending, &why);
         let decision = Decision { status, act: Act::Rest, event: None };
         let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
@@ -241,6 +268,15 @@ impl BackupWorker {
 fn may_begin(backup: &EtcdBackup) -> bool {
     let phase = backup.status.as_ref().and_then(|status| status.phase);
     has_finalizer(backup) && matches!(phase, None | Some(BackupPhase::Pending))
+}
+
+/// Whether a Pod is of a Job of this EtcdBackup, which may be gone already: the name of the Job has the uid. Any Pod may have the label, and
+/// must not hold up the removal.
+pub(super) fn is_of(pod: &Pod, backup: &EtcdBackup) -> bool {
+    let uid = backup.metadata.uid.as_deref().unwrap_or_default();
+    let names = [format!("backup-{uid}-"), format!("remove-backup-{uid}-")];
+    let mut owners = pod.metadata.owner_references.iter().flatten();
+    owners.any(|owner| owner.kind == "Job" && names.iter().any(|name| owner.name.starts_with(name)))
 }
 
 fn runs(pod: &Pod) -> bool {

@@ -5,7 +5,8 @@ use quorate_api::EtcdBackup;
 use quorate_api::backup::BackupPhase;
 use quorate_model::Instant;
 
-/// The backup that this one waits for, if any: one of the same source that runs, or that is older and due.
+/// The backup that this one waits for, if any: one of the same source that runs, or that is older and due. One that is taken without
+/// the quorum waits only for what runs: those before it may be waiting for the quorum that is lost.
 pub(super) fn blocker<'a>(
     own: &EtcdBackup,
     others: impl Iterator<Item = &'a EtcdBackup>,
@@ -20,7 +21,7 @@ pub(super) fn blocker<'a>(
     let comes_first = |other: &&EtcdBackup| match phase(other) {
         BackupPhase::Running => true,
         // One that waits for its next attempt lets others pass.
-        BackupPhase::Pending => order(other) < order(own) && !rests(other, now),
+        BackupPhase::Pending => !own.spec.without_quorum && order(other) < order(own) && !rests(other, now),
         BackupPhase::Complete | BackupPhase::Failed | BackupPhase::Deleting => false,
     };
     others.filter(same).filter(comes_first).min_by_key(|other| order(other))

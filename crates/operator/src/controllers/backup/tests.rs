@@ -9,7 +9,9 @@ use serde_json::{Value, json};
 
 use super::decide::{Act, Decision, Seen, decide};
 use super::outcome::{JobOutcome, outcome};
+use super::pass::is_of;
 use super::queue::blocker;
+use super::reach;
 
 const NOW: Instant = Instant(1_800_000_000_000);
 const JOB: &str = "backup-u1-1";
@@ -66,6 +68,7 @@ fn next(backup: &EtcdBackup, jobs: &[(&str, JobOutcome)]) -> Decision {
     decide(Seen {
         backup,
         cluster: Some(&cluster),
+        refusing: None,
         waits_for: None,
         jobs: &jobs,
         running_pods: 0,
@@ -141,6 +144,7 @@ fn what_prevents_an_attempt_is_waited_for_or_ends_it() {
         let decision = decide(Seen {
             backup: &backup,
             cluster,
+            refusing: None,
             waits_for,
             jobs: &[],
             running_pods: 0,
@@ -165,6 +169,46 @@ fn what_prevents_an_attempt_is_waited_for_or_ends_it() {
     );
     let external = json!({"source": {"endpoints": {"urls": ["http://e:2379"]}}});
     assert_eq!(reason(decided(None, None, external)), "Running BackupRunning");
+}
+
+#[test]
+fn a_cluster_bounds_its_backups_also_where_they_name_its_members_as_endpoints() {
+    let of = |urls: &[&str], secret: &str| {
+        let endpoints = json!({"urls": urls, "tlsSecret": {"name": secret}});
+        backup(json!({"source": {"endpoints": endpoints}}), json!({}), Value::Null)
+    };
+    let narrow = cluster(true, json!({"backup": {"allowedStores": [{"url": "s3://bucket/etcd"}]}}));
+    let outside = "https://etcd.example.com:2379";
+    let table = [
+        (outside, "own", false),
+        ("https://demo-0.demo.other.svc:2379", "own", false),
+        ("https://demo.example.com:2379", "own", false),
+        (outside, "demo-client-tls", true),
+        (outside, "demo-server-tls", true),
+        (outside, "demo-peer-tls", true),
+        ("https://demo-0.demo.default.svc:2379", "own", true),
+        ("https://demo-0.demo.default.svc.cluster.local:2379", "own", true),
+        ("https://demo-0.demo:2379", "own", true),
+        ("https://DEMO-client.default:2379", "own", true),
+    ];
+    for (url, secret, desired) in table {
+        let backup = of(&[outside, url], secret);
+        let refusing = reach::refusing(&backup, [&narrow]);
+        assert_eq!(refusing.is_some(), desired, "{url} {secret}");
+        assert!(reach::refusing(&backup, [&cluster(true, json!({}))]).is_none(), "it bounds nothing");
+        let seen = Seen {
+            backup: &backup,
+            cluster: None,
+            refusing,
+            waits_for: None,
+            jobs: &[],
+            running_pods: 0,
+            used_by: None,
+            now: NOW,
+        };
+        let reason = holds(&decide(seen)).1;
+        assert_eq!(reason, if desired { "DestinationNotAllowed" } else { "BackupRunning" }, "{url} {secret}");
+    }
 }
 
 #[test]
@@ -263,6 +307,7 @@ fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
     let seen = Seen {
         backup: &deleted,
         cluster: None,
+        refusing: None,
         waits_for: None,
         jobs: &[],
         running_pods: 1,
@@ -279,6 +324,9 @@ fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
     let now = |outcome| next(&going("Delete", removing.clone(), json!({})), &[(name, outcome)]);
     assert_eq!(now(JobOutcome::Answered(Answer::Removed)).act, Act::RemoveFinalizer);
     assert_eq!(now(failure(FailureKind::NotInStore)).act, Act::RemoveFinalizer);
+    let left = now(failure(FailureKind::NotOurs));
+    assert_eq!(left.act, Act::RemoveFinalizer);
+    assert_eq!(left.event.unwrap().1.reason().as_str(), "ObjectAbandoned", "it is not left in silence");
     assert_eq!(now(JobOutcome::Running(None)).act, Act::Wait(None));
     let stuck = now(failure(FailureKind::StoreForbidden));
     let (type_, reason, message) = holds(&stuck);
@@ -302,7 +350,11 @@ fn one_backup_of_a_cluster_runs_at_a_time_and_the_oldest_comes_first() {
     let (a, b) = (pending("a", -20), pending("b", -10));
     let all = [a.clone(), b.clone()];
     assert_eq!((first(&a, &all), first(&b, &all)), (None, Some("a".to_owned())));
+    let mut urgent = b.clone();
+    urgent.spec.without_quorum = true;
+    assert_eq!(first(&urgent, &all), None, "those before it may wait for the quorum");
     let runs = one("c", -5, running());
+    assert_eq!(first(&urgent, std::slice::from_ref(&runs)), Some("c".to_owned()));
     assert_eq!(first(&a, &[b.clone(), runs]), Some("c".to_owned()), "what runs is not overtaken");
     let rests = one("a", -20, json!({"phase": "Pending", "attempts": 1, "nextAttempt": at(60)}));
     assert_eq!(first(&b, &[rests]), None, "what waits for its next attempt lets others pass");
@@ -340,6 +392,23 @@ fn a_job_is_read_by_its_pod_and_else_by_its_conditions() {
     assert!(lost.contains("panicked") && lost.contains("BackoffLimitExceeded"), "{lost}");
     let JobOutcome::Lost(lost) = outcome(&failed, [].iter(), NOW) else { panic!() };
     assert!(lost.contains("its Pod is gone"), "{lost}");
+    let ended = |seconds: i64| {
+        let mut ended = failed.clone();
+        let condition = &mut ended.status.as_mut().unwrap().conditions.as_mut().unwrap()[0];
+        condition.last_transition_time = Some(serde_json::from_value(json!(at(seconds))).unwrap());
+        ended
+    };
+    let silent: k8s_openapi::api::core::v1::Pod = serde_json::from_value(json!({
+        "metadata": {"name": "p", "ownerReferences": [{"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": "j1"}]},
+    }))
+    .unwrap();
+    for pods in [vec![], vec![silent]] {
+        assert_eq!(outcome(&ended(-10), pods.iter(), NOW), JobOutcome::Running(None), "its Pod follows");
+        let late = outcome(&ended(-61), pods.iter(), NOW);
+        assert!(matches!(late, JobOutcome::Lost(_)), "{late:?}");
+    }
+    let panicked = outcome(&ended(-10), [pod("panicked")].iter(), NOW);
+    assert!(matches!(panicked, JobOutcome::Lost(_)), "{panicked:?}");
     let mut young = job("j");
     let created = |seconds: i64| serde_json::from_value(json!(at(seconds))).unwrap();
     young.metadata.creation_timestamp = Some(created(-20));
@@ -354,4 +423,20 @@ fn a_job_is_read_by_its_pod_and_else_by_its_conditions() {
         JobOutcome::Running(None),
         "the Pod of another Job"
     );
+}
+
+#[test]
+fn only_pods_of_its_own_jobs_hold_up_the_removal() {
+    let of = |owners: Value| {
+        let pod =
+            serde_json::from_value(json!({"metadata": {"name": "p", "ownerReferences": owners}})).unwrap();
+        is_of(&pod, &backup(json!({}), json!({}), Value::Null))
+    };
+    let owner =
+        |kind: &str, name: &str| json!([{"apiVersion": "batch/v1", "kind": kind, "name": name, "uid": "j1"}]);
+    assert!(of(owner("Job", JOB)));
+    assert!(of(owner("Job", "remove-backup-u1-2")));
+    assert!(!of(owner("Job", "backup-u2-1")));
+    assert!(!of(owner("ReplicaSet", JOB)));
+    assert!(!of(Value::Null), "it only has the label");
 }

@@ -84,6 +84,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
     };
     let mut events = Vec::new();
     let mut first = None;
+    let mut held_up = false;
     if spec.suspend {
         status.next = None;
     } else {
@@ -99,7 +100,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
                 status.last_scheduled = Some(Time(timestamp(due)));
             }
             // It waits for the one that is under way, and is made up for then.
-            Some(_) if !status.active.is_empty() => {}
+            Some(_) if !status.active.is_empty() => held_up = true,
             Some(due) => {
                 let exists = seen.backups.iter().any(|backup| backup.name_any() == name(schedule, due));
                 first = (!exists).then(|| First::Create(Box::new(child(schedule, due))));
@@ -109,7 +110,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
         }
         status.next = times.next(now).map(|next| Time(timestamp(next)));
     }
-    report::ready(seen, &mut status);
+    report::ready(seen, &mut status, held_up);
     let test = verify::decide(seen, &mut status, tests.as_ref(), &mut events);
     let wake = [status.next.as_ref().map(at), test.wake].into_iter().flatten().min();
     let then = test.then.or_else(|| prune(seen, &times)).unwrap_or(Then::Wait(wake));
@@ -195,17 +196,17 @@ fn prune(seen: Seen<'_>, times: &Times) -> Option<Then> {
     let tested = seen.schedule.status.as_ref().and_then(|status| status.test.as_ref());
     let rows: Vec<Good> = good
         .iter()
-        .map(|(at, backup)| Good {
-            name: backup.name_any(),
-            at: *at,
-            zoned: times.zoned(*at),
-            bytes: backup
-                .status
-                .as_ref()
-                .and_then(|status| status.result.as_ref())
-                .map_or(0, |result| result.stored_bytes),
-            is_in_use: backup.finalizers().iter().any(|finalizer| finalizer == keys::RESTORE_FINALIZER)
-                || tested.is_some_and(|test| test.backup == backup.name_any()),
+        .map(|(at, backup)| {
+            let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
+            Good {
+                name: backup.name_any(),
+                at: *at,
+                zoned: times.zoned(*at),
+                bytes: result.map_or(0, |result| result.stored_bytes),
+                cluster_id: result.map(|result| result.cluster_id.clone()).unwrap_or_default(),
+                is_in_use: backup.finalizers().iter().any(|finalizer| finalizer == keys::RESTORE_FINALIZER)
+                    || tested.is_some_and(|test| test.backup == backup.name_any()),
+            }
         })
         .collect();
     let mut names = prunable(spec.retention.as_ref().unwrap_or(&Retention::default()), &rows, seen.now);

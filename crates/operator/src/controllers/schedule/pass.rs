@@ -13,7 +13,7 @@ use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::{Value, json};
 
 use super::decide::{Decision, First, Seen, Then, decide};
-use super::{ScheduleController, report};
+use super::{ScheduleController, report, verify};
 use crate::controllers::backup::outcome;
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
@@ -147,8 +147,18 @@ impl ScheduleWorker {
                 let name =
                     decision.status.test.as_ref().map(|test| test.job_name.clone()).unwrap_or_default();
                 let made = job::verify(&seen, order, &name, &image, TEST_SECONDS, &controller.defaults);
+                let made = job::with_pull_secrets(made, cluster);
                 match jobs.create(&made).await {
                     Ok(_) | Err(WriteError::Exists) => Ok(Outcome::Waiting),
+                    Err(WriteError::Invalid(text) | WriteError::Forbidden(text)) => {
+                        let now = runtime.clock.now();
+                        let mut status = decision.status.clone();
+                        let refused = Seen { schedule: &seen, backups, jobs: &[], now };
+                        let why = verify::refused(refused, &mut status, &text);
+                        schedules.patch_status(&seen, status_patch(&seen, &status)).await?;
+                        self.tell(schedule, true, why, now);
+                        Ok(Outcome::Waiting)
+                    }
                     Err(error) => Err(error),
                 }
             }

@@ -49,15 +49,20 @@ fn count_failures(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus) {
     }
 }
 
-/// The condition Ready.
-pub(super) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus) {
+/// The condition Ready. `held_up`: the next time has come while a backup is still active.
+pub(super) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_up: bool) {
     let Seen { schedule, now, .. } = seen;
     let failed = status.consecutive_failures;
+    let not_begun = seen.backups.iter().find(|backup| held_up && has_not_begun(backup));
     let (is, why) = if schedule.spec.suspend {
         let text = "spec.suspend is true: no backup is begun, and none is deleted";
         (Is::False, Explanation::new(Reason::Suspended, text))
+    } else if let Some(backup) = not_begun {
+        let text =
+            format!("the next backup is due, and the one before has not begun. {}", words(backup, "Pending"));
+        (Is::False, Explanation::new(Reason::BackupMissed, text.trim_end()))
     } else if failed > 0 {
-        let newest = in_phase(&seen, BackupPhase::Failed).first().map(|(_, backup)| last_words(backup));
+        let newest = in_phase(&seen, BackupPhase::Failed).first().map(|(_, backup)| words(backup, "Failed"));
         let text = format!("{failed} backups failed since the last good one. {}", newest.unwrap_or_default());
         (Is::False, Explanation::new(Reason::BackupFailing, text.trim_end()))
     } else if status.last_success.is_none() {
@@ -88,11 +93,18 @@ pub(super) fn not_ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, w
     );
 }
 
-/// Why a backup failed.
-fn last_words(backup: &EtcdBackup) -> String {
+/// Whether a backup waits for its first attempt.
+fn has_not_begun(backup: &EtcdBackup) -> bool {
+    phase(backup) == BackupPhase::Pending
+        && backup.metadata.deletion_timestamp.is_none()
+        && backup.status.as_ref().is_none_or(|status| status.started.is_none())
+}
+
+/// What the condition of a backup says that holds.
+fn words(backup: &EtcdBackup, type_: &str) -> String {
     let mut conditions = backup.status.iter().flat_map(|status| &status.conditions);
-    let failed = conditions.find(|condition| condition.type_ == "Failed" && condition.status == "True");
-    failed.map_or_else(String::new, |failed| {
-        format!("EtcdBackup {}: {}: {}", backup.name_any(), failed.reason, failed.message)
+    let holds = conditions.find(|condition| condition.type_ == type_ && condition.status == "True");
+    holds.map_or_else(String::new, |holds| {
+        format!("EtcdBackup {}: {}: {}", backup.name_any(), holds.reason, holds.message)
     })
 }

@@ -1,4 +1,5 @@
-//! Which backups of a schedule are kept: the union of the rules. The newest good one is always kept, so that the last one never goes.
+//! Which backups of a schedule are kept: the union of the rules. The newest good one of each etcd cluster is always kept, so that the last
+//! one never goes, and those of a new, empty cluster do not push out the only ones with the data that were lost.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -16,6 +17,8 @@ pub(super) struct Good {
     /// The same in the time zone of the schedule.
     pub(super) zoned: Option<Zoned>,
     pub(super) bytes: u64,
+    /// The id of the etcd cluster that it is of.
+    pub(super) cluster_id: String,
     /// A restore uses it, or it is being tested or deleted.
     pub(super) is_in_use: bool,
 }
@@ -30,7 +33,9 @@ pub(super) fn prunable(rules: &Retention, newest_first: &[Good], now: Instant) -
 fn kept<'a>(rules: &Retention, newest_first: &'a [Good], now: Instant) -> BTreeSet<&'a str> {
     let Retention { keep_last, max_age, max_bytes, hourly, daily, weekly, monthly } = rules;
     let all = || newest_first.iter();
-    let mut kept: BTreeSet<&str> = all().take(1).map(|good| good.name.as_str()).collect();
+    let mut clusters = HashSet::new();
+    let newest = all().filter(|good| clusters.insert(good.cluster_id.as_str()));
+    let mut kept: BTreeSet<&str> = newest.map(|good| good.name.as_str()).collect();
     if *rules == Retention::default() {
         kept.extend(all().map(|good| good.name.as_str()));
     }
@@ -81,6 +86,7 @@ mod tests {
             at: Instant(timestamp.as_millisecond()),
             zoned,
             bytes: 100,
+            cluster_id: "new".to_owned(),
             is_in_use: false,
         }
     }
@@ -136,5 +142,11 @@ mod tests {
         assert_eq!(gone.len(), 6);
         assert!(!gone.contains(&TIMES[3].to_owned()));
         assert_eq!(gone[0], TIMES[7], "the oldest first");
+        for lost in &mut all[5..] {
+            lost.cluster_id = "lost".to_owned();
+        }
+        let gone = prunable(&rules, &all, good(NOW).at);
+        assert!(!gone.contains(&TIMES[5].to_owned()), "the last one of a cluster that was replaced");
+        assert!(gone.contains(&TIMES[6].to_owned()));
     }
 }

@@ -104,6 +104,16 @@ fn of_what_was_missed_the_last_one_is_made_up_for_and_nothing_runs_beside_anothe
         recorded.status.as_ref().unwrap().last_scheduled,
         "it is not forgotten"
     );
+    assert_eq!(ready(&active), "Unknown NoBackupYet", "it has begun");
+    let mut waits = child("2026-11-01T01:00:00Z", "Pending");
+    waits.status.as_mut().unwrap().conditions = serde_json::from_value(json!([{"type": "Pending", "status": "True",
+        "reason": "ClusterNotServing", "message": "no quorum", "lastTransitionTime": "2026-11-01T01:00:00Z"}]))
+    .unwrap();
+    let early = next(&recorded, std::slice::from_ref(&waits), "2026-11-01T01:20:00Z");
+    assert_eq!(ready(&early), "Unknown NoBackupYet");
+    let missed = next(&recorded, &[waits], "2026-11-01T02:00:00Z");
+    assert_eq!(ready(&missed), "False BackupMissed");
+    assert!(missed.status.conditions[0].message.contains("ClusterNotServing: no quorum"));
     let strict =
         schedule(json!({"startingDeadline": "10m"}), json!({"lastScheduled": "2026-11-01T01:00:00Z"}));
     let late = next(&strict, &[], "2026-11-01T06:20:00Z");
@@ -212,6 +222,13 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     assert_eq!(passed.status.last_verified.clone().unwrap().revision, 9);
     let failed = ended(Answer::Failed(Failure::new(FailureKind::Mismatch, "it is damaged")));
     assert_eq!((verified(&failed), failed.status.test.clone()), ("False Mismatch".to_owned(), None));
+    let mut refused = begun.status.clone();
+    let seen_then = Seen { schedule: &recorded, backups: &seen, jobs: &[], now: at("2026-11-01T06:35:00Z") };
+    let why = super::verify::refused(seen_then, &mut refused, "exceeded quota");
+    assert!(why.message().contains("exceeded quota") && refused.test.is_none());
+    let after = next(&schedule(spec.clone(), json!(refused)), &backups, "2026-11-01T06:36:00Z");
+    assert_eq!(verified(&after), "False WriteRefused");
+    assert!(matches!(after.then, Then::Prune { .. }), "the rest goes on: {:?}", after.then);
     // The answer is recorded, and the operator died before it deleted the Job.
     let left = schedule(spec, json!(passed.status));
     let jobs = [(&job, JobOutcome::Running(None))];

@@ -115,6 +115,18 @@ fn running(
     Next { then: Some(Then::DeleteJob(test.job_name.clone())), wake: None }
 }
 
+/// The API server refuses the Job of the test in the status. It has failed: while it stays recorded, it is tried for ever, and nothing
+/// else is done.
+pub(super) fn refused(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, text: &str) -> Explanation {
+    let why = Explanation::new(
+        Reason::WriteRefused,
+        format!("the API server refuses the Job of the restore test: {text}"),
+    );
+    verified(seen, status, Is::False, &why);
+    status.test = None;
+    why
+}
+
 fn create(backup: &EtcdBackup) -> Option<Then> {
     let etcd_version = backup.status.as_ref()?.result.as_ref()?.etcd_version.clone();
     Some(Then::Test { order: Box::new(verify_order(backup)?), etcd_version })
