@@ -124,8 +124,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             RestoreCause::NotReady,
             "EtcdBackup nightly-1 is not complete yet",
         )),
-        Waiting::NoSnapshot(_) => Waiting::Restoring(demo()),
-        Waiting::Restoring(_) => restore_failed(RestoreCause::Refused, "the snapshot is larger than the quota"),
+        Waiting::NoSnapshot(_) => Waiting::Restoring(demo(), None),
+        Waiting::Restoring(..) => restore_failed(RestoreCause::Refused, "the snapshot is larger than the quota"),
         Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Refused, .. }) => {
             restore_failed(RestoreCause::Gone, "s3://backups/demo/1 does not exist")
         }

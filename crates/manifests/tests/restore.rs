@@ -95,6 +95,13 @@ fn what_the_agent_reports_is_the_reason_of_the_condition() {
         let (holds, found, message) = world.condition("Bootstrapped");
         assert_eq!((&*holds, &*found), ("False", reason), "{message}");
         assert!(message.contains("demo-1") && message.contains("what the agent says"), "{message}");
+        // The next try is under way.
+        world.edit(Kind::Pod, "demo-1", |pod| {
+            pod["status"]["podIP"] = json!("10.0.0.9");
+            pod["status"]["containerStatuses"][0]["state"] = json!({ "running": {} });
+        });
+        world.pass();
+        assert_eq!(world.condition("Bootstrapped").1, "Bootstrapping");
     }
 }
 

@@ -47,6 +47,11 @@ pub enum RestoreCause {
 }
 
 impl Restore {
+    /// Whether members mount the store: a claim.
+    pub fn is_in_claim(&self) -> bool {
+        self.url.starts_with("pvc://")
+    }
+
     /// The least revision that a member has which was restored from it.
     pub fn least_revision(&self) -> Revision {
         let snapshot = self.revision.map_or(1, |revision| revision.0);

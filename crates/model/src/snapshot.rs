@@ -153,8 +153,12 @@ pub struct Pod {
     pub boots_new: bool,
     /// Its agent restores the snapshot that the bootstrap begins with, unless the volume has data.
     pub restores: bool,
-    /// Why that failed the last time, if it did.
+    /// Why the last try that ended failed, if it did. The next one may be under way.
     pub restore_failure: Option<RestoreFailure>,
+    /// etcd's container runs: the agent, and etcd as its child.
+    pub runs: bool,
+    /// Since when it is bound to its node, if its volumes and its network are still being set up for its first start.
+    pub mounting: Option<Instant>,
     /// When it stops at the latest, if it is being deleted: its kubelet ends it by then.
     pub stops_by: Option<Instant>,
     /// Annotated as joined: its guard takes an empty volume for a loss.

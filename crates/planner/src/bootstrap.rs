@@ -252,8 +252,14 @@ fn create_pods(draft: &mut Draft<'_>) {
             Some(pod) if pod.gated && !pod.terminating => {
                 ungate(draft, member, pod);
             }
-            Some(pod) if let Some(failure) = &pod.restore_failure => {
+            Some(pod)
+                if let Some(failure) = &pod.restore_failure
+                    && !pod.runs =>
+            {
                 draft.wait(Waiting::RestoreFailed(member.clone(), failure.clone()));
+            }
+            Some(pod) if let Some(why) = restore::unmounted(draft, pod) => {
+                draft.wait(Waiting::PodStuck(member.clone(), why.to_owned()));
             }
             Some(pod) => match (&pod.trouble, &pod.guard) {
                 (_, Some((verdict, why))) => {
@@ -261,12 +267,12 @@ fn create_pods(draft: &mut Draft<'_>) {
                 }
                 (Some(why), None) => draft.wait(Waiting::PodStuck(member.clone(), why.clone())),
                 (None, None) if pod.ip.is_none() => draft.wait(Waiting::PodStarting(member.clone())),
-                (None, None) if pod.restores && draft.status_of(member).is_none() => {
-                    draft.wait(Waiting::Restoring(member.clone()));
+                (None, None) if pod.restores && !pod.has_run && draft.status_of(member).is_none() => {
+                    draft.wait(Waiting::Restoring(member.clone(), pod.restore_failure.clone()));
                 }
                 (None, None) => {}
             },
         }
     }
-    draft.wait(Waiting::FirstLeader);
+    draft.wait(restore::why_no_list(draft).unwrap_or(Waiting::FirstLeader));
 }

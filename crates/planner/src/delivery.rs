@@ -5,6 +5,7 @@ use quorate_model::snapshot::{ImageVolume, Pod};
 use quorate_model::{Instant, MemberName, Span, Step};
 
 use crate::draft::Draft;
+use crate::restore;
 
 /// How long volumes may be mounted before the image volume counts as failed: a kubelet without image volumes reports nothing else.
 /// Longer than the kubelet itself waits before it reports a mount that failed (2 min 3 s, `podAttachAndMountTimeout`).
@@ -44,6 +45,8 @@ fn failure(draft: &Draft<'_>, pod: &Pod, now: Instant) -> Option<String> {
         draft.record.is_in_memory() && (draft.record.had_leader || draft.record.is_bootstrapped());
     match pod.image_volume.as_ref()? {
         ImageVolume::Refused(why) => Some(why.clone()),
+        // The claim with the snapshot may be what cannot be mounted.
+        ImageVolume::Mounting(_) if restore::mounts_claim(&draft.record, pod) => None,
         ImageVolume::Mounting(since) if now - *since >= MOUNTED_WITHIN && !may_have_data => {
             Some(format!("its volumes are not mounted after {} s", MOUNTED_WITHIN.0 / 1000))
         }

@@ -5,8 +5,9 @@ use quorate_model::effect::Boot;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::Pod;
 use quorate_model::target::Medium;
-use quorate_model::{Record, Target, Version, Waiting};
+use quorate_model::{Record, Revision, Target, Version, Waiting};
 
+use crate::delivery::MOUNTED_WITHIN;
 use crate::draft::Draft;
 use crate::safety;
 
@@ -15,6 +16,9 @@ const RAISES_REVISIONS: Version = Version::new(3, 5, 10);
 
 /// What a volume must have beside twice the size of the snapshot: the log of a new member and what is written meanwhile.
 const SPARE_BYTES: u64 = 256 << 20;
+
+/// What etcd answers with auth enabled to who is no user.
+const NEEDS_USER: [&str; 3] = ["user name is empty", "permission denied", "invalid auth token"];
 
 /// What the next attempt begins with; `None`: with nothing. An earlier attempt has recorded it.
 pub(crate) fn to_begin_with(draft: &Draft<'_>) -> Result<Option<Restore>, RestoreFailure> {
@@ -43,10 +47,48 @@ pub(crate) fn comes_too_late(record: &Record, pod: &Pod) -> bool {
     pod.gated && pod.restores && !pod.terminating && safety::must_have_data(record)
 }
 
+/// Whether the Pod mounts the claim that the snapshot is in.
+pub(crate) fn mounts_claim(record: &Record, pod: &Pod) -> bool {
+    pod.restores && record.restore.as_ref().is_some_and(Restore::is_in_claim)
+}
+
+/// What keeps a Pod from starting that mounts the claim with the snapshot. The kubelet reports it in an event only.
+pub(crate) fn unmounted(draft: &Draft<'_>, pod: &Pod) -> Option<&'static str> {
+    let since = pod.mounting.filter(|_| mounts_claim(&draft.record, pod))?;
+    (draft.now - since >= MOUNTED_WITHIN).then_some(
+        "its volumes are not mounted: the claim of destination.pvc must be ReadOnlyMany or ReadWriteMany where members run on \
+         several nodes",
+    )
+}
+
+/// Why a quorum that has a leader does not serve its member list, by what members or etcd answer.
+pub(crate) fn why_no_list(draft: &Draft<'_>) -> Option<Waiting> {
+    let statuses = || draft.record.members.keys().filter_map(|member| draft.status_of(member));
+    let has_leader = draft.record.had_leader || statuses().any(|status| status.leader.is_some());
+    if draft.record.restore.is_none() || !has_leader || draft.seen.list(draft.now).is_some() {
+        return None;
+    }
+    let answers = draft.record.members.keys().filter_map(|member| draft.seen.etcd.answers.get(member));
+    let refused = answers.filter_map(|answer| answer.reply.as_ref().err());
+    let failures: Vec<&String> = draft.seen.etcd.list_failure.iter().chain(refused).collect();
+    let asks_who = |why: &&String| NEEDS_USER.iter().any(|text| why.contains(text));
+    let has_certificates = draft.record.target.as_ref().is_some_and(|target| target.tls);
+    let why = if !has_certificates && failures.iter().any(asks_who) {
+        "the snapshot has auth enabled and this cluster has no client certificates: delete it and restore with TLS".to_owned()
+    } else {
+        (*failures.first()?).clone()
+    };
+    let (healthy, voters) = (statuses().count(), draft.record.members.len());
+    Some(Waiting::Quorum { healthy, voters, why })
+}
+
 /// A member that answers and does not have what was restored (B5). Every member restores the same object, with its hash verified, so
 /// this is never the case. If it is, its data are of something else.
 pub(crate) fn contradiction(draft: &Draft<'_>) -> Option<Waiting> {
-    let least = draft.record.restore.as_ref()?.least_revision();
+    let restore = draft.record.restore.as_ref()?;
+    let bump = i64::try_from(restore.bump).unwrap_or(i64::MAX);
+    // What a manifest says of the revision is not trusted where the raise itself tells restored data from others.
+    let least = if restore.bump > 0 { Revision(bump.saturating_add(1)) } else { restore.least_revision() };
     let mut members = draft.record.members.keys();
     members.find_map(|member| {
         let revision = draft.status_of(member)?.revision;

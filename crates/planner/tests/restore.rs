@@ -5,8 +5,9 @@ mod world;
 
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
+use quorate_model::snapshot::ImageVolume;
 use quorate_model::target::Medium;
-use quorate_model::{Effect, KubeEffect, Plan, Revision, Step, Version, Waiting};
+use quorate_model::{Effect, KubeEffect, Plan, Revision, Span, Step, Version, Waiting};
 use quorate_planner::safety::{Scene, permits};
 use world::{World, name};
 
@@ -171,5 +172,59 @@ fn a_cluster_is_not_recorded_while_a_member_answers_that_has_not_what_was_restor
     assert!(!world.seen.record.is_bootstrapped(), "every member of this world reports revision 7");
     let plan = world.plan();
     let why = plan.waiting.iter().find(|waiting| matches!(waiting, Waiting::RestoreFailed(..)));
-    assert!(why.is_some_and(|why| why.to_string().contains("1002 at least")), "{:?}", plan.waiting);
+    assert!(why.is_some_and(|why| why.to_string().contains("1001 at least")), "{:?}", plan.waiting);
+}
+
+/// Three members whose Pods are bound and restore.
+fn under_way(restore: Restore) -> World {
+    let mut world = restoring(3, restore);
+    until_pods(&mut world);
+    for pod in world.seen.pods.values_mut() {
+        (pod.gated, pod.ready, pod.has_run) = (false, false, false);
+    }
+    world
+}
+
+fn waits(world: &World, of: &str) -> bool {
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    plan.waiting.iter().any(|waiting| waiting.to_string().contains(of))
+}
+
+#[test]
+fn a_failure_of_an_earlier_try_is_no_failure_while_the_next_one_runs() {
+    let mut world = under_way(snapshot());
+    let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
+    pod.ip = Some("10.0.0.1".to_owned());
+    pod.restore_failure = Some(RestoreFailure::new(RestoreCause::Failed, "no route"));
+    assert!(waits(&world, "demo-1 could not restore the snapshot: no route"));
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().runs = true;
+    assert!(waits(&world, "demo-1 restores the snapshot; the last try failed: no route"));
+}
+
+#[test]
+fn a_leader_without_a_member_list_is_reported_with_what_etcd_answers() {
+    let mut world = under_way(snapshot());
+    world.seen.record.had_leader = true;
+    world.seen.etcd.list_failure = Some("etcdserver: user name is empty".to_owned());
+    world.seen.record.target.as_mut().unwrap().tls = true;
+    assert!(waits(&world, "user name is empty"));
+    world.seen.record.target.as_mut().unwrap().tls = false;
+    world.seen.desired.tls = false;
+    assert!(waits(&world, "delete it and restore with TLS"));
+}
+
+#[test]
+fn a_claim_that_is_not_mounted_is_no_failure_of_image_volumes() {
+    let mut world = under_way(Restore { url: "pvc://backups/1".to_owned(), ..snapshot() });
+    let since = world.now;
+    let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
+    pod.image_volume = Some(ImageVolume::Mounting(since));
+    pod.mounting = Some(since);
+    assert!(!waits(&world, "its volumes are not mounted"));
+    world.now = since + Span::seconds(150);
+    assert!(waits(&world, "destination.pvc must be ReadOnlyMany or ReadWriteMany"));
+    let plan = quorate_planner::plan(&world.seen, world.now);
+    assert!(
+        plan.record.no_image_volume.is_none() && plan.effects.iter().all(|effect| effect.step() != Step::W3)
+    );
 }

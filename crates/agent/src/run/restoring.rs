@@ -15,7 +15,7 @@ use crate::{log, restore};
 pub(super) fn order() -> Option<Result<RestoreOrder, Failure>> {
     let text = std::env::var_os(ORDER)?;
     Some(serde_json::from_slice(text.as_encoded_bytes()).map_err(|error| {
-        Failure::new(FailureKind::OrderRefused, format!("{} is not the order of a restore: {error}", ORDER))
+        Failure::new(FailureKind::OrderRefused, format!("{ORDER} is not the order of a restore: {error}"))
     }))
 }
 

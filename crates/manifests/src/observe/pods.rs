@@ -82,6 +82,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         boots_new: starts_new(pod),
         restores: restores(pod),
         restore_failure: etcd.and_then(restore_failure),
+        runs: etcd.is_some_and(is_running),
+        mounting: etcd.filter(|etcd| !is_running(etcd) && !has_run(etcd)).and_then(|_| mounting(status)),
         stops_by: meta.deletion_timestamp.as_ref().map(|at| Instant(at.0.as_millisecond())),
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         labelled: is_labelled(meta, at)
@@ -190,13 +192,7 @@ fn image_volume(pod: &Pod, status: &PodStatus) -> Option<ImageVolume> {
     let waiting = etcd.state.as_ref()?.waiting.as_ref()?;
     let message = waiting.message.as_deref().unwrap_or("no message");
     match waiting.reason.as_deref()? {
-        "ContainerCreating" if !has_run(etcd) => {
-            // Images are pulled only after this condition is true.
-            condition(status, "PodReadyToStartContainers").filter(|ready| ready.status == "False")?;
-            let bound = condition(status, "PodScheduled").filter(|bound| bound.status == "True")?;
-            let since = bound.last_transition_time.as_ref()?;
-            Some(ImageVolume::Mounting(Instant(since.0.as_millisecond())))
-        }
+        "ContainerCreating" if !has_run(etcd) => Some(ImageVolume::Mounting(mounting(status)?)),
         reason @ "CreateContainerError" if !PASSING.iter().any(|passing| message.contains(passing)) => {
             Some(ImageVolume::Refused(format!("{reason}: {message}")))
         }
@@ -207,6 +203,14 @@ fn image_volume(pod: &Pod, status: &PodStatus) -> Option<ImageVolume> {
         }
         _ => None,
     }
+}
+
+/// Since when the Pod is bound to a node that has not set up its volumes and its network yet.
+fn mounting(status: &PodStatus) -> Option<Instant> {
+    // Images are pulled only after this condition is true.
+    condition(status, "PodReadyToStartContainers").filter(|ready| ready.status == "False")?;
+    let bound = condition(status, "PodScheduled").filter(|bound| bound.status == "True")?;
+    Some(Instant(bound.last_transition_time.as_ref()?.0.as_millisecond()))
 }
 
 /// Whether etcd's container begins with the agent. In Pods of earlier releases it does not.

@@ -23,7 +23,7 @@ pub fn explain(waiting: &Waiting) -> Explanation {
         Waiting::PodStuck(..) => Reason::PodStuck,
         Waiting::VolumeLost(_) => Reason::VolumeLost,
         Waiting::Quorum { .. } => Reason::QuorumLost,
-        Waiting::FirstLeader | Waiting::Restoring(_) => Reason::Bootstrapping,
+        Waiting::FirstLeader | Waiting::Restoring(..) => Reason::Bootstrapping,
         Waiting::NoSnapshot(why) | Waiting::RestoreFailed(_, why) => match why.cause {
             RestoreCause::NotReady => Reason::RestoreWaiting,
             RestoreCause::Refused => Reason::RestoreRefused,

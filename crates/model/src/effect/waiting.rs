@@ -85,8 +85,8 @@ pub enum Waiting {
     FirstLeader,
     /// Nothing is started: the snapshot that the cluster is to begin with cannot be restored, or not yet.
     NoSnapshot(RestoreFailure),
-    /// The agent of a member restores the snapshot.
-    Restoring(MemberName),
+    /// The agent of a member restores the snapshot, and why its last try failed, if it did.
+    Restoring(MemberName, Option<RestoreFailure>),
     /// The agent of a member could not restore the snapshot, and tries again.
     RestoreFailed(MemberName, RestoreFailure),
     /// A learner catches up.
@@ -257,7 +257,10 @@ impl fmt::Display for Waiting {
             ),
             Self::FirstLeader => f.write_str("the members elect their first leader"),
             Self::NoSnapshot(why) => write!(f, "no member is started: {why}"),
-            Self::Restoring(member) => write!(f, "{member} restores the snapshot"),
+            Self::Restoring(member, None) => write!(f, "{member} restores the snapshot"),
+            Self::Restoring(member, Some(why)) => {
+                write!(f, "{member} restores the snapshot; the last try failed: {why}")
+            }
             Self::RestoreFailed(member, why) => write!(f, "{member} could not restore the snapshot: {why}"),
             Self::InSync(member) => write!(f, "learner {member} catches up with the leader"),
             Self::LearnersFailed { count, reason } => {

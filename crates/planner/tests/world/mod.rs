@@ -650,6 +650,8 @@ impl World {
             boots_new: boot == Boot::New,
             restores: boot == Boot::Restore,
             restore_failure: None,
+            runs: !is_first,
+            mounting: None,
             stops_by: None,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,

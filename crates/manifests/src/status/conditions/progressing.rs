@@ -51,7 +51,7 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::VolumeLost(_)
         | Waiting::Quorum { .. }
         | Waiting::FirstLeader
-        | Waiting::Restoring(_)
+        | Waiting::Restoring(..)
         | Waiting::RestoreFailed(..)
         | Waiting::InSync(_)
         | Waiting::Sick(..)
@@ -160,7 +160,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::VolumeGoing(_)
         | Waiting::FirstLeader
         | Waiting::NoSnapshot(_)
-        | Waiting::Restoring(_)
+        | Waiting::Restoring(..)
         | Waiting::RestoreFailed(..)
         | Waiting::ClaimPending { .. }
         | Waiting::Downgrading(_)

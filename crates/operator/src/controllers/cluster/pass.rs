@@ -311,7 +311,7 @@ async fn after_crash_points(
 fn waits(waiting: &Waiting) -> Outcome {
     match waiting {
         Waiting::FirstLeader
-        | Waiting::Restoring(_)
+        | Waiting::Restoring(..)
         | Waiting::ClaimPending { .. }
         | Waiting::MayBeLost { is_due: true, .. }
         | Waiting::InSync(_)
