@@ -154,7 +154,7 @@ async fn story(world: &World) -> Result<()> {
     let done = until_backup(world, "one", "Complete").await?;
     let result = done.status.context("it has a status")?.result.context("it has a result")?;
     let uid = done.metadata.uid.unwrap_or_default();
-    ensure!(result.url == format!("s3://b/default/external/one-{uid}.db.zst"), "{}", result.url);
+    ensure!(result.url == format!("s3://bkt/default/external/one-{uid}.db.zst"), "{}", result.url);
     world.delete::<EtcdBackup>("one").await?;
     until_gone(world, "one").await
 }

@@ -159,10 +159,9 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     if record.members.is_empty() || record.had_leader {
         return None;
     }
-    // A release of the operator is no edit: its Pods are rolled once the cluster is there.
-    if !committed.bootstraps_the_same_set(&draft.seen.desired)
-        && !committed.differs_by_operator_only(&draft.seen.desired)
-    {
+    // A release of the operator is no edit: hours of a restore are not begun again for it. Its Pods are rolled once the cluster is there.
+    let goes_on = record.restore.is_some() && committed.differs_by_operator_only(&draft.seen.desired);
+    if !committed.bootstraps_the_same_set(&draft.seen.desired) && !goes_on {
         return Some(Abandoned::SpecEdited);
     }
     let lost = |(name, member): (&MemberName, &Member)| {

@@ -62,15 +62,6 @@ fn s10_an_attempt_whose_members_have_only_the_entries_that_they_begin_with_is_gi
 }
 
 #[test]
-fn an_attempt_goes_on_with_the_defaults_of_another_operator_and_is_given_up_for_an_edit() {
-    let mut world = forming(false, 3);
-    "another agent image".clone_into(&mut world.seen.desired.pod.revision.0);
-    assert_eq!(planned(&world).record.abandoned, None);
-    "edited".clone_into(&mut world.seen.desired.pod.content);
-    assert_eq!(planned(&world).record.abandoned, Some(Abandoned::SpecEdited));
-}
-
-#[test]
 fn an_attempt_is_given_up_when_the_guard_finds_a_volume_emptied() {
     let mut world = forming(false, 3);
     assert_eq!(planned(&world).record.abandoned, None);

@@ -4,6 +4,7 @@
 mod world;
 
 use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::record::Abandoned;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::ImageVolume;
 use quorate_model::target::Medium;
@@ -227,4 +228,15 @@ fn a_claim_that_is_not_mounted_is_no_failure_of_image_volumes() {
     assert!(
         plan.record.no_image_volume.is_none() && plan.effects.iter().all(|effect| effect.step() != Step::W3)
     );
+}
+
+#[test]
+fn a_restore_goes_on_with_the_defaults_of_another_operator_and_is_given_up_for_an_edit() {
+    let mut world = restoring(3, snapshot());
+    let plan = world.plan();
+    world.carry_out(plan);
+    "another agent image".clone_into(&mut world.seen.desired.pod.revision.0);
+    assert_eq!(world.plan().record.abandoned, None);
+    "edited".clone_into(&mut world.seen.desired.pod.content);
+    assert_eq!(world.plan().record.abandoned, Some(Abandoned::SpecEdited));
 }
