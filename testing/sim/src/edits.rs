@@ -8,7 +8,6 @@ use serde_json::{Map, Value, json};
 
 use crate::campaign::Random;
 use crate::world::World;
-use crate::world::restore::restored;
 
 /// The schema of `spec` in the CRD.
 static SCHEMA: LazyLock<Value> = LazyLock::new(|| {
@@ -45,9 +44,6 @@ pub fn first(random: &mut Random) -> Value {
     }
     if random.below(5) == 0 {
         spec["storageSpec"]["retention"] = json!({ "whenDeleted": "Delete" });
-    }
-    if random.below(6) == 0 && spec["storageSpec"]["medium"].is_null() {
-        spec = restored(spec);
     }
     spec
 }
