@@ -329,3 +329,17 @@ fn h01_a_learners_data_is_required_before_it_is_promoted() {
         })
     }));
 }
+
+#[test]
+fn a_member_that_a_minor_upgrade_had_stopped_when_it_was_chosen_is_not_removed_once_it_runs_the_new_version()
+ {
+    ends_well(&json!({
+        "before": [],
+        "spec": { "size": 3, "storageSpec": { "volumeSizeRequest": "1Gi" }, "version": "3.6.16" },
+        "departures": [
+            edit("after:B7#1+4", &json!({ "version": "3.7.3" })),
+            edit("before:K1#9", &json!({ "size": 2 })),
+            edit("+0", &json!({ "podTemplate": { "metadata": { "annotations": { "example.org/key": "1h" } } } })),
+        ],
+    }));
+}

@@ -56,7 +56,15 @@ pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Insta
     if let Some(to) = downgrade_under_way(seen, now) {
         forbid(Unsafe::VersionsMixed(format!("etcd is being downgraded to {to}")))?;
     }
-    let mut lines = record.voters().filter_map(|voter| Some((voter, line_of(seen, record, now, voter)?)));
+    // Also who is about to be removed: it votes until then, and was perhaps chosen while a rollout had stopped it.
+    let votes = |name: &MemberName, stage: Stage| match stage {
+        Stage::Voter => true,
+        Stage::Leaving(_) => seen.listed(record, name, now).is_some_and(|listed| !listed.is_learner),
+        Stage::Bootstrap | Stage::Joining => false,
+    };
+    let voters =
+        record.members.iter().filter(|(name, member)| votes(name, member.stage)).map(|(name, _)| name);
+    let mut lines = voters.filter_map(|voter| Some((voter, line_of(seen, record, now, voter)?)));
     let Some((first, line)) = lines.next() else { return Ok(()) };
     match lines.find(|(_, other)| *other != line) {
         None => Ok(()),
