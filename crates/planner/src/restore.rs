@@ -87,8 +87,9 @@ pub(crate) fn why_no_list(draft: &Draft<'_>) -> Option<Waiting> {
 pub(crate) fn contradiction(draft: &Draft<'_>) -> Option<Waiting> {
     let restore = draft.record.restore.as_ref()?;
     let bump = i64::try_from(restore.bump).unwrap_or(i64::MAX);
-    // What a manifest says of the revision is not trusted where the raise itself tells restored data from others.
-    let least = if restore.bump > 0 { Revision(bump.saturating_add(1)) } else { restore.least_revision() };
+    // What a manifest says of the revision is not trusted where the raise itself tells restored data from others. etcdutl raises the revision
+    // of the last key, which is 0 in an etcd that nobody wrote to.
+    let least = if restore.bump > 0 { Revision(bump) } else { restore.least_revision() };
     let mut members = draft.record.members.keys();
     members.find_map(|member| {
         let revision = draft.status_of(member)?.revision;

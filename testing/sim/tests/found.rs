@@ -332,7 +332,7 @@ fn h01_a_learners_data_is_required_before_it_is_promoted() {
 
 #[test]
 fn a_member_that_a_minor_upgrade_had_stopped_when_it_was_chosen_is_not_removed_once_it_runs_the_new_version()
- {
+{
     ends_well(&json!({
         "before": [],
         "spec": { "size": 3, "storageSpec": { "volumeSizeRequest": "1Gi" }, "version": "3.6.16" },

@@ -14,8 +14,10 @@ pub(crate) enum Act {
 }
 
 /// Words of a store whose key or signature is not accepted, in replies with any status.
-const BAD_CREDENTIALS: [&str; 6] = [
+const BAD_CREDENTIALS: [&str; 7] = [
     "InvalidAccessKeyId",
+    // Of versitygw, with 404.
+    "No user exists with the provided access key",
     "SignatureDoesNotMatch",
     "ExpiredToken",
     "InvalidToken",
@@ -23,9 +25,12 @@ const BAD_CREDENTIALS: [&str; 6] = [
     "invalid_grant",
 ];
 
-/// Whether the object is missing, and not its bucket.
+/// Whether the object is missing, and not its bucket or the user.
 pub(crate) fn is_missing_object(error: &object_store::Error) -> bool {
-    matches!(error, object_store::Error::NotFound { .. }) && !names_missing_bucket(&chain(error))
+    let text = chain(error);
+    matches!(error, object_store::Error::NotFound { .. })
+        && !names_missing_bucket(&text)
+        && !names_bad_credentials(&text)
 }
 
 /// The failure of an act on an object.
@@ -56,15 +61,15 @@ fn class(error: &object_store::Error, destination: &Destination) -> (FailureKind
         E::NotFound { .. } if names_missing_bucket(&text) => {
             (FailureKind::NotInStore, format!("the bucket does not exist; create it. {}", brief(&text)))
         }
-        E::NotFound { .. } => (FailureKind::NotInStore, "there is no such object".to_owned()),
         E::PermissionDenied { .. } | E::Unauthenticated { .. } => {
             let why = format!("the store refuses {secret}; check them and their rights. {}", brief(&text));
             (FailureKind::StoreForbidden, why)
         }
-        _ if BAD_CREDENTIALS.iter().any(|word| text.contains(word)) => {
+        _ if names_bad_credentials(&text) => {
             let why = format!("the store does not accept {secret}; check them. {}", brief(&text));
             (FailureKind::StoreForbidden, why)
         }
+        E::NotFound { .. } => (FailureKind::NotInStore, "there is no such object".to_owned()),
         _ if text.contains("redirect without LOCATION") || text.contains("AuthorizationHeaderMalformed") => {
             let why = format!("the region is not that of the bucket; correct it. {}", brief(&text));
             (FailureKind::OrderRefused, why)
@@ -77,6 +82,10 @@ fn class(error: &object_store::Error, destination: &Destination) -> (FailureKind
             format!("the store does not answer as it should: {}", brief(&text)),
         ),
     }
+}
+
+fn names_bad_credentials(text: &str) -> bool {
+    BAD_CREDENTIALS.iter().any(|words| text.contains(words))
 }
 
 fn names_missing_bucket(text: &str) -> bool {
@@ -137,6 +146,14 @@ mod tests {
                 "no such object",
             ),
             (
+                object_store::Error::NotFound {
+                    path: path(),
+                    source: source("<Message>No user exists with the provided access key ID.</Message>"),
+                },
+                FailureKind::StoreForbidden,
+                "Secret keys",
+            ),
+            (
                 object_store::Error::PermissionDenied { path: path(), source: source("AccessDenied") },
                 FailureKind::StoreForbidden,
                 "Secret keys",
@@ -161,5 +178,6 @@ mod tests {
         };
         assert!(is_missing_object(&missing("NoSuchKey")));
         assert!(!is_missing_object(&missing("NoSuchBucket")));
+        assert!(!is_missing_object(&missing("No user exists with the provided access key ID.")));
     }
 }
