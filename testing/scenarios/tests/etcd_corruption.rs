@@ -76,48 +76,73 @@ async fn all_are_right(world: &Playground) -> Result<()> {
     Ok(())
 }
 
-async fn is_found_and_replaced(version: &str, check: &str, victim: Victim) -> Result<()> {
-    let world = Playground::start().await?;
-    let mut spec = spec(3);
-    spec["version"] = json!(version);
-    spec["recovery"] = json!({ "gracePeriod": "5s" });
-    spec["etcdOptions"] = json!([check]);
-    world.create("demo", spec).await?;
-    world.settled("demo", 3).await?;
-    let id = world.one_cluster_id("demo").await?;
-    let writer = Writer::start(&world, "demo");
-    let (name, member) = choose(&world, victim).await?;
-    let written = member.put(KEY, VALUE).await?;
-    until("more is written", async || {
-        let revision = member.status().await?.revision;
-        Ok(if revision.0 > written.0 + WRITES { Ok(()) } else { Err(format!("{revision:?}")) })
-    })
-    .await?;
+/// A cluster of three with a member whose value is changed on its disk, while clients write.
+struct Corrupted {
+    world: Playground,
+    version: &'static str,
+    cluster_id: String,
+    writer: Writer,
+    /// The member whose data are wrong.
+    name: String,
+}
 
-    let db = world.volume_dir(&name).await?.join("data/member/snap/db");
-    world.signal_etcd(&name, ProcessFault::Pause).await?;
-    let places = corrupt(&db);
-    world.signal_etcd(&name, ProcessFault::Resume).await?;
-    ensure!(places? > 0, "the database of {name} does not have the value");
-
-    world.reports("demo", "CORRUPT").await?;
-    world
-        .reports("demo", &format!("the data of {name} are lost: its data differ from those of a majority"))
+impl Corrupted {
+    async fn start(version: &'static str, options: &[&str], victim: Victim) -> Result<Self> {
+        let world = Playground::start().await?;
+        let mut spec = spec(3);
+        spec["version"] = json!(version);
+        spec["recovery"] = json!({ "gracePeriod": "5s" });
+        spec["etcdOptions"] = json!(options);
+        world.create("demo", spec).await?;
+        world.settled("demo", 3).await?;
+        let cluster_id = world.one_cluster_id("demo").await?;
+        let writer = Writer::start(&world, "demo");
+        let (name, member) = choose(&world, victim).await?;
+        let written = member.put(KEY, VALUE).await?;
+        until("more is written", async || {
+            let revision = member.status().await?.revision;
+            Ok(if revision.0 > written.0 + WRITES { Ok(()) } else { Err(format!("{revision:?}")) })
+        })
         .await?;
-    is_replaced(&world, &name).await?;
-    world.settled("demo", 3).await?;
-    world.wait_for_condition("demo", "Available", "True").await?;
-    let acknowledged = writer.stop().await?;
-    println!("etcd {version}: {name} was corrupt and is replaced: {}", acknowledged.figures());
-    acknowledged.are_all_readable(&world, "demo").await?;
 
-    all_are_right(&world).await?;
-    ensure!(world.one_cluster_id("demo").await? == id, "the cluster id changed");
-    let quarantined = ListParams::default().labels("operator.etcd.io/quarantined=true");
-    let kept = world.volumes().list(&quarantined).await?;
-    let kept: Vec<String> = kept.iter().map(kube::ResourceExt::name_any).collect();
-    ensure!(kept == [name], "{kept:?} are quarantined");
-    Ok(())
+        let db = world.volume_dir(&name).await?.join("data/member/snap/db");
+        world.signal_etcd(&name, ProcessFault::Pause).await?;
+        let places = corrupt(&db);
+        world.signal_etcd(&name, ProcessFault::Resume).await?;
+        ensure!(places? > 0, "the database of {name} does not have the value");
+        Ok(Self { world, version, cluster_id, writer, name })
+    }
+
+    /// The member is replaced and nobody else, nothing is lost, and all have the right value.
+    async fn is_replaced(self) -> Result<()> {
+        let Self { world, version, cluster_id, writer, name } = self;
+        world
+            .reports(
+                "demo",
+                &format!("the data of {name} are lost: its data differ from those of a majority"),
+            )
+            .await?;
+        is_replaced(&world, &name).await?;
+        world.settled("demo", 3).await?;
+        world.wait_for_condition("demo", "Available", "True").await?;
+        let acknowledged = writer.stop().await?;
+        println!("etcd {version}: {name} was corrupt and is replaced: {}", acknowledged.figures());
+        acknowledged.are_all_readable(&world, "demo").await?;
+
+        all_are_right(&world).await?;
+        ensure!(world.one_cluster_id("demo").await? == cluster_id, "the cluster id changed");
+        let quarantined = ListParams::default().labels("operator.etcd.io/quarantined=true");
+        let kept = world.volumes().list(&quarantined).await?;
+        let kept: Vec<String> = kept.iter().map(kube::ResourceExt::name_any).collect();
+        ensure!(kept == [name], "{kept:?} are quarantined");
+        Ok(())
+    }
+}
+
+async fn is_found_and_replaced(version: &'static str, check: &str, victim: Victim) -> Result<()> {
+    let corrupted = Corrupted::start(version, &[check], victim).await?;
+    corrupted.world.reports("demo", "CORRUPT").await?;
+    corrupted.is_replaced().await
 }
 
 /// 3.5 raises the alarm without a member.
@@ -135,4 +160,25 @@ async fn h37_a_leader_whose_data_differ_is_replaced_where_the_alarm_names_a_foll
 #[tokio::test(flavor = "multi_thread")]
 async fn h37_a_follower_whose_data_differ_is_replaced_where_the_alarm_names_it() -> Result<()> {
     is_found_and_replaced("3.7.3", "--corrupt-check-time=1s", Victim::Follower).await
+}
+
+/// The member that ends at every start is a good one. Of the two that run, one is wrong, which is no majority.
+#[tokio::test(flavor = "multi_thread")]
+async fn h37_a_good_member_of_3_5_that_the_check_at_the_start_keeps_out_is_compared_once_the_check_is_off()
+-> Result<()> {
+    let corrupted = Corrupted::start("3.5.35", &[], Victim::Follower).await?;
+    let world = &corrupted.world;
+    let mut good = None;
+    for (name, member) in world.members("demo").await? {
+        if name != corrupted.name && !member.status().await?.is_leader() {
+            good = Some(name);
+        }
+    }
+    let good = good.context("no other follower")?;
+    world.signal_etcd(&good, ProcessFault::Kill).await?;
+    world.reports("demo", &format!("etcd's check at the start keeps out {good}")).await?;
+    // The remedy of the runbook.
+    let options = json!({ "spec": { "etcdOptions": ["--experimental-initial-corrupt-check=false"] } });
+    world.patch("demo", options).await?;
+    corrupted.is_replaced().await
 }
