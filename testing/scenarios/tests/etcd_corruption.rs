@@ -166,7 +166,9 @@ async fn h37_a_follower_whose_data_differ_is_replaced_where_the_alarm_names_it()
 #[tokio::test(flavor = "multi_thread")]
 async fn h37_a_good_member_of_3_5_that_the_check_at_the_start_keeps_out_is_compared_once_the_check_is_off()
 -> Result<()> {
-    let corrupted = Corrupted::start("3.5.35", &[], Victim::Follower).await?;
+    // Before its first snapshot a member of 3.5 knows no peers at its start, and compares nothing.
+    let snapshots = "--snapshot-count=100";
+    let corrupted = Corrupted::start("3.5.35", &[snapshots], Victim::Follower).await?;
     let world = &corrupted.world;
     let mut good = None;
     for (name, member) in world.members("demo").await? {
@@ -178,7 +180,8 @@ async fn h37_a_good_member_of_3_5_that_the_check_at_the_start_keeps_out_is_compa
     world.signal_etcd(&good, ProcessFault::Kill).await?;
     world.reports("demo", &format!("etcd's check at the start keeps out {good}")).await?;
     // The remedy of the runbook.
-    let options = json!({ "spec": { "etcdOptions": ["--experimental-initial-corrupt-check=false"] } });
+    let options = [snapshots, "--experimental-initial-corrupt-check=false"];
+    let options = json!({ "spec": { "etcdOptions": options } });
     world.patch("demo", options).await?;
     corrupted.is_replaced().await
 }

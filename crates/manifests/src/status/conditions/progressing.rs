@@ -115,7 +115,9 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
 
 /// Nothing is being done: the cluster matches its spec, or the operator cannot correct what is wrong.
 fn at_rest(picture: &Picture<'_>) -> Finding {
-    if let Some(held_up) = picture.waits(holds_up) {
+    // What only a person can decide comes before the member that is sick for the same reason.
+    let undecided = picture.waits(|waiting| matches!(waiting, Waiting::Undecided { .. }).then_some(waiting));
+    if let Some(held_up) = undecided.or_else(|| picture.waits(holds_up)) {
         return Finding::because(explain(held_up));
     }
     match picture.refused {
