@@ -65,7 +65,8 @@ pub struct OperatorArgs {
     pub workers: usize,
 
     /// How many clusters may take new defaults of this operator at a time, such as another image of the agent: a number, a percentage
-    /// of all clusters, or both. Changes of their own specs do not count.
+    /// of all clusters, or both. Of clusters with fewer than three members, which a restart interrupts, only the number counts: one, where
+    /// it is a percentage. Changes of their own specs do not count.
     #[arg(long, env = "QUORATE_MAX_CLUSTERS_ROLLING", value_name = "LIMIT", default_value = "1+5%")]
     pub max_clusters_rolling: Limit,
 

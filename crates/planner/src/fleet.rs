@@ -18,25 +18,23 @@ pub struct Limit {
     pub percent: usize,
 }
 
-/// A cluster that takes new defaults now.
+/// A cluster that takes new defaults now, or wants to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rolling {
     /// Its namespace and name.
     pub name: String,
+    /// It has too few members to serve while one of them restarts.
+    pub interrupted: bool,
     /// Why it does not get ready, if it does not for a while.
     pub stuck: Option<String>,
 }
 
 /// Whether a cluster may take them now. `rolling`: those that do; `all`: how many clusters there are.
-pub fn turn(own: &str, rolling: &[Rolling], all: usize, limit: Limit) -> DefaultsTurn {
-    if rolling.iter().any(|cluster| cluster.name == own) {
+///
+/// Of the clusters that a restart interrupts only the base of the limit go at a time: the percentage is for those whose clients do not notice.
+pub fn turn(own: &Rolling, rolling: &[Rolling], all: usize, limit: Limit) -> DefaultsTurn {
+    if rolling.iter().any(|cluster| cluster.name == own.name) {
         return DefaultsTurn::Now;
-    }
-    let others: Vec<&str> = rolling.iter().map(|cluster| cluster.name.as_str()).take(NAMES).collect();
-    let more = rolling.len().saturating_sub(NAMES);
-    let mut names = others.join(", ");
-    if more > 0 {
-        names = format!("{names} and {more} more");
     }
     if let Some((name, why)) =
         rolling.iter().find_map(|cluster| Some((&cluster.name, cluster.stuck.as_ref()?)))
@@ -46,20 +44,42 @@ pub fn turn(own: &str, rolling: &[Rolling], all: usize, limit: Limit) -> Default
              other cluster until it does, or is paused"
         ));
     }
-    if rolling.len() < limit.of(all) {
-        return DefaultsTurn::Now;
+    let (most, interrupted) = (limit.of(all), limit.of_interrupted());
+    if rolling.len() >= most {
+        return DefaultsTurn::After(format!(
+            "the operator's new defaults wait for their turn: {} take them now, and at most {most} may at a time \
+             (--max-clusters-rolling={limit})",
+            names(rolling.iter())
+        ));
     }
-    DefaultsTurn::After(format!(
-        "the operator's new defaults wait for their turn: {names} take them now, and at most {} may at a time \
-         (--max-clusters-rolling={limit})",
-        limit.of(all)
-    ))
+    let alike = || rolling.iter().filter(|cluster| cluster.interrupted);
+    if own.interrupted && alike().count() >= interrupted {
+        return DefaultsTurn::After(format!(
+            "the operator's new defaults wait for their turn: {} take them now. Of clusters with fewer than three members, which a \
+             restart interrupts, at most {interrupted} may at a time (--max-clusters-rolling={limit})",
+            names(alike())
+        ));
+    }
+    DefaultsTurn::Now
+}
+
+fn names<'a>(clusters: impl Iterator<Item = &'a Rolling>) -> String {
+    let all: Vec<&str> = clusters.map(|cluster| cluster.name.as_str()).collect();
+    match all.len().saturating_sub(NAMES) {
+        0 => all.join(", "),
+        more => format!("{} and {more} more", all[..NAMES].join(", ")),
+    }
 }
 
 impl Limit {
     /// The number among so many clusters: never none, or nobody would ever be next.
     pub fn of(self, all: usize) -> usize {
         (self.base + all * self.percent / 100).max(1)
+    }
+
+    /// The number among those that a restart interrupts.
+    pub fn of_interrupted(self) -> usize {
+        self.base.max(1)
     }
 }
 
@@ -106,8 +126,12 @@ impl FromStr for Limit {
 mod tests {
     use super::*;
 
+    fn cluster(name: &str, interrupted: bool) -> Rolling {
+        Rolling { name: name.to_owned(), interrupted, stuck: None }
+    }
+
     fn rolling(names: &[&str]) -> Vec<Rolling> {
-        names.iter().map(|name| Rolling { name: (*name).to_owned(), stuck: None }).collect()
+        names.iter().map(|name| cluster(name, false)).collect()
     }
 
     #[test]
@@ -132,13 +156,32 @@ mod tests {
     #[test]
     fn so_many_clusters_take_new_defaults_at_a_time_and_those_that_began_go_on() {
         let limit = Limit { base: 2, percent: 0 };
-        assert_eq!(turn("a/x", &rolling(&[]), 9, limit), DefaultsTurn::Now);
-        assert_eq!(turn("a/x", &rolling(&["b/y"]), 9, limit), DefaultsTurn::Now);
-        let DefaultsTurn::After(why) = turn("a/x", &rolling(&["b/y", "c/z"]), 9, limit) else {
+        assert_eq!(turn(&cluster("a/x", false), &rolling(&[]), 9, limit), DefaultsTurn::Now);
+        assert_eq!(turn(&cluster("a/x", false), &rolling(&["b/y"]), 9, limit), DefaultsTurn::Now);
+        let DefaultsTurn::After(why) = turn(&cluster("a/x", false), &rolling(&["b/y", "c/z"]), 9, limit)
+        else {
             panic!("a third one")
         };
         assert!(why.contains("b/y, c/z") && why.contains("at most 2"), "{why}");
-        assert_eq!(turn("b/y", &rolling(&["b/y", "c/z", "d/w"]), 9, limit), DefaultsTurn::Now);
+        assert_eq!(
+            turn(&cluster("b/y", false), &rolling(&["b/y", "c/z", "d/w"]), 9, limit),
+            DefaultsTurn::Now
+        );
+    }
+
+    #[test]
+    fn of_clusters_that_a_restart_interrupts_only_the_base_of_the_limit_go_at_a_time() {
+        let limit = Limit::default();
+        let one = [cluster("b/one", true)];
+        let DefaultsTurn::After(why) = turn(&cluster("a/one", true), &one, 100, limit) else {
+            panic!("two are down at the same time")
+        };
+        assert!(why.contains("b/one") && why.contains("at most 1"), "{why}");
+        assert_eq!(turn(&cluster("a/three", false), &one, 100, limit), DefaultsTurn::Now);
+        assert_eq!(turn(&cluster("a/one", true), &rolling(&["b/three"]), 100, limit), DefaultsTurn::Now);
+        assert_eq!(turn(&cluster("b/one", true), &one, 100, limit), DefaultsTurn::Now, "it goes on");
+        assert_eq!(turn(&cluster("a/one", true), &one, 100, "2".parse().unwrap()), DefaultsTurn::Now);
+        assert_eq!("10%".parse::<Limit>().unwrap().of_interrupted(), 1);
     }
 
     #[test]
@@ -146,8 +189,14 @@ mod tests {
         let mut some = rolling(&["b/y"]);
         some[0].stuck = Some("demo-0: ErrImagePull".to_owned());
         let limit = Limit { base: 9, percent: 0 };
-        let DefaultsTurn::After(why) = turn("a/x", &some, 9, limit) else { panic!("it goes on") };
+        let DefaultsTurn::After(why) = turn(&cluster("a/x", false), &some, 9, limit) else {
+            panic!("it goes on")
+        };
         assert!(why.contains("b/y") && why.contains("ErrImagePull"), "{why}");
-        assert_eq!(turn("b/y", &some, 9, limit), DefaultsTurn::Now, "what may cure it reaches it");
+        assert_eq!(
+            turn(&cluster("b/y", false), &some, 9, limit),
+            DefaultsTurn::Now,
+            "what may cure it reaches it"
+        );
     }
 }

@@ -23,6 +23,9 @@ const PASSED_FOR: Span = Span::seconds(600);
 /// How long a cluster may be degraded while it takes new defaults. Each of its Pods is away for some seconds.
 const STUCK_AFTER: Span = Span::seconds(180);
 
+/// With so many members two are a quorum, and one may be away.
+const SERVES_WITHOUT_ONE: u32 = 3;
+
 /// The turns of all clusters.
 #[derive(Debug)]
 pub(crate) struct Waves {
@@ -73,9 +76,13 @@ impl Waves {
         for (root, _) in given.iter().filter(|(_, at)| now - **at <= GIVEN_FOR) {
             rolling.entry(root.clone()).or_default();
         }
-        let rolling: Vec<Rolling> =
-            rolling.into_iter().map(|(root, stuck)| Rolling { name: root.to_string(), stuck }).collect();
-        let turn = turn(&own_root.to_string(), &rolling, roots.len(), self.limit);
+        let one = |root: &NamespacedName, stuck: Option<String>| Rolling {
+            name: root.to_string(),
+            interrupted: read(root).is_some_and(|read| read.0.as_ref().is_ok_and(is_interrupted)),
+            stuck,
+        };
+        let rolling: Vec<Rolling> = rolling.into_iter().map(|(root, stuck)| one(&root, stuck)).collect();
+        let turn = turn(&one(&own_root, None), &rolling, roots.len(), self.limit);
         if turn == DefaultsTurn::Now {
             given.entry(own_root).or_insert(now);
         }
@@ -91,6 +98,11 @@ fn needs_defaults(cluster: &EtcdCluster, defaults: &Defaults) -> bool {
     committed.version == desired.version.to_string()
         && committed.pod.template == desired.pod.content
         && committed.pod.revision != desired.pod.revision.0
+}
+
+/// Whether it cannot serve while a member restarts. One that is being scaled may still have the fewer members.
+fn is_interrupted(cluster: &EtcdCluster) -> bool {
+    cluster.spec.size < SERVES_WITHOUT_ONE
 }
 
 /// Whether its members run and may be restarted.
