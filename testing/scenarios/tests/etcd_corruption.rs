@@ -114,7 +114,7 @@ impl Corrupted {
     }
 
     /// The member is replaced and nobody else, nothing is lost, and all have the right value.
-    async fn is_replaced(self) -> Result<()> {
+    async fn end_with_a_replacement(self) -> Result<()> {
         let Self { world, version, cluster_id, writer, name } = self;
         world
             .reports(
@@ -142,7 +142,7 @@ impl Corrupted {
 async fn is_found_and_replaced(version: &'static str, check: &str, victim: Victim) -> Result<()> {
     let corrupted = Corrupted::start(version, &[check], victim).await?;
     corrupted.world.reports("demo", "CORRUPT").await?;
-    corrupted.is_replaced().await
+    corrupted.end_with_a_replacement().await
 }
 
 /// 3.5 raises the alarm without a member.
@@ -183,5 +183,5 @@ async fn h37_a_good_member_of_3_5_that_the_check_at_the_start_keeps_out_is_compa
     let options = [snapshots, "--experimental-initial-corrupt-check=false"];
     let options = json!({ "spec": { "etcdOptions": options } });
     world.patch("demo", options).await?;
-    corrupted.is_replaced().await
+    corrupted.end_with_a_replacement().await
 }
