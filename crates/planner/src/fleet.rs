@@ -78,7 +78,7 @@ impl Limit {
     }
 
     /// The number among those that a restart interrupts.
-    pub fn of_interrupted(self) -> usize {
+    fn of_interrupted(self) -> usize {
         self.base.max(1)
     }
 }

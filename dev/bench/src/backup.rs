@@ -4,8 +4,9 @@
 //! - `stream`: a snapshot into a store, against `etcdctl` and the AWS CLI
 //! - `restore`: a snapshot to three voters, against a download and `etcdutl` by hand
 //! - `delay`: how long a write waits until it is in a store
-//! - `latency`: the writers beside a measurement
+//! - `by_hand`: the programs of a person; `latency`: the writers beside a measurement
 
+mod by_hand;
 mod delay;
 mod latency;
 mod restore;
@@ -18,6 +19,8 @@ use futures::{StreamExt, TryStreamExt, stream as streams};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::Api;
 use quorate_etcd::MemberClient;
+use quorate_etcd::testkit::Setup;
+use quorate_model::Minor;
 use quorate_scenarios::{Playground, S3Server};
 use serde_json::{Value, json};
 
@@ -26,6 +29,9 @@ const VALUE: usize = 1 << 20;
 
 /// Bytes of etcd's quota: more than any database here.
 const QUOTA: u64 = 8 << 30;
+
+/// The etcd that is measured.
+const MINOR: Minor = Minor(3, 6);
 
 /// What is measured.
 #[derive(Clone, Subcommand)]
@@ -47,6 +53,14 @@ pub async fn run(backup: &Backup) -> Result<()> {
         Backup::Stream(args) => stream::run(args).await,
         Backup::Restore(args) => restore::run(args).await,
         Backup::Delay(args) => delay::run(args).await,
+    }
+}
+
+/// Three members that have room for the data, and write to the disk as in production.
+fn three_members() -> Setup {
+    Setup {
+        args: vec![format!("--quota-backend-bytes={QUOTA}"), "--unsafe-no-fsync=false".to_owned()],
+        ..Setup::new(MINOR, 3)
     }
 }
 

@@ -3,23 +3,19 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::process::Stdio;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Args;
 use futures::future::try_join_all;
-use quorate_etcd::testkit::{Cluster, Member, Setup};
-use quorate_model::{Minor, PeerUrl};
+use quorate_etcd::testkit::{Cluster, Member};
+use quorate_model::PeerUrl;
 use quorate_scenarios::backups::restored;
 use quorate_scenarios::{Playground, S3Server};
 use serde_json::{Value, json};
-use tokio::process::Command;
 
-use super::{QUOTA, Store, fill};
+use super::{QUOTA, Store, by_hand, fill, three_members};
 use crate::figures::Quartiles;
-
-const MINOR: Minor = Minor(3, 6);
 
 #[derive(Args, Clone)]
 pub struct Restore {
@@ -44,9 +40,9 @@ pub async fn run(args: &Restore) -> Result<()> {
     for run in 1..=args.runs {
         let (by_operator, by_hand) = if run % 2 == 1 {
             let by_operator = by_operator(&world, &store, &result).await?;
-            (by_operator, by_hand(args, &store, &result).await?)
+            (by_operator, restored_by_hand(args, &store, &result).await?)
         } else {
-            let by_hand = by_hand(args, &store, &result).await?;
+            let by_hand = restored_by_hand(args, &store, &result).await?;
             (by_operator(&world, &store, &result).await?, by_hand)
         };
         println!("{run:>6} {by_operator:>12.1} {by_hand:>10.1}");
@@ -90,12 +86,8 @@ async fn by_operator(world: &Playground, store: &Store, result: &Value) -> Resul
 }
 
 /// Seconds from the first download until the three report that they are voters and know the leader.
-async fn by_hand(args: &Restore, store: &Store, result: &Value) -> Result<f64> {
-    let setup = Setup {
-        args: vec![format!("--quota-backend-bytes={QUOTA}"), "--unsafe-no-fsync=false".to_owned()],
-        ..Setup::new(MINOR, 3)
-    };
-    let mut cluster = Cluster::new(setup);
+async fn restored_by_hand(args: &Restore, store: &Store, result: &Value) -> Result<f64> {
+    let mut cluster = Cluster::new(three_members());
     let all: Vec<(String, PeerUrl)> =
         cluster.members.iter().map(|member| (member.name.clone(), member.peer_url())).collect();
     let key = result["key"].as_str().with_context(|| format!("no key in {result}"))?;
@@ -118,27 +110,16 @@ async fn restore_by_hand(
     all: &[(String, PeerUrl)],
 ) -> Result<()> {
     let file = member.data_dir().with_file_name("snapshot.db");
-    let mut download = Command::new(&args.aws);
-    download.args(["--endpoint-url", &store.endpoint, "--region", "us-east-1", "--quiet", "s3", "cp"]);
-    download.arg(format!("s3://{}/{}/{key}", S3Server::BUCKET, store.prefix)).arg(&file);
-    download.envs(store.credentials.iter().map(|(key, value)| (key, value)));
-    let etcdutl = quorate_etcd::testkit::etcd(MINOR).with_file_name(format!("etcdutl-{MINOR}"));
-    let mut restore = Command::new(etcdutl);
+    let path = file.to_str().context("a path that is no text")?;
+    let credentials = store.credentials.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+    let object = format!("s3://{}/{}/{key}", S3Server::BUCKET, store.prefix);
+    let download = by_hand::copy(&args.aws, &store.endpoint, credentials, &object, path);
+    let mut restore = by_hand::program("etcdutl");
     let initial: Vec<String> = all.iter().map(|(name, url)| format!("{name}={}", url.as_str())).collect();
-    restore.args(["snapshot", "restore"]).arg(&file).arg("--data-dir").arg(member.data_dir());
+    restore.args(["snapshot", "restore", path, "--data-dir"]).arg(member.data_dir());
     restore.args(["--name", &member.name, "--initial-cluster", &initial.join(",")]);
     restore.args(["--initial-advertise-peer-urls", member.peer_url().as_str()]);
     restore.args(["--bump-revision", "1000000000", "--mark-compacted"]);
-    for command in [&mut download, &mut restore] {
-        let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
-        let output =
-            output.with_context(|| format!("cannot run {}", command.as_std().get_program().display()))?;
-        ensure!(
-            output.status.success(),
-            "{:?}: {}",
-            command.as_std(),
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
+    by_hand::run([download, restore]).await?;
     Ok(fs::remove_file(&file)?)
 }

@@ -8,17 +8,20 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
-use quorate_api::destination::{Destination, S3};
+use quorate_api::destination::{Destination, S3, SecretName};
 use quorate_api::job::{BackupOrder, ORDER, Origin, SourceEndpoint};
-use quorate_etcd::testkit::{Cluster, Setup};
-use quorate_model::Minor;
+use quorate_etcd::testkit::Cluster;
 use quorate_scenarios::S3Server;
 use tokio::process::{Child, Command};
 
 use super::latency::{Latencies, Writers};
-use super::{QUOTA, fill};
+use super::{by_hand, fill, three_members};
 use crate::figures::Quartiles;
 use crate::process;
+
+/// Of the S3 server.
+const CREDENTIALS: [(&str, &str); 2] =
+    [("AWS_ACCESS_KEY_ID", S3Server::ACCESS_KEY), ("AWS_SECRET_ACCESS_KEY", S3Server::SECRET_KEY)];
 
 /// How often the memory of the agent is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -53,12 +56,8 @@ struct Bench {
 }
 
 pub async fn run(args: &Stream) -> Result<()> {
-    let setup = Setup {
-        args: vec![format!("--quota-backend-bytes={QUOTA}"), "--unsafe-no-fsync=false".to_owned()],
-        ..Setup::new(Minor(3, 6), 3)
-    };
     let bench = Bench {
-        cluster: Cluster::start(setup).await,
+        cluster: Cluster::start(three_members()).await,
         s3: S3Server::start()?,
         aws: args.aws.clone(),
         scratch: tempfile::Builder::new().prefix("quorate-bench-").tempdir()?,
@@ -137,8 +136,9 @@ impl Bench {
         };
         let credentials = self.scratch.path().join("credentials");
         fs::create_dir_all(&credentials)?;
-        fs::write(credentials.join("AWS_ACCESS_KEY_ID"), S3Server::ACCESS_KEY)?;
-        fs::write(credentials.join("AWS_SECRET_ACCESS_KEY"), S3Server::SECRET_KEY)?;
+        for (key, value) in CREDENTIALS {
+            fs::write(credentials.join(key), value)?;
+        }
         let program = std::env::var_os("QUORATE_BIN").context("run this through `cargo xtask bench`")?;
         let answer = self.scratch.path().join("answer");
         let mut command = Command::new(program);
@@ -170,31 +170,17 @@ impl Bench {
 
     async fn by_hand(&self, run: u32) -> Result<Taken> {
         let file = self.scratch.path().join("snapshot.db");
+        let path = file.to_str().context("a path that is no text")?;
         let key = format!("hand-{run}.db");
         let leader = self.cluster.led().await;
         let follower = &self.cluster.members[(leader + 1) % self.cluster.members.len()];
-        let etcdctl = quorate_etcd::testkit::etcd(Minor(3, 6)).with_file_name("etcdctl-3.6");
-        let mut save = Command::new(etcdctl);
-        save.args(["--endpoints", &follower.client_url(), "snapshot", "save"]).arg(&file);
-        let mut upload = Command::new(&self.aws);
-        upload.args(["--endpoint-url", &self.s3.endpoint(), "--region", "us-east-1", "--quiet", "s3", "cp"]);
-        upload.arg(&file).arg(format!("s3://{}/{key}", S3Server::BUCKET));
-        upload
-            .env("AWS_ACCESS_KEY_ID", S3Server::ACCESS_KEY)
-            .env("AWS_SECRET_ACCESS_KEY", S3Server::SECRET_KEY);
+        let mut save = by_hand::program("etcdctl");
+        save.args(["--endpoints", &follower.client_url(), "snapshot", "save", path]);
+        let object = format!("s3://{}/{key}", S3Server::BUCKET);
+        let upload = by_hand::copy(&self.aws, &self.s3.endpoint(), CREDENTIALS, path, &object);
         let writers = Writers::start(&self.cluster);
         let began = Instant::now();
-        for command in [&mut save, &mut upload] {
-            let output = command.stdin(Stdio::null()).kill_on_drop(true).output().await;
-            let output =
-                output.with_context(|| format!("cannot run {}", command.as_std().get_program().display()))?;
-            ensure!(
-                output.status.success(),
-                "{:?}: {}",
-                command.as_std(),
-                String::from_utf8_lossy(&output.stderr)
-            );
-        }
+        by_hand::run([save, upload]).await?;
         let seconds = began.elapsed().as_secs_f64();
         let latencies = writers.stop().await?;
         fs::remove_file(&file)?;
@@ -210,7 +196,13 @@ impl Bench {
     }
 
     fn bucket(&self) -> S3 {
-        S3 { bucket: S3Server::BUCKET.to_owned(), endpoint: Some(self.s3.endpoint()), ..S3::default() }
+        S3 {
+            bucket: S3Server::BUCKET.to_owned(),
+            endpoint: Some(self.s3.endpoint()),
+            // The agent reads its directory, and refuses an endpoint without TLS and without a Secret.
+            credentials_secret: Some(SecretName { name: "s3".to_owned() }),
+            ..S3::default()
+        }
     }
 
     /// So that the disk does not fill up.

@@ -7,6 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use quorate_api::cluster::OperatorDefaults;
 use quorate_api::{ConditionType, EtcdCluster};
 use quorate_manifests::{Defaults, resolve};
+use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{ClusterRef, Instant, Span};
 use quorate_planner::fleet::{Limit, Rolling, turn};
@@ -22,9 +23,6 @@ const PASSED_FOR: Span = Span::seconds(600);
 
 /// How long a cluster may be degraded while it takes new defaults. Each of its Pods is away for some seconds.
 const STUCK_AFTER: Span = Span::seconds(180);
-
-/// With so many members two are a quorum, and one may be away.
-const SERVES_WITHOUT_ONE: u32 = 3;
 
 /// The turns of all clusters.
 #[derive(Debug)]
@@ -100,9 +98,10 @@ fn needs_defaults(cluster: &EtcdCluster, defaults: &Defaults) -> bool {
         && committed.pod.revision != desired.pod.revision.0
 }
 
-/// Whether it cannot serve while a member restarts. One that is being scaled may still have the fewer members.
+/// Whether it cannot serve while a member restarts, once it has the size of its spec.
 fn is_interrupted(cluster: &EtcdCluster) -> bool {
-    cluster.spec.size < SERVES_WITHOUT_ONE
+    let size = cluster.spec.size as usize;
+    !has_quorum(size.saturating_sub(1), size)
 }
 
 /// Whether its members run and may be restarted.
