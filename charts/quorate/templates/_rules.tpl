@@ -25,9 +25,16 @@ refused; "list" and "watch" are how it sees. */}}
   resources: [etcdbackups/status, etcdbackupschedules/status]
   verbs: [patch]
 - apiGroups: [operator.etcd.io]
-  resources: [etcdbackups/finalizers, etcdbackupschedules/finalizers]
+  resources: [etcdbackups/finalizers, etcdbackupschedules/finalizers, etcdrestores/finalizers]
   verbs: [update]
-# The Jobs that take backups, remove their objects and test them. Deleted when their answers are read.
+# Orders to restore in place. Only their status is written.
+- apiGroups: [operator.etcd.io]
+  resources: [etcdrestores]
+  verbs: [list, watch]
+- apiGroups: [operator.etcd.io]
+  resources: [etcdrestores/status]
+  verbs: [patch]
+# The Jobs that take backups, remove their objects, read and test them. Deleted when their answers are read.
 - apiGroups: [batch]
   resources: [jobs]
   verbs: [list, watch, create, delete]

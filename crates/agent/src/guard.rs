@@ -28,7 +28,7 @@ use quorate_model::{ClusterId, ClusterUid, GuardVerdict, MemberName, Token};
 
 use data::Data;
 pub use report::{Facts, Report};
-pub use stored::{Stored, stored};
+pub use stored::stored;
 
 /// The guard's flags.
 #[derive(Clone, Debug, Args)]

@@ -13,7 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Args;
-use quorate_api::job::{self, Answer, BackupOrder, Failure, FailureKind, RemoveOrder, VerifyOrder};
+use quorate_api::job::{
+    self, Answer, BackupOrder, Failure, FailureKind, ReadOrder, RemoveOrder, VerifyOrder,
+};
 use quorate_backup::{Context, Places};
 use serde::de::DeserializeOwned;
 use tokio::signal::unix::{SignalKind, signal};
@@ -92,6 +94,14 @@ pub async fn remove(args: &JobArgs) -> ExitCode {
     answer(args, remove).await
 }
 
+/// `agent read-backup`.
+pub async fn read(args: &JobArgs) -> ExitCode {
+    let read = async |order: ReadOrder, context: Context| {
+        quorate_backup::read(&order, &context).await.map(Answer::Read)
+    };
+    answer(args, read).await
+}
+
 /// `agent verify-backup`.
 pub async fn verify(args: &JobArgs) -> ExitCode {
     let verify = async |order: VerifyOrder, context: Context| {
@@ -109,16 +119,24 @@ async fn answer<O: DeserializeOwned>(
         let stop = stop_by_signal()?;
         act(order()?, args.places.context(stop)).await
     };
-    let (answer, code) = match done.await {
+    ExitCode::from(end(&args.termination_log, done.await))
+}
+
+/// Reports how an order ended, and makes the exit code of it.
+pub(crate) fn end(termination_log: &Path, done: Result<Answer, Failure>) -> u8 {
+    let (answer, code) = match done {
+        // A mount may be missing for a moment: it is looked at again.
+        Ok(answer @ Answer::NothingStored(_)) => (answer, 1),
         Ok(answer) => (answer, 0),
         Err(failure) if failure.kind.may_pass() => (Answer::Failed(failure), 1),
         Err(failure) => (Answer::Failed(failure), 2),
     };
-    report(&args.termination_log, answer);
-    ExitCode::from(code)
+    report(termination_log, answer);
+    code
 }
 
-fn order<O: DeserializeOwned>() -> Result<O, Failure> {
+/// The order of the environment.
+pub(crate) fn order<O: DeserializeOwned>() -> Result<O, Failure> {
     let refused = |why: String| {
         Failure::new(
             FailureKind::OrderRefused,
@@ -130,7 +148,7 @@ fn order<O: DeserializeOwned>() -> Result<O, Failure> {
 }
 
 /// Cancelled by SIGTERM or SIGINT.
-fn stop_by_signal() -> Result<CancellationToken, Failure> {
+pub(crate) fn stop_by_signal() -> Result<CancellationToken, Failure> {
     let cannot = |error: std::io::Error| {
         Failure::new(FailureKind::StoreUnavailable, format!("cannot handle signals: {error}"))
     };
@@ -153,7 +171,15 @@ pub(crate) fn report(file: &Path, answer: Answer) {
     match &answer {
         Answer::BackedUp(manifest) => log::info(&format!("{} is complete", manifest.key)),
         Answer::Removed => log::info("removed"),
+        Answer::Read(manifest) => log::info(&format!("{} is what was stored", manifest.key)),
         Answer::Verified(verified) => log::info(&format!("verified: {} keys", verified.keys)),
+        Answer::Stored(stored) => log::info(&format!(
+            "committed up to entry {}, the last entry is {}; etcd is not started",
+            stored.committed_index, stored.last_index
+        )),
+        Answer::NothingStored(why) => {
+            log::info(&format!("nothing to recover from: {why}; etcd is not started"));
+        }
         Answer::Failed(failure) => log::error(&format!("{:?}: {}", failure.kind, failure.message)),
     }
     if let Err(error) = fs::write(file, to_json(answer)) {
@@ -170,16 +196,15 @@ fn to_json(mut answer: Answer) -> String {
     }
     match &mut answer {
         // The manifest in the store has them.
-        Answer::BackedUp(manifest) => manifest.recipients.clear(),
+        Answer::BackedUp(manifest) | Answer::Read(manifest) => manifest.recipients.clear(),
         Answer::Verified(verified) => verified.manifest.recipients.clear(),
-        Answer::Failed(failure) => {
+        Answer::Failed(Failure { message, .. }) | Answer::NothingStored(message) => {
             // Escaped, a character may take six bytes.
-            let end =
-                failure.message.char_indices().nth(MOST / 8).map_or(failure.message.len(), |(end, _)| end);
-            failure.message.truncate(end);
-            failure.message.push_str(" ...");
+            let end = message.char_indices().nth(MOST / 8).map_or(message.len(), |(end, _)| end);
+            message.truncate(end);
+            message.push_str(" ...");
         }
-        Answer::Removed => {}
+        Answer::Removed | Answer::Stored(_) => {}
     }
     json(&answer)
 }

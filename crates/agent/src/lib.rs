@@ -4,7 +4,8 @@
 //! - [`mod@run`]: etcd as a child; signals, exit codes, the order of a stop
 //! - [`guard`]: inspects the volume before every start of etcd, and reports a verdict
 //! - [`probe`]: answers the kubelet whether this member serves
-//! - [`job`]: Jobs of backups: take one, remove one, test one; [`restore`]: a member's data from a backup, before etcd starts
+//! - [`job`]: Jobs of backups: take one, remove one, read one, test one; [`restore`]: a member's data from a backup, before etcd starts
+//! - [`recover`]: the Pod of a member whose cluster has lost its quorum, while it is recovered: etcd does not start
 //! - [`install`]: the init container, which brings this program into the container of etcd
 //!
 //! It never wipes data, joins a cluster, or changes the membership: only the operator does. It has no access to Kubernetes.
@@ -14,6 +15,7 @@ pub mod install;
 pub mod job;
 mod log;
 pub mod probe;
+pub mod recover;
 pub mod restore;
 pub mod run;
 
@@ -29,10 +31,14 @@ pub enum AgentCommand {
     Install(install::InstallArgs),
     /// Checks the volume, then runs etcd as a child and answers the kubelet for it.
     Run(Box<run::RunArgs>),
+    /// While a lost quorum is recovered: reports what the member has stored, or makes a snapshot of a copy of it. It does not start the member.
+    Recover(Box<run::RunArgs>),
     /// Takes a backup of etcd into a store, as the order in the environment says.
     Backup(job::JobArgs),
     /// Removes a backup from its store.
     RemoveBackup(job::JobArgs),
+    /// Reads a backup to its end and compares its hashes. Nothing of it is kept.
+    ReadBackup(job::JobArgs),
     /// Restores a backup into a scratch directory, starts etcd on it, and compares.
     VerifyBackup(job::JobArgs),
     /// Prints what a member has stored, from its log and its database, as JSON. It locks and writes nothing.
@@ -55,8 +61,10 @@ pub async fn run(command: AgentCommand) -> ExitCode {
     match command {
         AgentCommand::Install(args) => install::run(&args),
         AgentCommand::Run(args) => run::run(&args).await,
+        AgentCommand::Recover(args) => recover::run(&args).await,
         AgentCommand::Backup(args) => job::backup(&args).await,
         AgentCommand::RemoveBackup(args) => job::remove(&args).await,
+        AgentCommand::ReadBackup(args) => job::read(&args).await,
         AgentCommand::VerifyBackup(args) => job::verify(&args).await,
         AgentCommand::Facts(args) => facts(&args),
         AgentCommand::Exec(args) => run::exec(&args),

@@ -37,7 +37,7 @@ pub use canary::Canary;
 use child::Etcd;
 pub use child::ExecArgs;
 pub use crash::AgentStep;
-use crash::CrashAt;
+pub(crate) use crash::CrashAt;
 use signals::{Received, Signals};
 
 /// The flags of `run`.

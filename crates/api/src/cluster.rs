@@ -10,6 +10,7 @@ use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 
 mod backup;
+mod backup_before;
 mod disruption;
 mod maintenance;
 mod options;
@@ -21,6 +22,9 @@ mod tls;
 mod updates;
 
 pub use backup::{AllowedStore, BackupPolicy};
+pub use backup_before::{
+    BackupBefore, DEFAULT_DELETION_DEADLINE, DEFAULT_UPGRADE_DEADLINE, DeletionSpec, UpgradeSpec,
+};
 pub use disruption::{DisruptionSpec, PodDisruptionBudgetPolicy};
 pub use maintenance::{DefragSpec, MaintenanceSpec};
 pub use options::{AutoCompactionMode, EtcdOptions};
@@ -181,6 +185,15 @@ pub struct EtcdClusterSpec {
     /// When changes that do not come from this spec reach the members.
     #[serde(default)]
     pub updates: UpdatesSpec,
+
+    /// What is done before etcd is upgraded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<UpgradeSpec>,
+
+    /// What is done before the members of a deleted EtcdCluster are stopped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deletion: Option<DeletionSpec>,
+
     /// What backups of this cluster may do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<BackupPolicy>,

@@ -28,11 +28,14 @@ pub enum ConditionType {
     SingleMemberRecoveryActive,
     /// True when the version in the spec must not follow the one that the members run. Every Pod stays as it is.
     VersionUpgradeBlocked,
+    /// False when an EtcdBackupSchedule of the cluster has no good backup of late, its backups fail, or its last restore test did. Absent
+    /// where no schedule names the cluster.
+    BackupHealthy,
 }
 
 impl ConditionType {
     /// Every type, in the order in which status shows them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Available,
         Self::Progressing,
         Self::Degraded,
@@ -44,6 +47,7 @@ impl ConditionType {
         Self::ExistingData,
         Self::SingleMemberRecoveryActive,
         Self::VersionUpgradeBlocked,
+        Self::BackupHealthy,
     ];
 
     /// The name in `status.conditions[].type`.
@@ -60,6 +64,7 @@ impl ConditionType {
             Self::ExistingData => "ExistingData",
             Self::SingleMemberRecoveryActive => "SingleMemberRecoveryActive",
             Self::VersionUpgradeBlocked => "VersionUpgradeBlocked",
+            Self::BackupHealthy => "BackupHealthy",
         }
     }
 }

@@ -148,6 +148,14 @@ pub struct VerifyOrder {
     pub source: Source,
 }
 
+/// `quorate agent read-backup`: reads an object to its end, unpacks it, and compares its hashes. Nothing of it is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadOrder {
+    /// What to read.
+    pub source: Source,
+}
+
 /// An object that is restored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -182,6 +190,54 @@ pub struct RestoreOrder {
     pub quota_bytes: u64,
 }
 
+/// `quorate agent recover` in a member's Pod while a lost quorum is recovered (in [`ORDER`]). The member's etcd is not started, and its data
+/// are not changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum RecoverOrder {
+    /// Report what the member has stored.
+    Read,
+    /// Start etcd on a copy of the data, as a cluster of this one member, and take a snapshot of it.
+    Extract(Box<ExtractOrder>),
+}
+
+/// The snapshot of a copy of the member's data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExtractOrder {
+    /// The store: a directory of the member's own volume.
+    pub destination: Destination,
+    /// The key of the object.
+    pub key: String,
+    /// Who takes it.
+    pub origin: Origin,
+    /// What the member reported when it was chosen. Other data are refused.
+    pub stored: StoredLog,
+}
+
+/// What a member has stored, by its log and its database.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredLog {
+    /// The cluster whose log it is, in hexadecimal digits.
+    pub cluster_id: String,
+    /// The member that wrote the log, in hexadecimal digits.
+    pub member_id: String,
+    /// raft's term.
+    pub term: u64,
+    /// The index of the last entry, which need not be committed.
+    pub last_index: u64,
+    /// The term of that entry.
+    pub last_term: u64,
+    /// What is committed for certain: the hard state's commit index or the database's consistent index, the greater one. etcd keeps the
+    /// entries up to this one when it makes a new cluster of the member, and no later one.
+    pub committed_index: u64,
+    /// The last entry that the database contains.
+    pub consistent_index: u64,
+    /// The revision of the database.
+    pub revision: i64,
+}
+
 /// What a restore test found.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -204,8 +260,14 @@ pub enum Answer {
     BackedUp(Manifest),
     /// The object is gone.
     Removed,
+    /// The object was read to its end, and is what was stored. Without a manifest in the store, only hashes and sizes are known.
+    Read(Manifest),
     /// The restore test has passed.
     Verified(Verified),
+    /// What the member has stored. Its etcd does not run.
+    Stored(StoredLog),
+    /// The member has nothing that a cluster could be recovered from, and why. Its etcd does not run.
+    NothingStored(String),
     /// It failed.
     Failed(Failure),
 }
@@ -245,6 +307,8 @@ pub enum FailureKind {
     NoSpace,
     /// The version, the size or the content do not go with what it is restored into.
     Unfit,
+    /// Another process has the data open.
+    InUse,
 }
 
 impl Failure {
@@ -258,7 +322,9 @@ impl FailureKind {
     /// Whether another try, without a change by a person, can succeed.
     pub fn may_pass(self) -> bool {
         match self {
-            Self::NoSource | Self::SnapshotFailed | Self::StoreUnavailable | Self::NoSpace => true,
+            Self::NoSource | Self::SnapshotFailed | Self::StoreUnavailable | Self::NoSpace | Self::InUse => {
+                true
+            }
             Self::OrderRefused
             | Self::StoreForbidden
             | Self::NotInStore

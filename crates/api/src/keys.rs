@@ -33,7 +33,20 @@ pub const APP: &str = "app";
 /// Annotation that lets a new EtcdCluster serve the volumes of an earlier one: the ID of that etcd cluster.
 pub const ADOPT: &str = "operator.etcd.io/adopt";
 
-/// Annotation on volumes: the uid of the EtcdCluster that they were created for.
+/// Annotation, beside [`ADOPT`], of a person who knows that the volumes that a restore or a snapshot created are the original ones, or were
+/// copied while no member ran: the same ID.
+pub const ADOPT_COPIES: &str = "operator.etcd.io/adopt-copies";
+
+/// Label of every object that Velero restored; the value is the name of the Restore.
+pub const VELERO_RESTORE: &str = "velero.io/restore-name";
+
+/// Label of objects that Velero leaves out of its backups, with the value [`VELERO_EXCLUDE_VALUE`].
+pub const VELERO_EXCLUDE: &str = "velero.io/exclude-from-backup";
+
+/// The value of [`VELERO_EXCLUDE`].
+pub const VELERO_EXCLUDE_VALUE: &str = "true";
+
+/// Annotation on volumes, and on EtcdBackups that the operator takes by itself: the uid of the EtcdCluster that they were created for.
 pub const CLUSTER_UID: &str = "operator.etcd.io/cluster-uid";
 
 /// Annotation on volumes: the ID of the etcd cluster of their data.
@@ -77,6 +90,11 @@ pub const JOINED: &str = "operator.etcd.io/joined";
 /// The value of [`JOINED`].
 pub const JOINED_VALUE: &str = "true";
 
+/// Label on Pods of an incarnation of the cluster that took the place of another one, and in the selectors of its Services; the value is
+/// `status.incarnation.number`. A Pod of an earlier incarnation, which a delayed call may create again, has another value or none: no
+/// client and no member reaches it by a Service.
+pub const INCARNATION: &str = "operator.etcd.io/incarnation";
+
 /// The scheduling gate on the Pods of bootstrap members. The operator removes it when it observes the Pod during the
 /// bootstrap. A Pod that a delayed call creates later is never scheduled.
 pub const BOOTSTRAP_GATE: &str = "operator.etcd.io/bootstrap";
@@ -86,6 +104,13 @@ pub const FINALIZER: &str = "operator.etcd.io/cluster-cleanup";
 
 /// Annotation that lets etcd be downgraded to the version in it, which is also the one in the spec.
 pub const ALLOW_DOWNGRADE: &str = "operator.etcd.io/allow-downgrade";
+
+/// Annotation that orders to recover a lost quorum from the data of one member: its name, or [`RECOVER_AUTO`] for the one that has most.
+/// What the others have beyond that is lost.
+pub const RECOVER_QUORUM_FROM: &str = "operator.etcd.io/recover-quorum-from";
+
+/// The value of [`RECOVER_QUORUM_FROM`] that leaves the choice to the operator.
+pub const RECOVER_AUTO: &str = "auto";
 
 /// Label on Jobs and their Pods: the EtcdBackup that they are of. Reflectors select on it.
 pub const BACKUP: &str = "operator.etcd.io/backup";
@@ -98,6 +123,9 @@ pub const SCHEDULE_UID: &str = "operator.etcd.io/backup-schedule-uid";
 
 /// Annotation on EtcdBackups: the time of the schedule that they were created for (RFC 3339).
 pub const SCHEDULED_AT: &str = "operator.etcd.io/scheduled-at";
+
+/// Label on Jobs and their Pods that read the snapshot of an EtcdRestore: its name.
+pub const RESTORE: &str = "operator.etcd.io/etcd-restore";
 
 /// The finalizer on EtcdBackups: the Job is stopped and the deletion policy is carried out before the object is deleted.
 pub const BACKUP_FINALIZER: &str = "operator.etcd.io/backup-cleanup";

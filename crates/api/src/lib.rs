@@ -13,6 +13,7 @@
 //! - [`backup`], [`schedule`]: an EtcdBackup, and an EtcdBackupSchedule that creates them
 //! - [`destination`]: where backups are kept
 //! - [`restore`]: a cluster that begins with the data of a snapshot
+//! - [`in_place`]: an EtcdRestore, which replaces the data of a running cluster
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
 //! - [`quantity`]: bytes from `1Gi`
@@ -25,6 +26,7 @@ pub mod condition;
 pub mod crd;
 pub mod destination;
 pub mod duration;
+pub mod in_place;
 pub mod job;
 pub mod keys;
 pub mod quantity;
@@ -39,6 +41,7 @@ pub use cluster::{EtcdCluster, EtcdClusterSpec};
 pub use condition::ConditionType;
 pub use crd::{crd, crds, crds_yaml};
 pub use destination::Destination;
+pub use in_place::{EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
 pub use reason::{Explanation, Reason};
 pub use schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use status::EtcdClusterStatus;

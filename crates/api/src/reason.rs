@@ -76,6 +76,16 @@ reasons! {
     RestoreForbidden,
     /// A member could not restore the snapshot that the cluster begins with. It tries again.
     RestoreFailed,
+    /// An EtcdRestore is carried out: the members make way for new ones, which begin with a snapshot.
+    RestoringInPlace,
+    /// A Pod of the old members does not go, so no new member starts.
+    OldMemberStays,
+    /// A lost quorum is being recovered from the data of one member, as the annotation orders.
+    RecoveringQuorum,
+    /// The order to recover a lost quorum cannot be followed.
+    RecoveryRefused,
+    /// A member may still run somewhere, so the quorum is not recovered yet.
+    MemberMayRun,
     /// A bootstrap attempt was abandoned. Its Pods and volumes are being deleted; a new attempt follows.
     BootstrapAbandoned,
     /// Clients are served.
@@ -152,6 +162,14 @@ reasons! {
     SpecPending,
     /// The requested version cannot follow the version that runs.
     VersionRefused,
+    /// A backup is taken before a higher minor version is committed, as `spec.upgrade.backupBefore` says.
+    UpgradeBackupRunning,
+    /// The backup before an upgrade cannot be used, so no member gets the version.
+    UpgradeBackupFailed,
+    /// A backup is taken before the members of a deleted cluster are stopped, as `spec.deletion.finalBackup` says.
+    FinalBackupRunning,
+    /// Deletion goes on without the backup that `spec.deletion.finalBackup` asks for.
+    FinalBackupMissing,
     /// A safety rule forbids the next step for now; the message names it.
     UnsafeChange,
     /// Every certificate exists.
@@ -270,6 +288,16 @@ reasons! {
     RestoreTested,
     /// No restore test has ended yet.
     NotTested,
+    /// A schedule should have another good backup by now.
+    BackupOverdue,
+    /// The last restore test of a schedule failed.
+    RestoreTestFailed,
+    /// The EtcdCluster has another cluster ID than the EtcdRestore names.
+    ClusterIDMismatch,
+    /// An EtcdRestore waits until its EtcdCluster takes it up.
+    OrderPending,
+    /// The new members serve the data of the snapshot.
+    RestoredInPlace,
 }
 
 impl Reason {
@@ -291,6 +319,7 @@ impl From<FailureKind> for Reason {
             FailureKind::NotOurs => Self::NotOurs,
             FailureKind::NoSpace => Self::NoSpace,
             FailureKind::Unfit => Self::Unfit,
+            FailureKind::InUse => Self::MemberMayRun,
         }
     }
 }

@@ -117,11 +117,21 @@ impl EtcdCluster {
     /// The EtcdBackup of its namespace that a restore still needs: it is neither pruned nor deleted meanwhile. Members may restore when the
     /// others are a cluster already, so it is needed until each of them has reported its version once.
     pub fn needs_backup(&self) -> Option<&str> {
-        let backup = self.restore()?.backup_ref.as_ref()?;
-        let is_restored = self.status.as_ref().is_some_and(|status| {
+        let status = self.status.as_ref();
+        if let Some(replacing) = status.and_then(|status| status.replacing.as_ref()) {
+            return replacing.restore.backup.as_deref();
+        }
+        let is_restored = status.is_some_and(|status| {
             status.cluster_id.is_some() && status.members.iter().all(|member| member.version.is_some())
         });
-        (!is_restored).then_some(backup.name.as_str())
+        if is_restored {
+            return None;
+        }
+        let by_order = status.filter(|status| status.incarnation.is_some());
+        match by_order.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
+            Some(restored) => restored.backup.as_deref(),
+            None => self.restore()?.backup_ref.as_ref().map(|backup| backup.name.as_str()),
+        }
     }
 }
 

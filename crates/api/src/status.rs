@@ -14,19 +14,26 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::restore::RestoreStatus;
 
+mod incarnation;
 mod member;
 mod quarantine;
+mod quorum;
 mod recovery;
 mod target;
 
 /// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 
 /// The format of what has no restore: an operator that knows none follows it.
 const WITHOUT_RESTORE: u32 = 2;
 
+/// The format of the first incarnation of a cluster, where it begins with a restore.
+const FIRST_INCARNATION: u32 = 3;
+
+pub use incarnation::{IncarnationStatus, OrderedBy, ReplacingStatus, RestoreOrderRef, WaitingOrder};
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
 pub use quarantine::QuarantinedVolume;
+pub use quorum::{ChosenMember, LastContainer, QuorumRecoveryStatus};
 pub use recovery::{LossCause, RecoveryResult, RecoveryStatus, ReplacementStatus, SuspectedLoss};
 pub use target::{PodTarget, StorageTarget, TargetStatus};
 
@@ -86,6 +93,35 @@ pub struct EtcdClusterStatus {
     /// How the cluster was, or is being, bootstrapped. The members of the attempt are in phase Bootstrap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap: Option<BootstrapStatus>,
+
+    /// The present incarnation of the cluster, if another one was there before: by which order it began. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "IncarnationStatus")]
+    pub incarnation: Option<IncarnationStatus>,
+
+    /// The order to replace the present incarnation, while its members are being stopped and their volumes quarantined. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "ReplacingStatus")]
+    pub replacing: Option<ReplacingStatus>,
+
+    /// The order to replace the present incarnation that is not begun, and why.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "WaitingOrder")]
+    pub waiting_order: Option<WaitingOrder>,
+    /// Where the status of another object came with this one, as after a restore of Kubernetes' objects: what its cluster was. Until its
+    /// volumes are adopted or a new cluster is bootstrapped. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<EarlierStatus>,
+
+    /// The recovery of a lost quorum that is under way, as the annotation operator.etcd.io/recover-quorum-from orders. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "QuorumRecoveryStatus")]
+    pub quorum_recovery: Option<QuorumRecoveryStatus>,
+
+    /// The value of the annotation operator.etcd.io/recover-quorum-from that was followed, or not followed because a quorum answered. It is
+    /// not followed again. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spent_quorum_recovery: Option<String>,
 
     /// The committed spec: an edit is committed at safe points only, so that two plans never mix. Recorded.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
@@ -172,6 +208,8 @@ pub enum Phase {
     Hibernated,
     /// The cluster comes back from size zero.
     Waking,
+    /// Its members make way for others, which begin with a snapshot, as an EtcdRestore orders.
+    Restoring,
     /// It serves, and a member is not healthy.
     Degraded,
     /// It does not serve: no quorum, or no ready Pod.
@@ -193,6 +231,7 @@ impl Phase {
             Self::Hibernating => "Hibernating",
             Self::Hibernated => "Hibernated",
             Self::Waking => "Waking",
+            Self::Restoring => "Restoring",
             Self::Degraded => "Degraded",
             Self::Unavailable => "Unavailable",
             Self::Blocked => "Blocked",
@@ -305,6 +344,22 @@ pub struct BootstrapStatus {
     pub abandoned: Option<AbandonedReason>,
 }
 
+/// What is left of the status of another object.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EarlierStatus {
+    /// Its cluster ID.
+    #[serde(rename = "clusterID")]
+    pub cluster_id: String,
+
+    /// Its voters.
+    pub voters: Vec<String>,
+
+    /// Volumes of it existed since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub had_volumes: bool,
+}
+
 /// Why a bootstrap attempt was abandoned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum AbandonedReason {
@@ -325,7 +380,13 @@ impl EtcdClusterStatus {
     /// a rollback, and never one below what was written before.
     pub fn format_to_write(&self) -> u32 {
         let restores = self.bootstrap.as_ref().is_some_and(|own| own.restore.is_some());
-        let needed = if restores { FORMAT_VERSION } else { WITHOUT_RESTORE };
+        let is_replaced =
+            self.replacing.is_some() || self.incarnation.is_some() || self.quorum_recovery.is_some();
+        let needed = match (is_replaced, restores) {
+            (true, _) => FORMAT_VERSION,
+            (false, true) => FIRST_INCARNATION,
+            (false, false) => WITHOUT_RESTORE,
+        };
         self.format_version.map_or(needed, |before| before.max(needed))
     }
 

@@ -1,9 +1,12 @@
 //! A snapshot of etcd into a store. The steps are those of `docs/protocols/backup.md`.
 
+use std::time::Duration;
+
 use futures::TryStreamExt;
 use quorate_api::job::{BackupOrder, Failure, FailureKind, Manifest};
 use quorate_etcd::{CallError, SnapshotStream};
 use tokio::io::{AsyncRead, AsyncWriteExt};
+use tokio::time::timeout;
 use tokio_util::io::ReaderStream;
 
 use crate::codec::{self, Encoder};
@@ -11,18 +14,47 @@ use crate::manifest::{self, FORMAT};
 use crate::pace::Pace;
 use crate::source::{self, Chosen};
 use crate::spool::Spool;
-use crate::store::{Created, Upload};
+use crate::store::{Abandoned, Created, Upload};
 use crate::trailer::{Trailer, Whole};
 use crate::{Context, Result, Store};
 
 /// Between the encoder and the upload.
 const PIPE: usize = 256 << 10;
 
+/// How long it may take to abort unfinished uploads. The backup is in the store, and its Job has a deadline.
+const TIDY: Duration = Duration::from_secs(30);
+
 /// Takes the backup, or finds that it has been taken. Returns its manifest, which is in the store.
 pub async fn back_up(order: &BackupOrder, context: &Context) -> Result<Manifest> {
     let recipients = codec::recipients(&order.recipients)?;
     let store = Store::open(&order.destination, &context.places)?;
-    if let Some(complete) = context.unless_stopped(earlier_try(&store, order)).await? {
+    let manifest = take(order, &recipients, &store, context).await?;
+    tidy(&store, &order.key, Abandoned::OfEtcd, context).await;
+    Ok(manifest)
+}
+
+/// Aborts unfinished uploads that nobody will complete. What the caller has done is done, whatever comes of this.
+pub(crate) async fn tidy(store: &Store, key: &str, which: Abandoned, context: &Context) {
+    let aborting = context.unless_stopped(store.abort_abandoned(key, which));
+    let text = match timeout(TIDY, aborting).await {
+        Ok(Ok(0)) => return,
+        Ok(Ok(count)) => format!("aborted {count} uploads that were never completed"),
+        Ok(Err(failure)) => format!(
+            "uploads that were never completed may remain in the bucket, where a lifecycle rule has to delete them: {}",
+            failure.message
+        ),
+        Err(_) => format!("uploads that were never completed may remain: no answer within {TIDY:?}"),
+    };
+    (context.log)(&text);
+}
+
+async fn take(
+    order: &BackupOrder,
+    recipients: &[age::x25519::Recipient],
+    store: &Store,
+    context: &Context,
+) -> Result<Manifest> {
+    if let Some(complete) = context.unless_stopped(earlier_try(store, order)).await? {
         (context.log)(&format!("{} is there already, complete", store.url(&order.key)));
         return Ok(complete);
     }
@@ -34,9 +66,9 @@ pub async fn back_up(order: &BackupOrder, context: &Context) -> Result<Manifest>
     let started = now();
     let mut upload = context.unless_stopped(store.upload(&order.key)).await?;
     let sent = async {
-        let whole = send(order, &chosen, &recipients, &mut upload, context).await?;
+        let whole = send(order, &chosen, recipients, &mut upload, context).await?;
         // Another try of the same Job may have been faster.
-        Ok((whole, earlier_try(&store, order).await?))
+        Ok((whole, earlier_try(store, order).await?))
     };
     let whole = match context.unless_stopped(sent).await {
         Ok((whole, None)) => whole,
@@ -73,8 +105,14 @@ pub async fn back_up(order: &BackupOrder, context: &Context) -> Result<Manifest>
         started,
         finished: now(),
     };
-    complete(&store, &manifest).await?;
+    complete(store, &manifest).await?;
     Ok(manifest)
+}
+
+/// The manifest of this very backup, if it was taken before and is complete.
+pub async fn taken(order: &BackupOrder, context: &Context) -> Result<Option<Manifest>> {
+    let store = Store::open(&order.destination, &context.places)?;
+    context.unless_stopped(earlier_try(&store, order)).await
 }
 
 /// The manifest of an earlier try of this very backup, if that is complete. What it left otherwise is replaced.

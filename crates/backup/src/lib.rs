@@ -1,8 +1,8 @@
 //! Backups of etcd: stores, the stream of a snapshot into one, its verification, and the way back.
 //! `docs/protocols/backup.md` has the numbered steps.
 //!
-//! - [`back_up`]: a snapshot of etcd into a store; [`remove()`]: the way out of it
-//! - [`Found`]: an object that is to be restored, and its download; [`verify()`]: a restore test
+//! - [`back_up`]: a snapshot of etcd into a store ([`taken`]: whether it is there already); [`remove()`]: the way out of it
+//! - [`Found`]: an object that is to be restored, and its download; [`read()`]: whether it could be; [`verify()`]: a restore test
 //! - [`etcdutl`]: the program that makes a data directory of a snapshot
 //! - `store`: where objects are; `source`: which member sends the snapshot; `codec`: zstd and age; `trailer`: etcd's own hash
 //! - [`Context`]: the directories, the log and the order to stop
@@ -17,6 +17,7 @@ pub mod etcdutl;
 mod hex;
 mod manifest;
 mod pace;
+mod read;
 mod remove;
 mod restore;
 mod source;
@@ -25,8 +26,9 @@ mod store;
 mod trailer;
 mod verify;
 
-pub use backup::back_up;
+pub use backup::{back_up, taken};
 pub use context::{Context, Places};
+pub use read::read;
 pub use remove::remove;
 pub use restore::{Fetched, Found};
 pub use store::Store;

@@ -1,15 +1,24 @@
-//! An object that is restored: found, downloaded, verified and unpacked into a file as `etcdutl snapshot restore` reads it.
+//! An object that is restored: found, downloaded, verified and unpacked into a file as `etcdutl snapshot restore` reads it. Or only read,
+//! to know whether it could be restored.
 
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 
-use futures::TryStreamExt;
+use bytes::Bytes;
+use futures::future::{self, Either};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
 use quorate_api::job::{Failure, FailureKind, Manifest, Source};
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream};
 
+use crate::codec::Decoder;
 use crate::spool::{Spool, cannot_write};
-use crate::trailer::{HASH, Trailer};
+use crate::trailer::{HASH, Trailer, Whole};
 use crate::{Context, Result, Store, codec, hex, manifest};
+
+/// Bytes between the download and the decoder.
+const PIPE: usize = 1 << 18;
 
 /// An object that is there and is what was ordered, as far as its manifest says.
 #[derive(Debug)]
@@ -76,6 +85,16 @@ impl Found {
         self.manifest.as_ref()
     }
 
+    /// What would stand in its manifest, as far as the store knows it.
+    pub(crate) fn as_manifest(&self) -> Manifest {
+        Manifest {
+            key: self.key.clone(),
+            stored_bytes: self.stored_bytes,
+            stored_sha256: self.sha256.clone(),
+            ..Manifest::default()
+        }
+    }
+
     /// The SHA-256 of the object in the store, in hexadecimal digits.
     pub fn sha256(&self) -> &str {
         &self.sha256
@@ -91,48 +110,102 @@ impl Found {
         self.manifest.as_ref().map_or(self.stored_bytes, |manifest| manifest.snapshot_bytes)
     }
 
-    /// Downloads, verifies and unpacks it into the file `snapshot.db` of a directory. A database of more than `most` bytes is refused.
+    /// Downloads, verifies and unpacks it into the file `snapshot.db` of a directory, without a second copy of it. A database of more
+    /// than `most` bytes is refused. The file is not yet safe on the disk: it is what a data directory is made of.
     pub async fn fetch(&self, into: &Path, most: u64, context: &Context) -> Result<Fetched> {
         let fetch = async {
-            let object = self.download(into, context).await?;
-            (context.log)("the object is what was stored; unpacking it");
-            self.unpack(&object, into, most, context).await
+            let (spool, mut file) = Spool::create(into, "snapshot.db").await?;
+            let failed = |error| cannot_write(&spool.path, &error);
+            let whole = self.stream(most, &mut file, failed, context).await?;
+            Ok(Fetched { file: spool.keep(), bytes: whole.bytes, sha256: whole.sha256 })
         };
         context.unless_stopped(fetch).await
     }
 
-    async fn download(&self, into: &Path, context: &Context) -> Result<Spool> {
-        let url = self.store.url(&self.key);
-        (context.log)(&format!("downloading {url}: {} bytes", self.stored_bytes));
-        let (spool, mut file) = Spool::create(into, "object").await?;
-        let failed = |error| cannot_write(&spool.path, &error);
-        let (mut hash, mut bytes, mut quarter) = (Sha256::new(), 0, 1);
-        let mut parts = self.store.download(&self.key, self.stored_bytes);
+    /// Reads it to its end without keeping it: whether it is what was stored, can be unpacked, and is whole. Returns bytes of the database.
+    pub async fn read(&self, context: &Context) -> Result<u64> {
+        let mut nowhere = tokio::io::sink();
+        let read = self.stream(u64::MAX, &mut nowhere, |error| codec::unreadable(&error), context);
+        Ok(context.unless_stopped(read).await?.bytes)
+    }
+
+    /// Unpacks it while it is downloaded.
+    async fn stream(
+        &self,
+        most: u64,
+        sink: &mut (dyn AsyncWrite + Send + Unpin),
+        failed: impl Fn(std::io::Error) -> Failure,
+        context: &Context,
+    ) -> Result<Whole> {
+        let (pipe, object) = tokio::io::duplex(PIPE);
+        let download = pin!(self.pour(pipe, context));
+        let unpack = pin!(async {
+            let decoder = codec::decoder(object, &context.places.identities).await?;
+            self.unwrap(decoder, most, sink, failed).await
+        });
+        match future::select(download, unpack).await {
+            Either::Left((downloaded, unpack)) => {
+                downloaded?;
+                unpack.await
+            }
+            Either::Right((unpacked, download)) => {
+                // What is not what was stored cannot be unpacked either: the first is the cause. A full volume is one of its own.
+                if !unpacked.as_ref().is_err_and(|failure| failure.kind == FailureKind::NoSpace) {
+                    download.await?;
+                }
+                unpacked
+            }
+        }
+    }
+
+    /// Downloads it into a pipe, and goes on to its end when nobody reads any more.
+    async fn pour(&self, mut pipe: DuplexStream, context: &Context) -> Result<()> {
+        let mut parts = self.parts(context);
+        let mut is_read = true;
         while let Some(part) = parts.try_next().await? {
+            is_read = is_read && pipe.write_all(&part).await.is_ok();
+        }
+        Ok(())
+    }
+
+    /// Its bytes. They end with an error if they are not those that were stored.
+    fn parts<'a>(&'a self, context: &'a Context) -> BoxStream<'a, Result<Bytes>> {
+        (context.log)(&format!("downloading {}: {} bytes", self.store.url(&self.key), self.stored_bytes));
+        let parts = self.store.download(&self.key, self.stored_bytes);
+        let begin = (parts, Sha256::new(), 0_u64, 1);
+        stream::try_unfold(begin, async move |(mut parts, mut hash, mut bytes, mut quarter)| {
+            let Some(part) = parts.try_next().await? else {
+                let found = hex::sum(hash);
+                return if found == self.sha256 { Ok(None) } else { Err(self.other_object(&found)) };
+            };
             hash.update(&part);
-            file.write_all(&part).await.map_err(failed)?;
             bytes += part.len() as u64;
             if bytes * 4 >= self.stored_bytes * quarter && bytes < self.stored_bytes {
                 (context.log)(&format!("downloaded {bytes} of {} bytes", self.stored_bytes));
                 quarter += 1;
             }
-        }
-        file.flush().await.map_err(failed)?;
-        let found = hex::sum(hash);
-        if found == self.sha256 {
-            return Ok(spool);
-        }
-        let message = format!(
-            "{url} is damaged, or another object has been put in its place: its SHA-256 is {found}, not {}",
-            self.sha256
-        );
-        Err(Failure::new(FailureKind::Mismatch, message))
+            Ok(Some((part, (parts, hash, bytes, quarter))))
+        })
+        .boxed()
     }
 
-    async fn unpack(&self, object: &Spool, into: &Path, most: u64, context: &Context) -> Result<Fetched> {
-        let mut decoder = codec::decoder(object.open().await?, &context.places.identities).await?;
-        let (spool, mut file) = Spool::create(into, "snapshot.db").await?;
-        let failed = |error| cannot_write(&spool.path, &error);
+    fn other_object(&self, found: &str) -> Failure {
+        let message = format!(
+            "{} is damaged, or another object has been put in its place: its SHA-256 is {found}, not {}",
+            self.store.url(&self.key),
+            self.sha256
+        );
+        Failure::new(FailureKind::Mismatch, message)
+    }
+
+    /// Writes what a decoder gives, and compares it with etcd's own hash and with the manifest.
+    async fn unwrap(
+        &self,
+        mut decoder: Decoder,
+        most: u64,
+        sink: &mut (dyn AsyncWrite + Send + Unpin),
+        failed: impl Fn(std::io::Error) -> Failure,
+    ) -> Result<Whole> {
         let mut trailer = Trailer::default();
         let (mut buffer, mut bytes) = (vec![0; 1 << 18], 0);
         loop {
@@ -146,10 +219,9 @@ impl Found {
                 return Err(Failure::new(FailureKind::Unfit, message));
             }
             trailer.update(&buffer[..read]);
-            file.write_all(&buffer[..read]).await.map_err(failed)?;
+            sink.write_all(&buffer[..read]).await.map_err(&failed)?;
         }
-        file.flush().await.map_err(failed)?;
-        file.get_ref().sync_all().await.map_err(failed)?;
+        sink.flush().await.map_err(&failed)?;
         let whole = trailer.finish(FailureKind::Mismatch)?;
         if let Some(manifest) = &self.manifest
             && (manifest.snapshot_bytes, &manifest.snapshot_sha256) != (whole.bytes, &whole.sha256)
@@ -157,6 +229,6 @@ impl Found {
             let message = "the object has another snapshot than its manifest says";
             return Err(Failure::new(FailureKind::Mismatch, message));
         }
-        Ok(Fetched { file: spool.keep(), bytes: whole.bytes, sha256: whole.sha256 })
+        Ok(whole)
     }
 }

@@ -1,12 +1,14 @@
 //! A place for objects: a bucket, or a directory of a volume.
 //!
 //! - `remote`: buckets, by `object_store`; `folder`: directories, with writes that survive a power failure
-//! - `upload`, `download`: the bytes of one object; `explain`: failures in messages that people can act on
+//! - `upload`, `download`: the bytes of one object; `unfinished`: uploads that nobody will complete
+//! - `explain`: failures in messages that people can act on
 
 mod download;
 mod explain;
 mod folder;
 mod remote;
+mod unfinished;
 mod upload;
 
 use std::sync::Arc;
@@ -20,6 +22,8 @@ use quorate_api::job::{Failure, FailureKind};
 use crate::{Places, Result};
 use explain::Act;
 use folder::Folder;
+pub(crate) use unfinished::Abandoned;
+use unfinished::Uploads;
 pub(crate) use upload::Upload;
 
 /// The most bytes that a manifest may have.
@@ -29,6 +33,8 @@ const SMALL: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct Store {
     place: Place,
+    /// Of a bucket of S3, for what its interface lacks.
+    uploads: Option<Uploads>,
     destination: Destination,
 }
 
@@ -50,17 +56,20 @@ impl Store {
     /// Opens it. Sends nothing yet.
     pub fn open(destination: &Destination, places: &Places) -> Result<Self> {
         let Destination { s3, gcs, azure, pvc } = destination;
-        let place = match (s3, gcs, azure, pvc) {
-            (Some(s3), None, None, None) => Place::Remote(remote::s3(s3, places)?),
-            (None, Some(gcs), None, None) => Place::Remote(remote::gcs(gcs, places)?),
-            (None, None, Some(azure), None) => Place::Remote(remote::azure(azure, places)?),
-            (None, None, None, Some(_)) => Place::Folder(Folder::new(&places.pvc)),
+        let (place, uploads) = match (s3, gcs, azure, pvc) {
+            (Some(s3), None, None, None) => {
+                let (store, uploads) = remote::s3(s3, places)?;
+                (Place::Remote(store), Some(uploads))
+            }
+            (None, Some(gcs), None, None) => (Place::Remote(remote::gcs(gcs, places)?), None),
+            (None, None, Some(azure), None) => (Place::Remote(remote::azure(azure, places)?), None),
+            (None, None, None, Some(_)) => (Place::Folder(Folder::new(&places.pvc)), None),
             _ => {
                 let message = "the destination must have exactly one of s3, gcs, azure and pvc";
                 return Err(Failure::new(FailureKind::OrderRefused, message));
             }
         };
-        Ok(Self { place, destination: destination.clone() })
+        Ok(Self { place, uploads, destination: destination.clone() })
     }
 
     /// An object as a URL, for people.

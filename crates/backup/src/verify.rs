@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-use quorate_api::job::{Failure, FailureKind, Manifest, Verified, VerifyOrder};
+use quorate_api::job::{Failure, FailureKind, Verified, VerifyOrder};
 use quorate_etcd::{CallError, Deadlines, Endpoint, MemberClient, Read};
 use quorate_model::Revision;
 use tokio::process::{Child, Command};
@@ -35,12 +35,7 @@ pub async fn verify(order: &VerifyOrder, programs: &Path, context: &Context) -> 
 async fn test(order: &VerifyOrder, programs: &Path, scratch: &Path, context: &Context) -> Result<Verified> {
     let etcdutl = programs.join("etcdutl");
     let found = Found::find(&order.source, context).await?;
-    let manifest = found.manifest().cloned().unwrap_or_else(|| Manifest {
-        key: order.source.key.clone(),
-        stored_bytes: found.stored_bytes(),
-        stored_sha256: found.sha256().to_owned(),
-        ..Manifest::default()
-    });
+    let manifest = found.manifest().cloned().unwrap_or_else(|| found.as_manifest());
     etcdutl::can_read(&etcdutl, &manifest.etcd_version).await?;
     let fetched = found.fetch(scratch, u64::MAX, context).await?;
     let (client_port, peer_port) = free_ports()?;

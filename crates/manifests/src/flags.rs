@@ -113,7 +113,9 @@ pub fn identity(member: &Member<'_>) -> Vec<String> {
     let state = match boot {
         Boot::New => STARTS_NEW,
         // On an empty volume `new` would form a cluster beside the restored one.
-        Boot::Restore | Boot::Join | Boot::Resume => "--initial-cluster-state=existing",
+        Boot::Restore | Boot::Join | Boot::Resume | Boot::Read | Boot::Extract => {
+            "--initial-cluster-state=existing"
+        }
     };
     let mut flags = vec![
         format!("--name={name}"),

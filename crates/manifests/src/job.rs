@@ -1,4 +1,4 @@
-//! Jobs that run the agent once: a backup, the removal of an object, a restore test.
+//! Jobs that run the agent once: a backup, the removal of an object, the reading of one, a restore test.
 //!
 //! Their Pods meet the restricted Pod Security standard. They have no token of a service account, unless the store takes its identity
 //! from there. Kubernetes never retries them: the operator does, and it deletes them when it has read the answer.
@@ -9,10 +9,10 @@ use k8s_openapi::api::batch::v1::Job;
 use quorate_api::backup::JobTemplate;
 use quorate_api::cluster::DEFAULT_IMAGE_REGISTRY;
 use quorate_api::job::{
-    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, IDENTITIES_DIR, ORDER, PVC_DIR, RemoveOrder,
-    SCRATCH_DIR, VerifyOrder,
+    BackupOrder, CA_FILE, CREDENTIALS_DIR, ETCD_TLS_DIR, IDENTITIES_DIR, ORDER, PVC_DIR, ReadOrder,
+    RemoveOrder, SCRATCH_DIR, VerifyOrder,
 };
-use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, keys};
+use quorate_api::{Destination, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore, keys};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -30,6 +30,11 @@ pub fn backup_name(uid: &str, attempt: u32) -> String {
 /// The name of the Job of a removal.
 pub fn remove_name(uid: &str, removal: u32) -> String {
     format!("remove-backup-{uid}-{removal}")
+}
+
+/// The name of the Job of a try to read the snapshot of an EtcdRestore.
+pub fn read_name(uid: &str, attempt: u32) -> String {
+    format!("read-backup-{uid}-{attempt}")
 }
 
 /// The name of the Job of a restore test, for a time of its schedule in seconds since the Unix epoch.
@@ -67,6 +72,34 @@ pub fn remove(
     let pod = agent_pod("remove-backup", order, &order.destination, &template, defaults);
     let uid = backup.metadata.uid.as_deref().unwrap_or_default();
     finish(pod, &remove_name(uid, removal), of_backup(backup), seconds, &template)
+}
+
+/// The Job of a try to read the snapshot of an EtcdRestore. It runs where and as the members of the cluster do, which read it next.
+pub fn read(
+    restore: &EtcdRestore,
+    cluster: &EtcdCluster,
+    order: &ReadOrder,
+    attempt: u32,
+    seconds: i64,
+    defaults: &Defaults,
+) -> Job {
+    let of_members = cluster.spec.pod_template.as_ref().and_then(|template| template.spec.clone());
+    let template = of_members.map_or_else(JobTemplate::default, |members| JobTemplate {
+        node_selector: members.node_selector,
+        tolerations: members.tolerations,
+        priority_class_name: members.priority_class_name,
+        service_account_name: members.service_account_name,
+        ..JobTemplate::default()
+    });
+    let mut pod = agent_pod("read-backup", order, &order.source.destination, &template, defaults);
+    // Members have no token either.
+    pod["automountServiceAccountToken"] = json!(false);
+    if let Some(secret) = &restore.spec.snapshot.identities_secret {
+        mount(&mut pod, "identities", &secret_volume(&secret.name), IDENTITIES_DIR);
+    }
+    let uid = restore.metadata.uid.as_deref().unwrap_or_default();
+    let job = finish(pod, &read_name(uid, attempt), of_restore(restore), seconds, &template);
+    with_pull_secrets(job, Some(cluster))
 }
 
 /// The Job of a restore test. It runs in the image of the etcd that the backup is of.
@@ -201,6 +234,10 @@ struct Owner {
 
 fn of_backup(backup: &EtcdBackup) -> Owner {
     owner("EtcdBackup", keys::BACKUP, &backup.metadata)
+}
+
+fn of_restore(restore: &EtcdRestore) -> Owner {
+    owner("EtcdRestore", keys::RESTORE, &restore.metadata)
 }
 
 fn of_schedule(schedule: &EtcdBackupSchedule) -> Owner {

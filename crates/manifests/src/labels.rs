@@ -30,6 +30,12 @@ pub fn selector(at: &ClusterRef) -> BTreeMap<String, String> {
     BTreeMap::from([(keys::CLUSTER.to_owned(), at.name.clone())])
 }
 
+/// The label of the Pods of an incarnation that took the place of another one; none for the first.
+pub fn of_incarnation(cluster: &EtcdCluster) -> Option<(String, String)> {
+    let present = cluster.status.as_ref()?.incarnation.as_ref()?;
+    Some((keys::INCARNATION.to_owned(), present.number.to_string()))
+}
+
 /// The selector of the Pods of a cluster that serve clients: those whose members have joined.
 pub fn of_joined(at: &ClusterRef) -> BTreeMap<String, String> {
     let joined = (keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
@@ -54,6 +60,12 @@ pub fn owned_by_none(at: &ClusterRef, name: String) -> ObjectMeta {
 /// Whether an object has the label of the cluster, on which the watches select.
 pub fn is_labelled(meta: &ObjectMeta, at: &ClusterRef) -> bool {
     meta.labels.as_ref().and_then(|labels| labels.get(keys::CLUSTER)) == Some(&at.name)
+}
+
+/// The backup tool that created an object, for messages, if it says so.
+pub fn restored_by(meta: &ObjectMeta) -> Option<String> {
+    let restore = meta.labels.as_ref()?.get(keys::VELERO_RESTORE)?;
+    Some(format!("Velero's Restore {restore}"))
 }
 
 /// Whether this incarnation of the cluster controls the object.

@@ -3,20 +3,24 @@
 //!
 //! From Kubernetes: [`target`] (spec to Target), [`record`] (status to Record), [`observe`] (objects to Snapshot).
 //! To Kubernetes: [`mod@request`] (Effect to the request that carries it out), made of [`pod`], [`volume`], [`service`],
-//! [`budget`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves; and
+//! [`budget`], [`certificate`] and [`restore`]; [`backup`] and [`job`], what Jobs are ordered to do and the Jobs themselves;
+//! [`backup_before`], the EtcdBackup that the operator takes by itself; and
 //! [`mod@status`] (Snapshot and Plan to what people read).
 
 pub mod backup;
+pub mod backup_before;
 pub mod budget;
 pub mod certificate;
 mod diff;
 pub mod flags;
+pub mod in_place;
 pub mod job;
 pub mod kind;
 pub mod labels;
 pub mod observe;
 pub mod pod;
 pub mod record;
+mod recover;
 pub mod request;
 pub mod restore;
 pub mod service;
@@ -31,7 +35,7 @@ pub use kind::Kind;
 pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, request};
 pub use site::SiteQuestion;
-pub use status::{EventText, Situation, events, explain, invalid_status, status};
+pub use status::{BackupHealth, EventText, Situation, events, explain, invalid_status, status};
 pub use target::{
     AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, resolve,
 };

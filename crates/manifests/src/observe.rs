@@ -14,7 +14,8 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, OperatorDefaults};
-use quorate_api::{EtcdCluster, EtcdClusterStatus, duration, keys};
+use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
+use quorate_model::recovery::RecoverFrom;
 use quorate_model::snapshot::{DefaultsTurn, Etcd, Presence, RecoveryPolicy, Volume};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
@@ -24,9 +25,9 @@ use serde_json::Value;
 
 use crate::certificate::Certificate;
 use crate::kind::Kind;
-use crate::labels::{is_labelled, is_owned_by};
+use crate::labels::{self, is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Invalid};
-use crate::{budget, certificate, diff, record, restore, service, volume};
+use crate::{backup_before, budget, certificate, in_place, record, restore, service, volume};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]
@@ -43,6 +44,8 @@ pub struct ClusterObjects<'a> {
     pub budgets: Vec<&'a PodDisruptionBudget>,
     /// Secrets, with their data.
     pub secrets: Vec<&'a Secret>,
+    /// The EtcdRestores that name the cluster.
+    pub restores: Vec<&'a EtcdRestore>,
     /// Objects that the executor could not create because the name was taken. Those that belong to the cluster are left out.
     pub conflicts: Vec<NameConflict>,
 }
@@ -67,15 +70,14 @@ pub struct Observation {
 
 /// The Snapshot of the observed objects. An error only if the spec cannot be carried out and no target was committed.
 pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observation, Invalid> {
-    let ClusterObjects { cluster, pods, volumes, services, budgets, secrets, conflicts: _ } = seen;
+    let ClusterObjects { cluster, pods, volumes, services, budgets, secrets, restores, conflicts: _ } = seen;
     let meta = &cluster.metadata;
     let at = cluster_ref(cluster);
     let uid = ClusterUid::new(meta.uid.clone().unwrap_or_default());
     let mut record = cluster.status.as_ref().map(record::from_status).unwrap_or_default();
     let newer_status = cluster.status.as_ref().and_then(EtcdClusterStatus::from_newer_version);
     if record.is_of_another(&uid) && newer_status.is_none() {
-        // The names that it records were used, so they are not used again.
-        record = Record { next_ordinal: record.next_ordinal, ..Record::default() };
+        record = record.for_another();
     }
     // Of another class nothing is known.
     record.no_priority_class =
@@ -85,13 +87,14 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     }
     let (desired, refused) = desired(cluster, &record, defaults)?;
     let recorded = record.members.values().filter_map(|member| member.volume.clone()).collect();
-    let (adopt, unreadable) = adopt(meta);
+    let (adopt, unreadable) = cluster_named_by(meta, keys::ADOPT);
+    let (adopt_copies, unreadable_copies) = cluster_named_by(meta, keys::ADOPT_COPIES);
     let (allow_downgrade, unreadable_version) = allow_downgrade(meta);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
     let client_name = service::client_name(&at);
     let presence = |name: &str, desired: &Value| {
         services::own(services, name, &uid).map_or(Presence::Absent, |seen| {
-            if diff::matches(seen, desired) { Presence::Matches } else { Presence::Differs }
+            if service::matches(seen, desired) { Presence::Matches } else { Presence::Differs }
         })
     };
     let mut member_pods = pods::read(pods, &at, &uid);
@@ -111,8 +114,13 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         deleting: meta.deletion_timestamp.is_some(),
         finalizer: meta.finalizers.iter().flatten().any(|entry| entry == keys::FINALIZER),
         adopt,
+        adopt_copies,
+        restored_by: labels::restored_by(meta),
         newer_status,
+        recover_from: recover_from(meta),
+        last_nodes: last_nodes(cluster),
         restore: restore::by_spec(cluster),
+        order: in_place::order(restores, cluster, &record),
         record,
         image_volume_refused: None,
         volumes: read_volumes(volumes, &at, &recorded),
@@ -132,12 +140,13 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         cluster: at,
         uid,
         allow_downgrade,
+        backup_before: backup_before::unread(cluster),
         defaults: match cluster.spec.updates.operator_defaults {
             OperatorDefaults::Rolling => DefaultsTurn::Now,
             OperatorDefaults::OnNextChange => DefaultsTurn::OnNextChange,
         },
     };
-    Ok(Observation { snapshot, refused: refused.or(unreadable).or(unreadable_version) })
+    Ok(Observation { snapshot, refused: refused.or(unreadable).or(unreadable_copies).or(unreadable_version) })
 }
 
 /// Which cluster an EtcdCluster is.
@@ -183,17 +192,29 @@ fn desired(
     }
 }
 
-fn adopt(meta: &ObjectMeta) -> (Option<ClusterId>, Option<Invalid>) {
-    match meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::ADOPT)).map(|id| id.parse())
-    {
+/// The cluster id in an annotation of a person.
+fn cluster_named_by(meta: &ObjectMeta, key: &str) -> (Option<ClusterId>, Option<Invalid>) {
+    match meta.annotations.as_ref().and_then(|annotations| annotations.get(key)).map(|id| id.parse()) {
         None => (None, None),
         Some(Ok(id)) => (Some(id), None),
         Some(Err(error)) => {
             let error: quorate_model::ids::NotHexadecimal = error;
-            let field = format!("metadata.annotations[{}]", keys::ADOPT);
+            let field = format!("metadata.annotations[{key}]");
             (None, Some(Invalid::new(field, error.to_string())))
         }
     }
+}
+
+/// The order to recover a lost quorum.
+fn recover_from(meta: &ObjectMeta) -> Option<RecoverFrom> {
+    let annotation = meta.annotations.as_ref()?.get(keys::RECOVER_QUORUM_FROM)?;
+    Some(RecoverFrom::read(annotation))
+}
+
+/// Where members run or ran last, by status.
+fn last_nodes(cluster: &EtcdCluster) -> BTreeMap<MemberName, String> {
+    let members = cluster.status.iter().flat_map(|status| &status.members);
+    members.filter_map(|member| Some((MemberName::new(&*member.name), member.node_name.clone()?))).collect()
 }
 
 fn allow_downgrade(meta: &ObjectMeta) -> (Option<Version>, Option<Invalid>) {

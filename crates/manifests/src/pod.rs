@@ -12,6 +12,7 @@ use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::cluster::PodSpec;
 use quorate_api::{EtcdCluster, keys, quantity};
 use quorate_model::effect::Boot;
+use quorate_model::recovery::Recovery;
 use quorate_model::restore::Restore;
 use quorate_model::target::Medium;
 use quorate_model::{ClusterId, ClusterRef, Leaf, MemberName, PeerUrl, Target, Token};
@@ -20,9 +21,9 @@ use serde_json::{Value, json};
 use crate::certificate::Certificate;
 use crate::flags;
 use crate::labels;
-use crate::restore;
 use crate::target::IpFamily;
 use crate::template::Template;
+use crate::{recover, restore};
 
 pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, RESTORED, install_from, restricted};
 
@@ -67,6 +68,8 @@ pub struct Member<'a> {
     pub boot: Boot,
     /// What it restores before etcd starts, if `boot` is [`Boot::Restore`].
     pub restore: Option<&'a Restore>,
+    /// The recovery of the quorum, if one is under way.
+    pub recovery: Option<&'a Recovery>,
     /// `--initial-cluster`.
     pub peers: &'a [(MemberName, PeerUrl)],
     /// The image of the agent.
@@ -84,7 +87,7 @@ impl<'a> Member<'a> {
     pub(crate) fn restored_from(&self) -> Option<&'a Restore> {
         match self.boot {
             Boot::Restore => self.restore,
-            Boot::New | Boot::Join | Boot::Resume => None,
+            Boot::New | Boot::Join | Boot::Resume | Boot::Read | Boot::Extract => None,
         }
     }
 }
@@ -125,6 +128,10 @@ pub fn pod(member: &Member<'_>) -> Value {
         pod["spec"]["priorityClassName"] = json!(class);
     }
     pass_through(&template.spec, &mut pod["spec"]);
+    if recover::holds(member.boot) {
+        // Its answer stays until the Pod is deleted. A try that failed, or found nothing, is repeated.
+        pod["spec"]["restartPolicy"] = json!("OnFailure");
+    }
     if matches!(member.boot, Boot::New | Boot::Restore) {
         pod["spec"]["schedulingGates"] = json!([{ "name": keys::BOOTSTRAP_GATE }]);
     }
@@ -164,6 +171,7 @@ fn metadata(member: &Member<'_>, template: &Template) -> Value {
     let Member { cluster, at, target, name, boot, .. } = member;
     let mut all = template.labels.clone();
     all.extend(labels::of_member(at, name));
+    all.extend(labels::of_incarnation(cluster));
     let mut annotations = template.annotations.clone();
     annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
     // A member that has joined before is labelled from the start.

@@ -1,5 +1,7 @@
 //! Writes the Record to status, and reads it back unchanged.
 
+mod incarnation;
+mod quorum;
 mod recovery;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
@@ -7,13 +9,17 @@ use k8s_openapi::jiff::Timestamp;
 use quorate_api::cluster;
 use quorate_api::status::{
     AbandonedReason, AgentDelivery, AgentDeliveryStatus, BootstrapStatus, CertificatesStatus,
-    DefragmentingStatus, EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase, MemberStatus,
-    PodTarget, PriorityClassStatus, StorageTarget, TargetStatus,
+    DefragmentingStatus, EarlierStatus, EtcdClusterStatus, FailedLearnersStatus, LeavingReason, MemberPhase,
+    MemberStatus, PodTarget, PriorityClassStatus, StorageTarget, TargetStatus,
 };
+use quorate_model::adoption::Earlier;
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
+use quorate_model::recovery::RecoverFrom;
 use quorate_model::target::{Medium, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
+
+pub(crate) use incarnation::write_order as ordered_by;
 
 use crate::{restore, template};
 
@@ -29,6 +35,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         attempt: bootstrap.attempt,
         token: status.cluster_token.as_deref().map(Token::new),
         adopted_by: bootstrap.adopted_by.map(ClusterUid::new),
+        earlier: status.earlier.as_ref().and_then(read_earlier),
         had_leader: bootstrap.had_leader,
         restore: bootstrap.restore.as_ref().map(restore::read),
         cluster_id: status.cluster_id.as_deref().and_then(|id| id.parse().ok()),
@@ -70,6 +77,10 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             restarts: ordered.restarts,
             since: Instant(ordered.since.0.as_millisecond()),
         }),
+        incarnation: status.incarnation.as_ref().and_then(incarnation::read),
+        replacing: status.replacing.as_ref().and_then(incarnation::read_replacing),
+        recovery: status.quorum_recovery.as_ref().map(quorum::read),
+        spent_recovery: status.spent_quorum_recovery.as_deref().map(RecoverFrom::read),
     }
 }
 
@@ -79,6 +90,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         attempt,
         token,
         adopted_by,
+        earlier,
         had_leader,
         cluster_id,
         authority,
@@ -97,6 +109,10 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         goes_back_to,
         takes_defaults,
         defragmenting,
+        incarnation,
+        replacing,
+        recovery,
+        spent_recovery,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -110,6 +126,11 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         restore: restore.as_ref().and_then(restore::write),
         abandoned,
     });
+    status.incarnation = incarnation.as_ref().map(incarnation::write);
+    status.replacing = replacing.as_ref().and_then(incarnation::write_replacing);
+    status.earlier = earlier.as_ref().map(write_earlier);
+    status.quorum_recovery = recovery.as_ref().map(quorum::write);
+    status.spent_quorum_recovery = spent_recovery.as_ref().map(ToString::to_string);
     status.cluster_token = token.as_ref().map(ToString::to_string);
     status.cluster_id = cluster_id.map(|id| id.to_string());
     let not_after = status.certificates.take().and_then(|before| before.not_after);
@@ -150,6 +171,22 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         })
         .collect();
     status.recovery = recovery::write(replacement.as_ref(), last_replacement.as_ref());
+}
+
+fn read_earlier(status: &EarlierStatus) -> Option<Earlier> {
+    Some(Earlier {
+        cluster_id: status.cluster_id.parse().ok()?,
+        voters: status.voters.iter().map(|name| MemberName::new(&**name)).collect(),
+        had_volumes: status.had_volumes,
+    })
+}
+
+fn write_earlier(earlier: &Earlier) -> EarlierStatus {
+    EarlierStatus {
+        cluster_id: earlier.cluster_id.to_string(),
+        voters: earlier.voters.iter().map(ToString::to_string).collect(),
+        had_volumes: earlier.had_volumes,
+    }
 }
 
 fn read_member(status: &MemberStatus) -> Option<Member> {

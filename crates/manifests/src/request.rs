@@ -6,7 +6,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{EtcdCluster, keys};
+use quorate_api::{EtcdBackup, EtcdCluster, keys};
 use quorate_model::record::Loss;
 use quorate_model::{Effect, Instant, KubeEffect, Leaf, MemberName, Record, Snapshot, Target, Token, Uid};
 use serde_json::{Map, Value, json};
@@ -18,7 +18,7 @@ use crate::labels::{self, is_owned_by};
 use crate::observe::ClusterObjects;
 use crate::pod::{self, Member};
 use crate::target::{AgentDelivery, Defaults};
-use crate::{budget, diff, service, volume};
+use crate::{backup_before, budget, service, volume};
 
 /// The input of a request, besides the effect.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +44,8 @@ pub enum Request {
     Certificate(Box<Order>),
     /// A write to the Kubernetes API.
     Write(Write),
+    /// Create this EtcdBackup.
+    Backup(Box<EtcdBackup>),
 }
 
 /// A write to the Kubernetes API.
@@ -109,6 +111,12 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
         KubeEffect::DeleteBudget { budget, resource_version } => {
             write(Kind::Budget, &at.name, delete(budget, resource_version))
         }
+        KubeEffect::CreateBackup { name } => {
+            let made = backup_before::backup(cluster);
+            // The plan rests on a spec that asks for it. Without it there is nothing to order, and an empty one is refused.
+            let made = made.filter(|backup| backup.metadata.name.as_ref() == Some(name));
+            Request::Backup(Box::new(made.unwrap_or_default()))
+        }
         KubeEffect::CreateAuthority => {
             Request::Certificate(Box::new(order::authority(at, &snapshot.uid, context.now)))
         }
@@ -163,6 +171,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 name: member,
                 boot: *boot,
                 restore: record.restore.as_ref(),
+                recovery: record.recovery.as_ref(),
                 peers,
                 agent_image: &defaults.agent_image,
                 by_image_volume: match defaults.agent_delivery {
@@ -333,7 +342,7 @@ fn apply_service(context: &Context<'_>, desired: Value, name: &str) -> Request {
     let Context { seen, snapshot, .. } = context;
     let own = seen.services.iter().find(|seen| is_own(&seen.metadata, name, snapshot));
     let act = match own {
-        Some(own) => Act::Patch(diff::merge_patch(&own.metadata, &desired)),
+        Some(own) => Act::Patch(service::merge_patch(own, &desired)),
         None => Act::Create(desired),
     };
     let namespace = snapshot.cluster.namespace.clone();

@@ -15,6 +15,21 @@ use serde_json::{Value, json};
 use crate::flags;
 use crate::pod::Member;
 
+/// What to do about a backup that cannot be restored.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Hint {
+    /// Where it does not exist.
+    pub(crate) absent: &'static str,
+    /// Where another one has to be restored.
+    pub(crate) other: &'static str,
+}
+
+/// For a cluster that is to begin with one.
+const HINT: Hint = Hint {
+    absent: "Create it, or delete this EtcdCluster",
+    other: "Restore another one: delete this EtcdCluster first",
+};
+
 /// What the spec has the cluster begin with; `None`: with nothing.
 pub type Resolved = Option<Result<Restore, RestoreFailure>>;
 
@@ -29,33 +44,39 @@ pub fn backup_to_read(cluster: &EtcdCluster) -> Option<&str> {
 
 /// What the spec says by itself. A backup that it names has still to be read.
 pub(crate) fn by_spec(cluster: &EtcdCluster) -> Resolved {
-    let spec = cluster.restore()?;
-    Some(match (&spec.source, &spec.backup_ref) {
+    cluster.restore().map(by_itself)
+}
+
+/// What a source says by itself.
+pub(crate) fn by_itself(spec: &RestoreSpec) -> Result<Restore, RestoreFailure> {
+    match (&spec.source, &spec.backup_ref) {
         (Some(source), None) => Ok(read(&RestoreStatus { source: source.clone(), ..recorded(spec) })),
         (None, Some(backup)) => Err(not_ready(&backup.name, "is not read yet")),
         // An older definition may have admitted it.
         (Some(_), Some(_)) | (None, None) => Err(RestoreFailure::new(
             RestoreCause::Refused,
-            "spec.bootstrap.restore needs exactly one of backupRef and source",
+            "a snapshot needs exactly one of backupRef and source",
         )),
-    })
+    }
 }
 
 /// What the spec says with the EtcdBackup that it names: `None` if that does not exist, an error if it could not be read.
 pub fn by_backup(cluster: &EtcdCluster, backup: Result<Option<&EtcdBackup>, &str>) -> Resolved {
     let spec = cluster.restore()?;
     let name = &spec.backup_ref.as_ref()?.name;
-    Some(of_backup(spec, name, backup))
+    Some(of_backup(spec, name, backup, HINT))
 }
 
-fn of_backup(
+/// What the spec says with the EtcdBackup that it names.
+pub(crate) fn of_backup(
     spec: &RestoreSpec,
     name: &str,
     backup: Result<Option<&EtcdBackup>, &str>,
+    hint: Hint,
 ) -> Result<Restore, RestoreFailure> {
     let backup = match backup {
         Ok(Some(backup)) => backup,
-        Ok(None) => return Err(not_ready(name, "does not exist. Create it, or delete this EtcdCluster")),
+        Ok(None) => return Err(not_ready(name, &format!("does not exist. {}", hint.absent))),
         Err(why) => return Err(not_ready(name, &format!("could not be read: {why}"))),
     };
     let status = backup.status.clone().unwrap_or_default();
@@ -64,14 +85,11 @@ fn of_backup(
         // Its object stays until the restore is done, so the two would wait for each other. A removal that has begun is carried out.
         (_, Some(result)) if is_deleted && status.removals == 0 => result,
         (_, _) if is_deleted => {
-            return Err(not_ready(
-                name,
-                "is being deleted. Restore another one: delete this EtcdCluster first",
-            ));
+            return Err(not_ready(name, &format!("is being deleted. {}", hint.other)));
         }
         (Some(BackupPhase::Complete), Some(result)) => result,
         (Some(BackupPhase::Failed), _) => {
-            return Err(not_ready(name, "has failed. Restore another one: delete this EtcdCluster first"));
+            return Err(not_ready(name, &format!("has failed. {}", hint.other)));
         }
         (_, _) => return Err(not_ready(name, "is not complete yet")),
     };
@@ -181,6 +199,7 @@ pub(crate) fn cause(kind: FailureKind) -> RestoreCause {
         | FailureKind::Mismatch
         | FailureKind::CannotDecrypt
         | FailureKind::NotOurs
+        | FailureKind::InUse
         | FailureKind::NoSpace => RestoreCause::Failed,
     }
 }

@@ -1,10 +1,13 @@
 //! The peer Service, which gives members their DNS names, and the client Service.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::core::v1::Service;
 use quorate_api::EtcdCluster;
 use quorate_model::ClusterRef;
 use serde_json::{Value, json};
 
-use crate::labels;
+use crate::{diff, labels};
 
 /// Where members serve clients.
 pub const CLIENT_PORT: u16 = 2379;
@@ -31,7 +34,7 @@ pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
             "type": "ClusterIP",
             "clusterIP": "None",
             "publishNotReadyAddresses": true,
-            "selector": labels::selector(at),
+            "selector": of_incarnation(cluster, labels::selector(at)),
             "ports": [
                 port("client", CLIENT_PORT),
                 port("peer", PEER_PORT),
@@ -50,10 +53,34 @@ pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
         "metadata": labels::owned(cluster, at, client_name(at)),
         "spec": {
             "type": "ClusterIP",
-            "selector": labels::of_joined(at),
+            "selector": of_incarnation(cluster, labels::of_joined(at)),
             "ports": [port("client", CLIENT_PORT)],
         },
     })
+}
+
+/// Whether a Service has its desired form. Its selector has nothing else: a key more would leave Pods out.
+pub(crate) fn matches(seen: &Service, desired: &Value) -> bool {
+    let selector = seen.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    diff::matches(seen, desired) && json!(selector) == desired["spec"]["selector"]
+}
+
+/// The merge patch from an observed Service to its desired form.
+pub(crate) fn merge_patch(seen: &Service, desired: &Value) -> Value {
+    let mut patch = diff::merge_patch(&seen.metadata, desired);
+    let selected = seen.spec.as_ref().and_then(|spec| spec.selector.as_ref());
+    for key in selected.into_iter().flat_map(BTreeMap::keys) {
+        if desired["spec"]["selector"].get(key).is_none() {
+            patch["spec"]["selector"][key] = Value::Null;
+        }
+    }
+    patch
+}
+
+/// The selector of the present incarnation's Pods.
+fn of_incarnation(cluster: &EtcdCluster, mut selector: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    selector.extend(labels::of_incarnation(cluster));
+    selector
 }
 
 fn port(name: &str, port: u16) -> Value {

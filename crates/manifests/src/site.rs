@@ -5,6 +5,8 @@
 
 use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim};
 use k8s_openapi::api::storage::v1::StorageClass;
+use quorate_model::Instant;
+use quorate_model::recovery::NodeState;
 use quorate_model::snapshot::Site;
 
 /// The taint with which a person declares that a node is off and will not write any more.
@@ -14,12 +16,14 @@ const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
 const NODE_KEYS: [&str; 3] = ["/hostname", "/node", "/nodename"];
 
 /// What is to be read of a claim's surroundings.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteQuestion {
     /// The PersistentVolume that is bound to it.
     pub volume: Option<String>,
     /// Its storage class.
     pub class: Option<String>,
+    /// The node of the member's last Pod.
+    pub node: Option<String>,
 }
 
 /// A node by its label or its name.
@@ -39,6 +43,7 @@ impl SiteQuestion {
         Self {
             volume: named(spec.and_then(|spec| spec.volume_name.as_ref())),
             class: named(spec.and_then(|spec| spec.storage_class_name.as_ref())),
+            node: None,
         }
     }
 }
@@ -74,7 +79,7 @@ pub fn judge(pins: &[(Pin, Vec<Node>)], waits_for_consumer: bool) -> Site {
     } else {
         format!("Node {} does not exist any more", names.join(", "))
     };
-    Site { waits_for_consumer, gone: gone.then_some(why) }
+    Site { waits_for_consumer, gone: gone.then_some(why), node: None }
 }
 
 fn pins_of_term(term: &NodeSelectorTerm) -> Vec<Pin> {
@@ -95,6 +100,18 @@ fn pins_of_term(term: &NodeSelectorTerm) -> Vec<Pin> {
         values.map(|value| Pin { label: None, value: value.clone() })
     });
     labels.chain(fields).collect()
+}
+
+/// What Kubernetes reports of a node; `None` if it does not exist.
+pub fn state_of(node: Option<&Node>) -> NodeState {
+    let Some(node) = node else { return NodeState::Gone };
+    if is_out_of_service(node) {
+        return NodeState::OutOfService;
+    }
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let ready = conditions.find(|condition| condition.type_ == "Ready" && condition.status == "True");
+    let since = ready.and_then(|condition| condition.last_transition_time.as_ref());
+    since.map_or(NodeState::NotReady, |since| NodeState::Ready { since: Instant(since.0.as_millisecond()) })
 }
 
 fn is_out_of_service(node: &Node) -> bool {

@@ -3,6 +3,7 @@
 //! Status is a function of the observation, of the plan, and of the status before, from which only times are kept. The
 //! same input gives the same status, so that nothing is written when nothing has changed.
 
+mod backups;
 mod certificates;
 mod conditions;
 mod events;
@@ -13,15 +14,16 @@ mod quarantined;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
-use quorate_api::status::{EtcdClusterStatus, Phase};
+use quorate_api::status::{EtcdClusterStatus, Phase, WaitingOrder};
 use quorate_api::{ConditionType, EtcdCluster, Reason};
-use quorate_model::{Instant, Plan, Snapshot, Version};
+use quorate_model::{Instant, Plan, Snapshot, Version, Waiting};
 
 use crate::target::Invalid;
 use crate::{labels, record};
 use conditions::{Finding, set};
 use picture::Picture;
 
+pub use backups::BackupHealth;
 pub use events::{EventText, events};
 pub use explain::explain;
 
@@ -36,15 +38,17 @@ pub struct Situation<'a> {
     pub refused: Option<&'a Invalid>,
     /// The plan.
     pub plan: &'a Plan,
+    /// What is known about its backups, if a schedule names it.
+    pub backups: Option<&'a BackupHealth>,
     /// The time.
     pub now: Instant,
 }
 
 /// The status of a cluster.
 pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
-    let Situation { cluster, snapshot, refused, plan, now } = *situation;
+    let Situation { cluster, snapshot, refused, plan, backups, now } = *situation;
     let before = cluster.status.clone().unwrap_or_default();
-    let picture = Picture::new(&before, snapshot, refused, plan, now);
+    let picture = Picture::new(&before, snapshot, refused, plan, now).with_backups(backups);
     let mut status = before.clone();
     // What a newer operator recorded stays as it is, also what this one cannot read.
     if snapshot.newer_status.is_none() {
@@ -53,6 +57,7 @@ pub fn status(situation: &Situation<'_>) -> EtcdClusterStatus {
         status.members.iter_mut().for_each(|member| members::fill(member, &picture));
     }
     status.quarantined_volumes = quarantined::list(snapshot);
+    status.waiting_order = plan.waiting.iter().find_map(waiting_order);
     status.certificates = certificates::status(&status, snapshot);
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(picture.phase());
@@ -81,10 +86,17 @@ pub fn invalid_status(cluster: &EtcdCluster, invalid: &Invalid, now: Instant) ->
     let mut status = cluster.status.clone().unwrap_or_default();
     status.observed_generation = cluster.metadata.generation;
     status.phase = Some(Phase::Blocked);
-    let refused = || Finding::no(Reason::SpecInvalid, invalid.to_string());
+    let refused = || Some(Finding::no(Reason::SpecInvalid, invalid.to_string()));
     let findings = [(ConditionType::Progressing, refused()), (ConditionType::UpToDate, refused())];
     set(&mut status.conditions, findings, cluster.metadata.generation, now);
     status
+}
+
+fn waiting_order(waiting: &Waiting) -> Option<WaitingOrder> {
+    let Waiting::OrderWaits(order, _) = waiting else { return None };
+    let why = explain(waiting);
+    let (reason, message) = (why.reason().to_string(), why.message().to_owned());
+    Some(WaitingOrder { ordered_by: record::ordered_by(order), reason, message })
 }
 
 /// To the second, as Kubernetes writes times.

@@ -4,7 +4,7 @@
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::{keys, quantity};
-use quorate_model::record::Leaving;
+use quorate_model::record::QuarantineCause;
 use quorate_model::snapshot::{Quarantine, Volume};
 use quorate_model::target::Storage;
 use quorate_model::{ClusterId, ClusterRef, ClusterUid, Instant, MemberId, MemberName, Record, Token, Uid};
@@ -78,7 +78,7 @@ pub(crate) fn annotate(precondition: &Value, identity: Identity<'_>) -> Value {
 }
 
 /// The patch that quarantines a volume.
-pub(crate) fn quarantine(precondition: &Value, since: Instant, why: Leaving) -> Value {
+pub(crate) fn quarantine(precondition: &Value, since: Instant, why: QuarantineCause) -> Value {
     let mut patch = json!({ "metadata": precondition });
     let since = Timestamp::from_second(since.0.div_euclid(1000)).unwrap_or(Timestamp::UNIX_EPOCH);
     patch["metadata"]["annotations"] = json!({
@@ -111,6 +111,7 @@ pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
         member_id: annotation(keys::MEMBER_ID).and_then(|id| id.parse().ok()),
         token: annotation(keys::CLUSTER_TOKEN).map(Token::new),
         labelled: labels::is_labelled(&volume.metadata, at),
+        copied_by: copied_by(volume),
         tls: annotation(keys::TLS).and_then(|tls| tls.parse().ok()),
         quarantine: annotation(keys::QUARANTINED_SINCE).map(|since| Quarantine {
             since: since.parse().ok().map(|since: Timestamp| Instant(since.as_millisecond())),
@@ -130,6 +131,15 @@ pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
             .flat_map(|status| status.conditions.iter().flatten())
             .any(|condition| condition.type_ == "FileSystemResizePending" && condition.status == "True"),
     }
+}
+
+/// The operator creates its claims empty. A claim with a source has the data of a snapshot or of another claim; one that Velero created
+/// has those of a backup, unless it is bound to the volume of before.
+fn copied_by(volume: &PersistentVolumeClaim) -> Option<String> {
+    let spec = volume.spec.as_ref()?;
+    let source = spec.data_source.as_ref().map(|source| format!("{} {}", source.kind, source.name));
+    let reference = || spec.data_source_ref.as_ref().map(|source| format!("{} {}", source.kind, source.name));
+    source.or_else(reference).or_else(|| labels::restored_by(&volume.metadata))
 }
 
 /// A claim that waits for its first consumer is not in trouble.

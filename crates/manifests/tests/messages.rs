@@ -3,7 +3,7 @@
 
 mod world;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use quorate_api::status::{
@@ -14,12 +14,16 @@ use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
     invalid_status, resolve, status, trouble,
 };
+use quorate_model::adoption::Unadoptable;
 use quorate_model::effect::Unsafe;
+use quorate_model::incarnation::Order;
 use quorate_model::record::{Abandoned, Loss};
+use quorate_model::recovery::{Log, RecoverFrom};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
-    ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Span, Version, Waiting,
+    ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span, Token, Uid, Version,
+    Waiting,
 };
 use serde_json::{Value, json};
 use world::{World, plain};
@@ -64,6 +68,10 @@ fn name(name: &str) -> MemberName {
     MemberName::new(name)
 }
 
+fn refused(why: Unadoptable) -> Waiting {
+    Waiting::AdoptionRefused(ClusterId(0xc1), why)
+}
+
 /// One of each, and of those with more than one text one of each text.
 fn waited_on() -> Vec<Waiting> {
     let mut all = vec![Waiting::Paused];
@@ -93,6 +101,29 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::ExistingData { found: vec![ClusterId(0xc1)], volumes: vec![name("demo-0")], unfit: None }
         }
         Waiting::ExistingData { .. } => {
+            Waiting::EarlierDataGone { cluster: ClusterId(0xc1), voters: vec![name("demo-0"), demo()] }
+        }
+        Waiting::EarlierDataGone { .. } => Waiting::RestoredWithoutData("Velero's Restore nightly".to_owned()),
+        Waiting::RestoredWithoutData(_) => {
+            refused(Unadoptable::InUse(vec!["Pod default/demo-0".to_owned(), "Pod default/demo-1".to_owned()]))
+        }
+        Waiting::AdoptionRefused(_, Unadoptable::InUse(_)) => {
+            refused(Unadoptable::SeveralTokens(BTreeMap::from([
+                (Token::new("u-1-1"), vec![name("demo-0")]),
+                (Token::new("u-2-1"), vec![demo()]),
+            ])))
+        }
+        Waiting::AdoptionRefused(_, Unadoptable::SeveralTokens(_)) => {
+            refused(Unadoptable::SameMember(MemberId(0xb0), vec![name("demo-0"), demo()]))
+        }
+        Waiting::AdoptionRefused(_, Unadoptable::SameMember(..)) => {
+            refused(Unadoptable::Copies(BTreeMap::from([(demo(), "VolumeSnapshot nightly".to_owned())])))
+        }
+        Waiting::AdoptionRefused(_, Unadoptable::Copies(_)) => refused(Unadoptable::TooFew {
+            there: vec![demo()],
+            voters: vec![name("demo-0"), demo(), name("demo-2")],
+        }),
+        Waiting::AdoptionRefused(_, Unadoptable::TooFew { .. }) => {
             Waiting::AdoptionDiffers { field: "spec.tls.provider", needed: "auto", found: "disabled" }
         }
         Waiting::AdoptionDiffers { .. } => {
@@ -151,10 +182,24 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             "version 3.7.3 must not follow 3.5.35: etcd is upgraded one minor version at a time".to_owned(),
         ),
         Waiting::VersionRefused(_) => {
+            Waiting::UpgradeBackup("EtcdBackup before-3.7-6c1d runs (BackupRunning: Job backup-1 takes it)".to_owned())
+        }
+        Waiting::UpgradeBackup(_) => Waiting::UpgradeBackupFailed(
+            "EtcdBackup before-3.7-6c1d has failed (StoreForbidden: the store refuses the credentials in Secret store). Delete EtcdBackup \
+             before-3.7-6c1d, and another one is taken; or remove spec.upgrade.backupBefore to upgrade without a backup"
+                .to_owned(),
+        ),
+        Waiting::UpgradeBackupFailed(_) => {
+            Waiting::FinalBackup("EtcdBackup final-6c1d runs (BackupRunning: Job backup-1 takes it)".to_owned())
+        }
+        Waiting::FinalBackup(_) => Waiting::NoFinalBackup(
+            "EtcdBackup final-6c1d was not complete within its deadline: EtcdBackup final-6c1d has not begun".to_owned(),
+        ),
+        Waiting::NoFinalBackup(_) => {
             Waiting::SafePoint("the edit is committed once learner demo-3 is a voter".to_owned())
         }
         Waiting::SafePoint(_) => {
-            Waiting::StatusFromNewerVersion("status.formatVersion is 4, and this operator knows 3".to_owned())
+            Waiting::StatusFromNewerVersion("status.formatVersion is 5, and this operator knows 4".to_owned())
         }
         Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
         Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
@@ -189,8 +234,44 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             Waiting::StillFull { member: member.clone(), database: *database, compacts: false }
         }
         Waiting::StillFull { .. } => Waiting::VolumeGrowing(name("demo-1")),
-        Waiting::VolumeGrowing(_) => return None,
+        Waiting::VolumeGrowing(_) => Waiting::OrderWaits(
+            order(),
+            RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup nightly-1 is not complete yet"),
+        ),
+        Waiting::OrderWaits(..) => Waiting::Replacing(order()),
+        Waiting::Replacing(_) => {
+            Waiting::OldMemberStays { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
+        }
+        Waiting::OldMemberStays { .. } => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },
+        Waiting::Recovering { .. } => {
+            Waiting::RecoveryRefused("demo-7 is no member of this cluster".to_owned())
+        }
+        Waiting::RecoveryRefused(_) => {
+            Waiting::NotRead { member: demo(), why: "its agent has not reported yet what the volume has".to_owned() }
+        }
+        Waiting::NotRead { .. } => {
+            Waiting::MayRun { member: demo(), why: "its Pod is not gone yet, on Node n1. Bring the node back".to_owned() }
+        }
+        Waiting::MayRun { .. } => return None,
     })
+}
+
+fn logs() -> Vec<(MemberName, Result<Log, String>)> {
+    let log = Log {
+        committed: 90,
+        last_term: 4,
+        last_index: 93,
+        consistent: 88,
+        term: 5,
+        revision: Revision(70),
+        cluster_id: ClusterId(0xc1),
+        member_id: MemberId(0xb0),
+    };
+    vec![(name("demo-0"), Ok(log)), (name("demo-2"), Err("DataMissing: the volume is empty".to_owned()))]
+}
+
+fn order() -> Order {
+    Order::Restore { name: "back".to_owned(), uid: Uid::new("uid-of-back") }
 }
 
 fn restore_failed(cause: RestoreCause, why: &str) -> Waiting {
@@ -232,7 +313,8 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::PodNotGone(_) => Unsafe::DataKept(demo()),
         Unsafe::DataKept(_) => Unsafe::NoQuorum,
         Unsafe::NoQuorum => Unsafe::WouldLoseQuorum { member: demo(), left: 1, of: 3 },
-        Unsafe::WouldLoseQuorum { .. } => Unsafe::SplitBrain,
+        Unsafe::WouldLoseQuorum { .. } => Unsafe::NotReplaced(demo()),
+        Unsafe::NotReplaced(_) => Unsafe::SplitBrain,
         Unsafe::SplitBrain => Unsafe::AnotherAuthority,
         Unsafe::AnotherAuthority => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
@@ -249,7 +331,14 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::NoDowngrade(_) => Unsafe::Defragmenting(demo()),
         Unsafe::Defragmenting(_) => Unsafe::NoRoomToDefragment(demo()),
         Unsafe::NoRoomToDefragment(_) => Unsafe::HistoryKept,
-        Unsafe::HistoryKept => return None,
+        Unsafe::HistoryKept => Unsafe::OldMemberRuns(name("demo-1")),
+        Unsafe::OldMemberRuns(_) => Unsafe::NotOrdered,
+        Unsafe::NotOrdered => Unsafe::NotQuarantined(name("demo-1")),
+        Unsafe::NotQuarantined(_) => Unsafe::BeingReplaced(name("demo-1")),
+        Unsafe::BeingReplaced(_) => Unsafe::QuorumAnswers,
+        Unsafe::QuorumAnswers => Unsafe::DataInMemory,
+        Unsafe::DataInMemory => Unsafe::NotRead(name("demo-1")),
+        Unsafe::NotRead(_) => return None,
     })
 }
 
@@ -386,7 +475,7 @@ fn situations() -> Vec<World> {
                 .edit(Kind::Cluster, "demo", |cluster| cluster["status"]["members"][0]["id"] = json!("dead"));
         }),
         running(&|world| {
-            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(4));
+            world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["formatVersion"] = json!(5));
         }),
         running(&|world| {
             world.edit(Kind::Cluster, "demo", |cluster| {
@@ -427,6 +516,7 @@ fn conditions() -> Vec<String> {
         snapshot,
         refused: None,
         plan: &pass.plan,
+        backups: None,
         now: world.now,
     }));
     let world = World::new(&json!({ "size": 3, "version": "latest" }));

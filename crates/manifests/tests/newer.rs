@@ -19,7 +19,7 @@ fn world_with(newer: impl FnOnce(&mut Value)) -> World {
 }
 
 fn newer_format(status: &mut Value) {
-    status["formatVersion"] = json!(4);
+    status["formatVersion"] = json!(5);
     status["phase"] = json!("Meditating");
     status["unheardOf"] = json!({ "a": 1 });
     status["members"][1]["unheardOf"] = json!("b");

@@ -7,11 +7,14 @@ use quorate_api::EtcdClusterStatus;
 use quorate_api::destination::{Destination, S3};
 use quorate_api::restore::{RestoreSource, RestoreStatus};
 use quorate_manifests::record::{from_status, into_status};
+use quorate_model::adoption::Earlier;
+use quorate_model::incarnation::{Incarnation, Order, Replacing};
 use quorate_model::priority::NoPriorityClass;
 use quorate_model::record::{
     Abandoned, Defragmenting, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd,
     Stage, Suspicion,
 };
+use quorate_model::recovery::{Chosen, Container, Log, RecoverFrom, Recovery};
 use quorate_model::restore::Restore;
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -153,6 +156,28 @@ fn restore() -> Restore {
     }
 }
 
+fn container(number: u32) -> Container {
+    let pod = (number.is_multiple_of(2)).then(|| Uid::new(format!("uid-{number}")));
+    Container { pod, node: (number.is_multiple_of(5)).then(|| format!("n{number}")) }
+}
+
+fn log(number: u32) -> Log {
+    Log {
+        committed: number.into(),
+        last_term: 4,
+        last_index: u64::from(number) + 3,
+        consistent: number.into(),
+        term: 5,
+        revision: Revision(number.into()),
+        cluster_id: ClusterId(7),
+        member_id: MemberId(number.into()),
+    }
+}
+
+fn order() -> Order {
+    Order::Restore { name: "back".to_owned(), uid: Uid::new("uid") }
+}
+
 fn record() -> impl Strategy<Value = Record> {
     let abandoned = [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied];
     let abandoned = prop::option::of(prop::sample::select(abandoned.to_vec()));
@@ -174,6 +199,20 @@ fn record() -> impl Strategy<Value = Record> {
                 let (suspicion, replacement, last_replacement) = recovery;
                 let first = members.keys().next().cloned();
                 Record {
+                    recovery: next.is_multiple_of(3).then(|| Recovery {
+                        from: if hibernating {
+                            RecoverFrom::Auto
+                        } else {
+                            RecoverFrom::Member(MemberName::new("demo-0"))
+                        },
+                        since: Instant(i64::from(next)),
+                        containers: members.keys().map(|member| (member.clone(), container(next))).collect(),
+                        chosen: first
+                            .clone()
+                            .filter(|_| hibernating)
+                            .map(|member| Chosen { member, log: log(next) }),
+                    }),
+                    spent_recovery: hibernating.then_some(RecoverFrom::Auto),
                     suspected: first.into_iter().zip(suspicion).collect(),
                     replacement,
                     last_replacement,
@@ -181,6 +220,11 @@ fn record() -> impl Strategy<Value = Record> {
                     token: token.0.map(Token::new),
                     had_leader: token.2,
                     restore: token.2.then(restore),
+                    earlier: hibernating.then(|| Earlier {
+                        cluster_id: ClusterId(7),
+                        voters: vec![MemberName::new("demo-0")],
+                        had_volumes: token.2,
+                    }),
                     adopted_by: token.1.map(ClusterUid::new),
                     cluster_id: id.map(ClusterId),
                     authority: authority.map(Fingerprint::new),
@@ -206,6 +250,21 @@ fn record() -> impl Strategy<Value = Record> {
                         member: MemberName::new("demo-1"),
                         pod: Uid::new("pod"),
                         restarts: attempt,
+                        since: Instant(i64::from(next)),
+                    }),
+                    incarnation: (attempt > 2).then(|| Incarnation {
+                        number: attempt,
+                        first: Ordinal(next),
+                        order: order(),
+                        replaced: ClusterId(7),
+                        members: hibernating.then_some(1),
+                    }),
+                    replacing: (attempt > 6).then(|| Replacing {
+                        order: order(),
+                        replaces: ClusterId(8),
+                        restore: restore(),
+                        members: hibernating.then_some(1),
+                        stopped: token.2,
                         since: Instant(i64::from(next)),
                     }),
                 }

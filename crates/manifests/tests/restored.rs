@@ -69,3 +69,53 @@ fn l06_the_foreign_token_of_an_adopted_cluster_is_explained_by_its_adoption_only
     world.settle();
     assert_eq!(world.condition("ExistingData").0, "True", "of another object again");
 }
+
+#[test]
+fn claims_that_a_snapshot_or_velero_created_are_adopted_only_with_a_second_annotation() {
+    let sources: [fn(&mut serde_json::Value); 3] = [
+        |claim| claim["spec"]["dataSource"] = json!({ "kind": "VolumeSnapshot", "name": "nightly" }),
+        |claim| claim["spec"]["dataSourceRef"] = json!({ "kind": "VolumeSnapshot", "name": "nightly" }),
+        |claim| claim["metadata"]["labels"][keys::VELERO_RESTORE] = json!("nightly"),
+    ];
+    for source in sources {
+        let mut world = World::running(3);
+        restored(&mut world, "u-2");
+        world.edit(Kind::Volume, "demo-1", source);
+        adopt(&mut world);
+        world.settle();
+        let (holds, _, message) = world.condition("ExistingData");
+        assert!(
+            holds == "True" && message.contains("may be copies") && message.contains("nightly"),
+            "{message}"
+        );
+        assert!(world.all::<serde_json::Value>(Kind::Pod).is_empty());
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            let annotations = &mut cluster["metadata"]["annotations"];
+            annotations[keys::ADOPT_COPIES] = annotations[keys::ADOPT].clone();
+        });
+        world.settle();
+        assert_eq!(world.condition("Available").0, "True", "{:?}", world.condition("Available"));
+    }
+}
+
+#[test]
+fn an_etcd_cluster_that_came_back_without_its_volumes_does_not_begin_empty() {
+    for with_status in [true, false] {
+        let mut world = World::running(3);
+        restored(&mut world, "u-2");
+        for member in ["demo-0", "demo-1", "demo-2"] {
+            world.remove(Kind::Volume, member);
+        }
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["metadata"]["labels"] = json!({ keys::VELERO_RESTORE: "nightly" });
+            if !with_status {
+                cluster["status"] = json!(null);
+            }
+        });
+        world.settle();
+        let (holds, _, message) = world.condition("ExistingData");
+        assert!(holds == "True" && message.contains("No empty cluster is started"), "{message}");
+        assert_eq!(world.status().earlier.is_some(), with_status);
+        assert!(volume_uids(&world).is_empty());
+    }
+}

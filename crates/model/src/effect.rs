@@ -69,6 +69,10 @@ pub enum Protocol {
     Adopt,
     /// Objects that this EtcdCluster does not own have its names.
     ForeignObjects,
+    /// A lost quorum is recovered, as ordered.
+    RecoverQuorum,
+    /// The present incarnation makes way for another one, as ordered.
+    NewIncarnation,
     /// The first members are started.
     Bootstrap,
     /// Status lost the committed target.
@@ -106,6 +110,8 @@ impl fmt::Display for Protocol {
             Self::Pause => "pause",
             Self::Adopt => "adopt",
             Self::ForeignObjects => "foreign objects",
+            Self::RecoverQuorum => "recover quorum",
+            Self::NewIncarnation => "new incarnation",
             Self::Bootstrap => "bootstrap",
             Self::Target => "target",
             Self::Hibernate => "hibernate",
@@ -185,10 +191,14 @@ impl Effect {
         is_independent(self) && is_independent(next) && self.step() == next.step()
     }
 
-    /// Whether the plan goes on when this effect fails. No other effect depends on upkeep or on the restart of a lost Pod, and
-    /// their failure may last: a storage class that cannot expand volumes, a quota that is used up. The failure is reported.
+    /// Whether the plan goes on when this effect fails. No other effect of the plan depends on upkeep, on the order of a backup or on the
+    /// restart of a lost Pod, and their failure may last: a storage class that cannot expand volumes, a quota that is used up. The failure
+    /// is reported.
     pub fn is_best_effort(&self) -> bool {
-        matches!(self.step(), Step::K1 | Step::B7 | Step::W1 | Step::W2 | Step::W3 | Step::I3 | Step::I4)
+        matches!(
+            self.step(),
+            Step::T0 | Step::D0 | Step::K1 | Step::B7 | Step::W1 | Step::W2 | Step::W3 | Step::I3 | Step::I4
+        )
     }
 
     /// Whether it takes redundancy, data or a leader: it is only right as long as what it rests on is (R18).

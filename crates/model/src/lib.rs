@@ -13,6 +13,9 @@
 //! - [`target`]: the validated spec, and its committed copy
 //! - [`priority`]: the PriorityClass that a namespace refuses
 //! - [`record`]: what is recorded in status and outlives the operator
+//! - [`incarnation`]: the incarnations of a cluster, and the order for another one
+//! - [`adoption`]: why volumes of an earlier cluster are not adopted
+//! - [`recovery`]: the recovery of a lost quorum
 //! - [`restore`]: a bootstrap that begins with the data of a snapshot
 //! - [`snapshot`]: what was observed, and how old it is
 //! - [`guard`]: whether etcd may start on a volume; [`canary`]: whether that volume takes writes
@@ -21,18 +24,21 @@
 //! - [`mutants`]: rules that a test can turn off
 //! - [`crash_point`]: the moments before and after a step, for tests
 
+pub mod adoption;
 pub mod canary;
 pub mod certificate;
 pub mod crash_point;
 pub mod effect;
 pub mod guard;
 pub mod ids;
+pub mod incarnation;
 pub mod mutants;
 pub mod names;
 pub mod object;
 pub mod priority;
 pub mod quorum;
 pub mod record;
+pub mod recovery;
 pub mod refusal;
 pub mod restore;
 pub mod snapshot;

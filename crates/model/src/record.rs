@@ -5,10 +5,13 @@ mod replacement;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use crate::adoption::Earlier;
 use crate::certificate::Fingerprint;
 use crate::ids::{ClusterId, MemberId};
+use crate::incarnation::{Incarnation, Replacing};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::priority::NoPriorityClass;
+use crate::recovery::{RecoverFrom, Recovery};
 use crate::restore::Restore;
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
@@ -24,7 +27,9 @@ pub struct Record {
     pub token: Option<Token>,
     /// The EtcdCluster that adopted the data, if they were adopted: then the token is that of another one.
     pub adopted_by: Option<ClusterUid>,
-    /// Recorded once and never changed (B6). From then on no member starts with `new` (R1).
+    /// What is left of the status of another object, until its volumes are adopted or a new cluster is bootstrapped.
+    pub earlier: Option<Earlier>,
+    /// Recorded once for each incarnation (B6). From then on no member of it starts with `new` (R1).
     pub cluster_id: Option<ClusterId>,
     /// A member of this attempt had a leader: clients that know its name may have written to it. Then the attempt is not given
     /// up. Once the cluster id is recorded, this says nothing more.
@@ -64,6 +69,14 @@ pub struct Record {
     /// The member that the operator is defragmenting. Recorded before it begins, so that the next operator does not take the
     /// member's silence for a fault.
     pub defragmenting: Option<Defragmenting>,
+    /// The present incarnation; `None`: the one that the EtcdCluster was created with.
+    pub incarnation: Option<Incarnation>,
+    /// The order to replace it, while it is being stopped (J1 to J3).
+    pub replacing: Option<Replacing>,
+    /// The recovery of the quorum that is under way (Q1 to Q5).
+    pub recovery: Option<Recovery>,
+    /// The order to recover the quorum that was followed or refused, as long as the object has it: it is not followed again.
+    pub spent_recovery: Option<RecoverFrom>,
 }
 
 /// A defragmentation that the operator ordered.
@@ -141,6 +154,15 @@ pub enum Leaving {
     Replaced,
 }
 
+/// Why a volume is quarantined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum QuarantineCause {
+    /// Its member left the cluster.
+    Left(Leaving),
+    /// Another incarnation of the cluster takes the place of its own (J3).
+    Superseded,
+}
+
 /// Why a bootstrap attempt was given up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Abandoned {
@@ -183,6 +205,25 @@ impl Record {
             Some(adopted_by) => adopted_by != uid,
             None => self.token.as_ref().is_some_and(|token| !token.is_of(uid)),
         }
+    }
+
+    /// Whether an ordinal is one of an earlier incarnation.
+    pub fn is_of_earlier_incarnation(&self, ordinal: Ordinal) -> bool {
+        self.incarnation.as_ref().is_some_and(|present| ordinal < present.first)
+    }
+
+    /// What remains of it where it was recorded for another EtcdCluster: its names are not used again, and what its cluster was decides
+    /// what is not adopted. Data in memory are gone, so there is nothing to be kept from.
+    #[must_use]
+    pub fn for_another(self) -> Self {
+        let voters: Vec<MemberName> = self.voters().cloned().collect();
+        let had_data = !voters.is_empty() && !self.is_in_memory();
+        let earlier = self.cluster_id.filter(|_| had_data).map(|cluster_id| Earlier {
+            cluster_id,
+            voters,
+            had_volumes: false,
+        });
+        Self { next_ordinal: self.next_ordinal, earlier, ..Self::default() }
     }
 
     /// Members that are voters by the record.
@@ -233,6 +274,30 @@ impl Leaving {
             Self::Removed => "it was removed from etcd, and not by the operator",
             Self::Replaced => "another member took its place, as a person ordered",
         }
+    }
+}
+
+impl QuarantineCause {
+    /// How the annotation and events put it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Left(why) => why.as_str(),
+            Self::Superseded => {
+                "another incarnation of the cluster took the place of its own, as a person ordered"
+            }
+        }
+    }
+}
+
+impl From<Leaving> for QuarantineCause {
+    fn from(why: Leaving) -> Self {
+        Self::Left(why)
+    }
+}
+
+impl fmt::Display for QuarantineCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 

@@ -1,6 +1,7 @@
 //! What was observed of one cluster, in Kubernetes and in etcd, and how old it is. It is partial: what is absent was not
 //! observed, and may still exist.
 
+mod backup;
 mod certificates;
 mod database;
 mod hashes;
@@ -16,15 +17,18 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::guard::GuardVerdict;
 use crate::ids::{ClusterId, MemberId, Revision};
+use crate::incarnation::RestoreOrder;
 use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::ManagedObject;
 use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
 use crate::record::Record;
+use crate::recovery::{Held, RecoverFrom};
 use crate::restore::{Restore, RestoreFailure};
-use crate::target::{PodRevision, Target};
+use crate::target::{PodRevision, Retention, Target};
 use crate::time::{Instant, Span};
 use crate::version::{Minor, Version};
+pub use backup::{BackupBefore, BackupState, Before};
 pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
 };
@@ -71,10 +75,21 @@ pub struct Snapshot {
     pub finalizer: bool,
     /// The annotation that adopts volumes of an earlier cluster.
     pub adopt: Option<ClusterId>,
+    /// The annotation that says of the volumes of a cluster that they are the originals, or copies of one moment.
+    pub adopt_copies: Option<ClusterId>,
+    /// The backup tool that created this EtcdCluster, for messages, if one did.
+    pub restored_by: Option<String>,
     /// What is recorded in status.
     pub record: Record,
     /// What the spec has the cluster begin with, or why that is not known; `None`: with nothing.
     pub restore: Option<Result<Restore, RestoreFailure>>,
+    /// The EtcdRestore that is recorded as the order under way, if it still exists; without one, the oldest that names the recorded
+    /// cluster id.
+    pub order: Option<RestoreOrder>,
+    /// The annotation that orders to recover a lost quorum.
+    pub recover_from: Option<RecoverFrom>,
+    /// The node of each member's Pod or, where there is none, of its last one, as status has it.
+    pub last_nodes: BTreeMap<MemberName, String>,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
     pub newer_status: Option<String>,
     /// Pods by member name.
@@ -110,6 +125,9 @@ pub struct Snapshot {
     pub priority_class_refused: Option<PriorityClassRefused>,
     /// The annotation that lets a finished minor upgrade be taken back, to exactly this version.
     pub allow_downgrade: Option<Version>,
+    /// The backup that the spec wants: of a cluster that is being deleted before its end, of others before an upgrade to the desired
+    /// version.
+    pub backup_before: Option<BackupBefore>,
     /// Whether changes of the operator's own defaults may be committed now.
     pub defaults: DefaultsTurn,
 }
@@ -151,6 +169,8 @@ pub struct Pod {
     pub gated: bool,
     /// Started with `new`.
     pub boots_new: bool,
+    /// etcd does not start in it: its agent reads the member's data while the quorum is recovered.
+    pub held: Option<Held>,
     /// Its agent restores the snapshot that the bootstrap begins with, unless the volume has data.
     pub restores: bool,
     /// Why the last try that ended failed, if it did. The next one may be under way.
@@ -245,6 +265,8 @@ pub struct Volume {
     pub token: Option<Token>,
     /// It has the label of the cluster, without which the watches do not show it.
     pub labelled: bool,
+    /// What created its claim with data that may be a copy, for messages: `VolumeSnapshot demo-0`. `None` for a claim of the operator.
+    pub copied_by: Option<String>,
     /// Whether the members of its data use TLS; `None` where an earlier release did not annotate it.
     pub tls: Option<bool>,
     /// Its quarantine, if it is quarantined.
@@ -274,6 +296,8 @@ pub struct Etcd {
     /// Since when there is no list: the first pass without one or, if that came late, the last one with one. `None` if there is one, or
     /// never was.
     pub no_list_since: Option<Instant>,
+    /// Since when this operator has read no list: its first pass without one. `None` if there is one.
+    pub unserved_since: Option<Instant>,
     /// Why there is no list.
     pub list_failure: Option<String>,
     /// Each member's own answer, by the name of its Pod.
@@ -427,7 +451,21 @@ impl Snapshot {
 
     /// The Pods in which a member may answer. A stray Pod is not asked, because its member is not part of the cluster.
     pub fn can_answer(&self) -> impl Iterator<Item = (&MemberName, &Pod)> {
-        self.pods.iter().filter(|(member, pod)| pod.ip.is_some() && !pod.finished && !self.is_stray(member))
+        let is_asked = |member: &MemberName, pod: &Pod| {
+            pod.ip.is_some()
+                && !pod.finished
+                && pod.held.is_none()
+                && !self.is_stray(member)
+                && !self.is_superseded(member)
+        };
+        self.pods.iter().filter(move |(member, pod)| is_asked(member, pod))
+    }
+
+    /// Whether this is the name of a member of an earlier incarnation. A late call may have created its Pod again. It is not asked and not
+    /// counted, no Service selects it, and it is deleted.
+    pub fn is_superseded(&self, member: &MemberName) -> bool {
+        let ordinal = self.cluster.ordinal(member);
+        ordinal.is_some_and(|ordinal| self.record.is_of_earlier_incarnation(ordinal))
     }
 
     /// Whether a late call created a Pod for a bootstrap attempt that was given up: its name is not recorded, and it was never
@@ -448,15 +486,25 @@ impl Snapshot {
 
     /// Whether any volume of this incarnation has an identity annotation: then the cluster has served, even if status was lost.
     pub fn has_identity(&self) -> bool {
-        self.volumes
-            .values()
+        let own = self.volumes.iter().filter(|(member, _)| !self.is_superseded(member));
+        own.map(|(_, volume)| volume)
             .any(|volume| volume.cluster_uid.as_ref() == Some(&self.uid) && volume.cluster_id.is_some())
     }
 
-    /// Whether no client was ever served: a bootstrap attempt is recorded, and no cluster id, leader or identity annotation.
+    /// Whether this incarnation never served a client: a bootstrap attempt is recorded, and no cluster id, leader or identity annotation.
     /// Where no attempt is recorded, status was lost, and nothing is known.
     pub fn never_served(&self, record: &Record) -> bool {
         record.attempt > 0 && record.cluster_id.is_none() && !record.had_leader && !self.has_identity()
+    }
+
+    /// Whether its data stay when it is deleted: the retention policy says so, or the backup that was to come before is not known to be
+    /// complete. Who asks for that backup wants the data, and a store that is down must not be the end of them.
+    pub fn keeps_data_when_deleted(&self) -> bool {
+        let lacks_backup = self.backup_before.as_ref().is_some_and(|backup| match backup.before {
+            Before::Deletion { .. } => backup.state != BackupState::Complete,
+            Before::Upgrade(_) => false,
+        });
+        lacks_backup || self.desired.storage.when_deleted == Retention::Retain
     }
 
     /// The peer URL of a member of this EtcdCluster.

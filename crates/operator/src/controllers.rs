@@ -1,11 +1,12 @@
 //! The controllers, a folder for each kind, with the same files in each.
 //!
-//! `cluster` runs EtcdClusters, `backup` EtcdBackups, `schedule` EtcdBackupSchedules. `example` is a second kind, for tests: it shows what a controller needs.
+//! `cluster` runs EtcdClusters, `backup` EtcdBackups, `schedule` EtcdBackupSchedules, and `restore` reports EtcdRestores. `example` is a second kind, for tests: it shows what a controller needs.
 
 mod backup;
 mod cluster;
 #[cfg(test)]
 mod example;
+mod restore;
 mod schedule;
 
 use std::sync::Arc;
@@ -17,9 +18,11 @@ use quorate_planner::fleet::Limit;
 
 use crate::runtime::controller::Controller as _;
 use crate::runtime::fleet::Fleets;
+use crate::runtime::watch::Index;
 use backup::BackupController;
 use cluster::ClusterController;
-use schedule::ScheduleController;
+use restore::RestoreController;
+use schedule::{ReadSchedule, ScheduleController};
 
 /// What the controllers are configured with.
 pub(crate) struct Config {
@@ -36,10 +39,16 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
     let Config { defaults, transport, max_rolling } = config;
     let runtime = fleets.runtime().clone();
     let shared = Arc::new(defaults.clone());
-    let clusters = ClusterController::new(&runtime, registry, defaults, transport, max_rolling);
+    let schedules = Index::<ReadSchedule>::default();
+    let clusters =
+        ClusterController::new(&runtime, registry, defaults, transport, max_rolling, schedules.clone());
     let backups = BackupController::new(&runtime, shared.clone(), clusters.roots().clone());
-    let schedules = ScheduleController::new(&runtime, registry, shared, clusters.roots().clone());
+    let schedules =
+        ScheduleController::new(&runtime, registry, shared.clone(), schedules, clusters.roots().clone());
+    let restores =
+        RestoreController::new(&runtime, shared, backups.roots().clone(), clusters.roots().clone());
     fleets.add(clusters);
     fleets.add(backups);
     fleets.add(schedules);
+    fleets.add(restores);
 }

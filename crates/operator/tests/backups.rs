@@ -11,91 +11,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
-use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
-use quorate_api::job::{
-    Answer, BackupOrder, Failure, FailureKind, Manifest, ORDER, RemoveOrder, Verified, VerifyOrder,
-};
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use quorate_api::job::{Answer, Failure, FailureKind};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use world::{RequestOutcome, Running, Sent, World, until};
-
-/// What a Job answers.
-type Agent = Arc<dyn Fn(&str, &str) -> Answer + Send + Sync>;
-
-/// Every Job does what it is ordered.
-fn able() -> Agent {
-    Arc::new(|command, order| match command {
-        "backup" => {
-            let order: BackupOrder = serde_json::from_str(order).unwrap();
-            Answer::BackedUp(Manifest {
-                origin: order.origin,
-                key: order.key,
-                stored_bytes: 4096,
-                stored_sha256: "5".repeat(64),
-                revision: 12,
-                etcd_version: "3.6.16".to_owned(),
-                started: "2027-01-15T08:00:00Z".to_owned(),
-                finished: "2027-01-15T08:00:01Z".to_owned(),
-                ..Manifest::default()
-            })
-        }
-        "remove-backup" => {
-            let order: RemoveOrder = serde_json::from_str(order).unwrap();
-            assert!(order.key.contains(&order.backup_uid));
-            Answer::Removed
-        }
-        "verify-backup" => {
-            let order: VerifyOrder = serde_json::from_str(order).unwrap();
-            assert_eq!(order.source.sha256, Some("5".repeat(64)));
-            Answer::Verified(Verified { revision: 12, keys: 3, ..Verified::default() })
-        }
-        other => panic!("there is no such command: {other}"),
-    })
-}
-
-/// Ends every Pod of a Job with its answer, until dropped.
-fn kubelet(world: &World, agent: Agent) -> Running {
-    let pods: Api<Pod> = world.api();
-    Running(tokio::spawn(async move {
-        loop {
-            let found = pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
-            for pod in found.iter().filter(|pod| !has_ended(pod)) {
-                // The Pod may be gone meanwhile.
-                let _ = end(&pods, pod, &agent).await;
-            }
-            tokio::time::sleep(Duration::from_millis(500)).await;
-        }
-    }))
-}
-
-fn has_ended(pod: &Pod) -> bool {
-    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
-    matches!(phase, Some("Succeeded" | "Failed"))
-}
-
-async fn end(pods: &Api<Pod>, pod: &Pod, agent: &Agent) -> Result<()> {
-    let spec = pod.spec.as_ref().context("a Pod has a spec")?;
-    let container = &spec.containers[0];
-    let command =
-        container.command.as_ref().and_then(|command| command.last()).context("it has a command")?;
-    let mut env = container.env.iter().flatten();
-    let order =
-        env.find(|one| one.name == ORDER).and_then(|one| one.value.as_deref()).context("it has an order")?;
-    let answer = agent(command, order);
-    let failed = matches!(answer, Answer::Failed(_));
-    let status = json!({ "status": {
-        "phase": if failed { "Failed" } else { "Succeeded" },
-        "containerStatuses": [{
-            "name": container.name, "image": "", "imageID": "", "ready": false, "restartCount": 0,
-            "state": { "terminated": { "exitCode": i32::from(failed), "message": serde_json::to_string(&answer)? } },
-        }],
-    } });
-    pods.patch_status(&pod.name_any(), &PatchParams::default(), &Patch::Merge(status)).await?;
-    Ok(())
-}
+use world::jobs::{Agent, able, kubelet};
+use world::{RequestOutcome, Sent, World, until};
 
 async fn create_backup(world: &World, name: &str, spec: Value) -> Result<()> {
     let mut object = json!({

@@ -63,7 +63,7 @@ async fn s04_leaves_are_renewed_in_place_by_the_same_authority_and_nothing_resta
 async fn s03_s04_a_crash_while_certificates_are_kept_or_renewed_changes_nothing_about_the_end() -> Result<()>
 {
     for point in CrashPoint::all().filter(|point| [Step::I3, Step::I4].contains(&point.step)) {
-        keeps_and_renews(point).await.with_context(|| format!("crash {point}"))?;
+        Box::pin(keeps_and_renews(point)).await.with_context(|| format!("crash {point}"))?;
     }
     Ok(())
 }

@@ -32,8 +32,12 @@ const STRAY_POD: [Scene; 2] = [Scene::CreateOne("3.6.16"), Scene::DeleteAStrayPo
 const DOWNGRADE: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::Downgrade("3.6.16")];
 const CANCEL: [Scene; 2] = [Scene::CreateOne("3.7.3"), Scene::CancelDowngrade];
 
+const RESTORE_IN_PLACE: [Scene; 2] = [Scene::Create, Scene::RestoreInPlace];
+const WITHDRAW_RESTORE: [Scene; 2] = [Scene::Create, Scene::WithdrawRestore];
+
 /// Effects that do not happen in a world with modelled members, with the tests that cover them.
-const ELSEWHERE: [(&str, &str); 6] = [
+const ELSEWHERE: [(&str, &str); 7] = [
+    ("CreateBackup", "no Jobs run here: backups_before.rs"),
     ("CreateAuthority", "modelled members have no TLS: crash.rs"),
     ("IssueLeaf", "modelled members have no TLS: crash.rs"),
     ("DeleteAuthority", "modelled members have no TLS: crash.rs"),
@@ -42,12 +46,20 @@ const ELSEWHERE: [(&str, &str); 6] = [
     ("ExpandVolume", "no StorageClass here allows expansion: testing/scenarios"),
 ];
 
-/// Steps of certificates, with the tests that crash at them.
-const STEPS_ELSEWHERE: [(Step, &str); 4] = [
+/// Steps with the tests that crash at them.
+const STEPS_ELSEWHERE: [(Step, &str); 12] = [
+    (Step::T0, "backups_before.rs"),
+    (Step::D0, "backups_before.rs"),
     (Step::I1, "crash.rs"),
     (Step::I2, "crash.rs"),
     (Step::I3, "certificates.rs"),
     (Step::I4, "certificates.rs"),
+    (Step::Q1, "testing/sim/tests/recover.rs"),
+    (Step::Q2, "testing/sim/tests/recover.rs"),
+    (Step::Q4, "testing/sim/tests/recover.rs"),
+    (Step::Q5, "testing/sim/tests/recover.rs"),
+    (Step::Q6, "testing/sim/tests/recover.rs"),
+    (Step::QX, "testing/sim/tests/recover.rs"),
 ];
 
 /// The one step of a story that no other story has, where other stories have the rest of it.
@@ -56,6 +68,7 @@ fn own_step(story: &[Scene]) -> Option<Step> {
         [.., Scene::GrowWithASlowLearner] => Some(Step::G5),
         [.., Scene::CreateWithoutImageVolumes] => Some(Step::W3),
         [.., Scene::CreateWithoutPriorityClass] => Some(Step::W4),
+        [.., Scene::WithdrawRestore] => Some(Step::JX),
         _ => None,
     }
 }
@@ -126,6 +139,8 @@ stories! {
     no_failure_during_a_downgrade_changes_the_end: DOWNGRADE;
     no_failure_while_a_downgrade_is_cancelled_changes_the_end: CANCEL;
     no_failure_while_full_databases_are_given_room_changes_the_end: FULL;
+    no_failure_while_the_data_are_replaced_in_place_changes_the_end: RESTORE_IN_PLACE;
+    no_failure_while_such_an_order_is_withdrawn_changes_the_end: WITHDRAW_RESTORE;
 }
 
 #[tokio::test(start_paused = true)]

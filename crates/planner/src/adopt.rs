@@ -1,51 +1,94 @@
-//! Volumes of an earlier cluster of this name. No cluster is bootstrapped beside them, and they are not changed, until a
+//! Volumes of an earlier cluster of this name, or a status that says that there were some. No cluster is bootstrapped beside them, and they are not changed, until a
 //! person decides: delete them, or adopt their data with the annotation (BX). Adopted members start as `existing`, never as
 //! `new`.
 
 use std::collections::BTreeSet;
 
+use quorate_model::adoption::Earlier;
 use quorate_model::record::{Member, Stage};
 use quorate_model::snapshot::Volume;
 use quorate_model::target::Medium;
 use quorate_model::{ClusterId, Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
+use crate::safety;
 
 /// Adopts the volumes that are chosen, or waits for a person to decide.
 pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
-    if draft.record.attempt > 0 || draft.seen.volumes.is_empty() {
+    if draft.record.attempt > 0 {
         return ON;
     }
-    match chosen(draft) {
-        Some(id) if !volumes_of(draft, id).is_empty() => {
-            if let Some(differs) = contradiction(draft, id) {
-                draft.wait(differs);
-                DONE
-            } else {
-                adopt(draft, id);
-                ON
-            }
-        }
-        unfit => {
-            // A new cluster must not use these names again, whatever the person decides.
-            let next = draft.next_ordinal();
-            draft.write_record(Step::BX, |record| record.next_ordinal = next);
-            let found: BTreeSet<ClusterId> =
-                draft.seen.volumes.values().filter_map(|volume| volume.cluster_id).collect();
-            draft.wait(Waiting::ExistingData {
-                found: found.into_iter().collect(),
-                volumes: draft.seen.volumes.keys().cloned().collect(),
-                unfit,
-            });
-            DONE
-        }
+    if draft.seen.volumes.is_empty() {
+        return earlier_data(draft);
     }
+    let volumes = chosen(draft).map(|id| (id, volumes_of(draft, id)));
+    let fit = volumes.filter(|(_, volumes)| !volumes.is_empty());
+    let Some((id, volumes)) = fit else {
+        keep_names(draft);
+        let found: BTreeSet<ClusterId> =
+            draft.seen.volumes.values().filter_map(|volume| volume.cluster_id).collect();
+        let unfit = chosen(draft);
+        draft.wait(Waiting::ExistingData {
+            found: found.into_iter().collect(),
+            volumes: draft.seen.volumes.keys().cloned().collect(),
+            unfit,
+        });
+        let pods = safety::foreign_pods(draft.seen);
+        if !pods.is_empty() {
+            draft.wait(Waiting::ForeignObjects(pods));
+        }
+        return DONE;
+    };
+    let refused = contradiction(draft, id).or_else(|| {
+        let why = safety::may_adopt(draft.seen, id, &volumes).err()?;
+        Some(Waiting::AdoptionRefused(id, why))
+    });
+    if let Some(why) = refused {
+        keep_names(draft);
+        draft.wait(why);
+        DONE
+    } else {
+        adopt(draft, id);
+        ON
+    }
+}
+
+/// A new cluster must not use these names again, whatever the person decides.
+fn keep_names(draft: &mut Draft<'_>) {
+    let next = draft.next_ordinal();
+    draft.write_record(Step::BX, |record| {
+        record.next_ordinal = next;
+        if let Some(earlier) = &mut record.earlier {
+            earlier.had_volumes = true;
+        }
+    });
+}
+
+/// Without volumes. No empty cluster takes the place of one that had data, as far as its status or a backup tool's label shows that it had:
+/// unless a person deleted its volumes since, or the spec has it begin with a backup.
+fn earlier_data(draft: &mut Draft<'_>) -> Flow {
+    if draft.seen.restore.is_some() {
+        return ON;
+    }
+    let why = match (draft.record.earlier.clone(), &draft.seen.restored_by) {
+        (Some(earlier), _) if earlier.had_volumes => return ON,
+        (Some(Earlier { cluster_id: cluster, voters, had_volumes: _ }), _) => {
+            Waiting::EarlierDataGone { cluster, voters }
+        }
+        (None, Some(by)) => Waiting::RestoredWithoutData(by.clone()),
+        (None, None) => return ON,
+    };
+    draft.wait(why);
+    DONE
 }
 
 /// The id in the `adopt` annotation. Where only the record was lost, the id on the volumes of this incarnation.
 fn chosen(draft: &Draft<'_>) -> Option<ClusterId> {
     let own_id = || {
-        let is_own = |volume: &&Volume| volume.cluster_uid.as_ref() == Some(&draft.seen.uid);
+        // Those of an earlier incarnation are quarantined.
+        let is_own = |volume: &&Volume| {
+            volume.cluster_uid.as_ref() == Some(&draft.seen.uid) && volume.quarantine.is_none()
+        };
         draft.seen.volumes.values().filter(is_own).find_map(|volume| volume.cluster_id)
     };
     draft.seen.adopt.or_else(own_id)
@@ -92,6 +135,7 @@ fn adopt(draft: &mut Draft<'_>, id: ClusterId) {
     draft.write_record(Step::BX, |record| {
         record.attempt = 1;
         record.adopted_by = Some(uid);
+        record.earlier = None;
         record.cluster_id = Some(id);
         record.next_ordinal = next;
         for (name, volume) in volumes {

@@ -1,7 +1,9 @@
-//! Bootstrap: all members at once, as a static bootstrap set, exactly once in the life of a cluster.
+//! Bootstrap: all members at once, as a static bootstrap set, exactly once in the life of an incarnation of the cluster.
 //!
 //! It begins with nothing, or with the data of a snapshot ([`restore`]), which the agents restore, each in its own Pod, before etcd
 //! starts.
+//!
+//! A further incarnation of the cluster ([`incarnation`](crate::incarnation)) begins here, too, always with a snapshot.
 //!
 //! B1 record attempt, token and names; B2 peer Service and certificates; B3 volumes, and record their uids; B4 all Pods,
 //! `new`, each gated until it was observed (BR); B5 a quorum reports one cluster id and a leader; B6 record cluster id and
@@ -67,7 +69,8 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if !draft.seen.finalizer {
         draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
-    let ready_for_pods = upkeep::names_and_certificates(draft).is_done();
+    let ready_for_pods =
+        upkeep::names_and_certificates(draft).is_done() & upkeep::fence_client_service(draft).is_done();
     if create_volumes(draft).is_done() && ready_for_pods {
         create_pods(draft);
     }
@@ -213,12 +216,14 @@ fn delete_attempt(draft: &mut Draft<'_>) -> Progress {
 fn begin_attempt(draft: &mut Draft<'_>, restore: Option<Restore>) {
     let desired = draft.seen.desired.clone();
     let uid = draft.seen.uid.clone();
-    let size = desired.size;
+    let members = draft.record.incarnation.as_ref().and_then(|present| present.members);
+    let size = members.unwrap_or(desired.size);
     draft.write_record(Step::B1, |record| {
         record.attempt += 1;
         record.token = Some(Token::of_attempt(&uid, record.attempt));
         record.target = Some(desired);
         record.restore = restore;
+        record.earlier = None;
     });
     for _ in 0..size {
         draft.record_name(Step::B1, Stage::Bootstrap);

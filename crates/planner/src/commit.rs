@@ -7,7 +7,7 @@ use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::upgrade::{NotNow, Permit};
-use crate::{facts, maintain, replace, upgrade, waves};
+use crate::{backup, facts, maintain, replace, upgrade, waves};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
@@ -21,11 +21,15 @@ pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
 }
 
 /// The cluster is bootstrapped, but its status lost the target. Only the spec is left to follow, though not to a version that
-/// may not follow the one that members run: the edit may have been refused before status was lost. Their version is committed
+/// may not follow the one that members run, or waits for a backup: the edit may not have been committed before status was lost. Their version is committed
 /// then, and the next pass has the Pod template for it.
 fn follow(draft: &mut Draft<'_>, desired: Target) -> Flow {
-    let running =
-        running_version(draft).filter(|running| upgrade::step(*running, desired.version, false).is_err());
+    // Whether a backup comes before an upgrade is decided once there is a target that it would follow.
+    let waits_for_backup =
+        |running: Version| desired.version.line() > running.line() && backup::comes_before_upgrades(draft);
+    let running = running_version(draft).filter(|running| {
+        waits_for_backup(*running) || upgrade::step(*running, desired.version, false).is_err()
+    });
     let Some(version) = running else {
         draft.write_record(Step::T1, |record| record.target = Some(desired));
         return ON;
@@ -80,6 +84,10 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
             NotNow::Downgrading => {}
         }
         // The rest of the edit waits with the version, because its flags are meant for that version.
+        desired = committed.clone().with_what_is_always_safe(&desired);
+    }
+    let line = desired.version.line();
+    if permit.is_ok() && line > committed.version.line() && !backup::before_upgrade(draft, line).is_done() {
         desired = committed.clone().with_what_is_always_safe(&desired);
     }
     if let Some(member) = lacks_room(draft, &desired, committed) {

@@ -1,11 +1,11 @@
-//! Deletion of the cluster: D1 delete the Pods; D2 delete volumes by the retention policy; D3 remove the finalizer.
+//! Deletion of the cluster: D0 take the backup that the spec wants before that; D1 delete the Pods; D2 delete volumes by the retention policy; D3 remove the finalizer.
 //! Kubernetes deletes Services, PodDisruptionBudget and leaf certificates by their owner reference. The certificate authority
 //! has none: it stays with the volumes, or is deleted after them (D2).
 
 use quorate_model::snapshot::Volume;
-use quorate_model::target::Retention;
 use quorate_model::{Effect, KubeEffect, MemberName, Step};
 
+use crate::backup;
 use crate::bootstrap;
 use crate::certificates;
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
@@ -19,7 +19,8 @@ pub(crate) fn finalize(draft: &mut Draft<'_>) -> Flow {
     }
     // After the Pods are gone, nothing would show it.
     bootstrap::record_leader(draft);
-    if delete_pods(draft).is_done()
+    if backup::before_the_end(draft).is_done()
+        && delete_pods(draft).is_done()
         && delete_volumes(draft).is_done()
         && keep_or_delete_authority(draft).is_done()
     {
@@ -37,9 +38,10 @@ fn delete_pods(draft: &mut Draft<'_>) -> Progress {
 /// D2. An attempt that never had a cluster id never served a client, so there is nothing to retain. An identity annotation on
 /// any of its volumes proves that it did serve. Where no attempt is recorded, status was lost, and the volumes may have data.
 fn delete_volumes(draft: &mut Draft<'_>) -> Progress {
-    let retain = draft.seen.desired.storage.when_deleted == Retention::Retain;
+    let retain = draft.seen.keeps_data_when_deleted();
     let served = !draft.seen.never_served(&draft.record);
-    let goes = |volume: &Volume| !(retain && (served || volume.cluster_id.is_some()));
+    let has_data = |volume: &Volume| volume.cluster_id.is_some() || volume.quarantine.is_some();
+    let goes = |volume: &Volume| !(retain && (served || has_data(volume)));
     let volumes = draft.seen.volumes.iter().filter(|(_, volume)| goes(volume));
     let volumes: Vec<MemberName> = volumes.map(|(name, _)| name.clone()).collect();
     for_all(&volumes, |member| draft.delete_volume(Step::D2, member))

@@ -4,7 +4,7 @@
 use std::ops::ControlFlow;
 
 use quorate_model::effect::Unsafe;
-use quorate_model::record::{Leaving, Member, Stage};
+use quorate_model::record::{Leaving, Member, QuarantineCause, Stage};
 use quorate_model::snapshot::{DOUBT_INTERVAL, Listed, PROOF_INTERVAL, Pod, StatusReply, Unhealthy, Volume};
 use quorate_model::{
     Effect, Instant, KubeEffect, MemberName, Ordinal, Plan, Protocol, Record, Snapshot, Span, Step, Waiting,
@@ -311,6 +311,12 @@ impl<'a> Draft<'a> {
         if volume.quarantine.is_some() || volume.terminating {
             return Progress::Done;
         }
+        self.quarantine(step, member, why.into())
+    }
+
+    /// Quarantines a volume as it was observed.
+    pub(crate) fn quarantine(&mut self, step: Step, member: &MemberName, why: QuarantineCause) -> Progress {
+        let Some(volume) = self.volume(member) else { return Progress::Done };
         let (member, volume, since) = (member.clone(), volume.uid.clone(), self.now);
         self.propose(Effect::kube(step, KubeEffect::QuarantineVolume { member, volume, since, why }));
         Progress::Pending

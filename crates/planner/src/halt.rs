@@ -44,7 +44,9 @@ pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
     }
     draft.wait(Waiting::Paused);
     let members_run = draft.record.target.as_ref().is_some_and(|target| target.size > 0);
-    if draft.record.is_bootstrapped() && members_run && !draft.record.hibernating {
+    // An incarnation that makes way for another one stays as far stopped as it is.
+    let stays = draft.record.replacing.is_none();
+    if draft.record.is_bootstrapped() && members_run && stays && !draft.record.hibernating {
         restart::finished_pods(draft);
         restart::missing_pods(draft);
     }

@@ -7,6 +7,7 @@
 //! This crate never does I/O, reads a clock, draws a random number, or knows Kubernetes.
 
 mod adopt;
+mod backup;
 mod bootstrap;
 mod budget;
 mod certificates;
@@ -20,10 +21,13 @@ pub mod fleet;
 mod grow;
 mod halt;
 mod hibernate;
+mod in_place;
+mod incarnation;
 mod leadership;
 mod maintain;
 mod membership;
 mod priority;
+mod recover;
 mod replace;
 mod restart;
 mod restore;
@@ -55,11 +59,13 @@ fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
     by(Protocol::NewerStatus, halt::on_newer_status(draft))?;
     by(Protocol::Delete, deletion::finalize(draft))?;
     by(Protocol::SplitBrain, halt::on_split_brain(draft))?;
+    by(Protocol::RecoverQuorum, recover::run(draft))?;
     by(Protocol::Pause, halt::when_paused(draft))?;
     by(Protocol::Adopt, adopt::existing_data(draft))?;
     by(Protocol::ForeignObjects, halt::on_foreign_objects(draft))?;
     delivery::fall_back(draft);
     priority::fall_back(draft);
+    by(Protocol::NewIncarnation, in_place::run(draft))?;
     by(Protocol::Bootstrap, bootstrap::run(draft))?;
     by(Protocol::Target, commit::target(draft))?;
     membership::settle(draft);

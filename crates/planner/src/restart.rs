@@ -27,6 +27,10 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
             Some(pod) if pod.gated && draft.record.is_bootstrapped() => {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
+            // The order to recover the quorum has ended. The member starts again on its data.
+            Some(pod) if pod.held.is_some() => {
+                let _ = draft.delete_pod(Step::W2, &member);
+            }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
@@ -36,11 +40,11 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     }
 }
 
-/// W2, only for Pods that ended for good, such as those that their kubelet evicted.
+/// W2, only for Pods that ended for good, such as those that their kubelet evicted, and for those that hold no etcd.
 pub(crate) fn finished_pods(draft: &mut Draft<'_>) {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for member in members {
-        if draft.pod(&member).is_some_and(|pod| pod.finished && !pod.terminating) {
+        if draft.pod(&member).is_some_and(|pod| (pod.finished || pod.held.is_some()) && !pod.terminating) {
             let _ = draft.delete_pod(Step::W2, &member);
         }
     }

@@ -82,10 +82,15 @@ pub(crate) fn why_no_list(draft: &Draft<'_>) -> Option<Waiting> {
     Some(Waiting::Quorum { healthy, voters, why })
 }
 
-/// A member that answers and does not have what was restored (B5). Every member restores the same object, with its hash verified, so
-/// this is never the case. If it is, its data are of something else.
+/// What keeps a restored cluster from being used (B5): a member that answers and does not have what was restored, or two that answer with
+/// other data. Every member restores the same object, with its hash verified, so this is never the case. If it is, a disk or etcd is broken.
 pub(crate) fn contradiction(draft: &Draft<'_>) -> Option<Waiting> {
     let restore = draft.record.restore.as_ref()?;
+    lower_revision(draft, restore).or_else(|| other_data(draft))
+}
+
+/// A member with a lower revision than a restored one has. Its data are of something else.
+fn lower_revision(draft: &Draft<'_>, restore: &Restore) -> Option<Waiting> {
     let bump = i64::try_from(restore.bump).unwrap_or(i64::MAX);
     // What a manifest says of the revision is not trusted where the raise itself tells restored data from others. etcdutl raises the revision
     // of the last key, which is 0 in an etcd that nobody wrote to.
@@ -104,8 +109,26 @@ pub(crate) fn contradiction(draft: &Draft<'_>) -> Option<Waiting> {
     })
 }
 
+/// Members that answer and were not compared yet, or whose data differ. A member that cannot make a hash keeps nobody waiting: the object
+/// that it restored was verified. Nor does one that starts later: etcd compares it with its peers before it serves.
+fn other_data(draft: &Draft<'_>) -> Option<Waiting> {
+    let hashes = draft.seen.hashes(draft.now);
+    let was_asked = |member| hashes.is_some_and(|hashes| hashes.replies.contains_key(member));
+    let mut answering = draft.record.members.keys().filter(|member| draft.status_of(member).is_some());
+    if let Some(member) = answering.find(|member| !was_asked(member)) {
+        return Some(Waiting::Restoring(member.clone(), None));
+    }
+    let (one, other, revision) = hashes?.contradiction()?;
+    let message = format!(
+        "{one} and {other} have other data at revision {revision}, although both restored the same snapshot. The cluster is not used. \
+         They are compared again every half minute, because versions of etcd are known whose hashes differ for a while. If this \
+         stays, delete the EtcdCluster, and restore into a new one"
+    );
+    Some(Waiting::RestoreFailed(other.clone(), RestoreFailure::new(RestoreCause::Failed, message)))
+}
+
 /// What of the spec does not go with the snapshot, and what to do.
-fn unfit(restore: &Restore, desired: &Target) -> Option<String> {
+pub(crate) fn unfit(restore: &Restore, desired: &Target) -> Option<String> {
     if desired.storage.medium == Medium::Memory {
         return Some("a snapshot is not restored into memory. Use spec.storageSpec.medium \"\"".to_owned());
     }

@@ -4,27 +4,34 @@
 //! The cluster may change between the check and the act. So the rules never make a known bad situation worse, and etcd's own
 //! reconfiguration check and Kubernetes' preconditions refuse the rest.
 
+mod adoption;
 mod certificates;
+mod incarnation;
 #[cfg(feature = "mutants")]
 pub mod mutants;
+mod recovery;
 mod replace;
 mod space;
 mod versions;
 mod volumes;
 
+pub(crate) use adoption::{foreign_pods, may_adopt};
 pub use space::{may_begin_defragmentation, may_disarm};
 
 use std::collections::BTreeSet;
 
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::{has_quorum, quorum};
-use quorate_model::record::Stage;
+use quorate_model::record::{QuarantineCause, Stage};
 use quorate_model::snapshot::{Alarm, BudgetPolicy, List, Pod, Unhealthy};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, KubeEffect, ManagedObject, MemberId, MemberName, PeerUrl, Record,
     Snapshot, Uid,
 };
 
+pub use incarnation::may_begin_incarnation;
+pub(crate) use recovery::has_volume;
+pub use recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
 
 /// What an effect is judged against.
@@ -75,6 +82,7 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         | KubeEffect::ApplyPeerService
         | KubeEffect::ApplyClientService
         | KubeEffect::ApplyBudget { .. }
+        | KubeEffect::CreateBackup { .. }
         | KubeEffect::DeleteBudget { .. } => Ok(()),
         KubeEffect::CreateAuthority => certificates::may_create_authority(scene),
         KubeEffect::KeepAuthority { secret, resource_version } => {
@@ -93,7 +101,12 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::DeleteVolume { member, volume, resource_version } => {
             volumes::may_delete(scene, member, volume, resource_version)
         }
-        KubeEffect::QuarantineVolume { member, volume, .. } => volumes::may_quarantine(scene, member, volume),
+        KubeEffect::QuarantineVolume { member, volume, why: QuarantineCause::Left(_), .. } => {
+            volumes::may_quarantine(scene, member, volume)
+        }
+        KubeEffect::QuarantineVolume { member, volume, why: QuarantineCause::Superseded, .. } => {
+            incarnation::may_quarantine(scene, member, volume)
+        }
         KubeEffect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
         KubeEffect::UngatePod { member, pod } => may_ungate(scene, member, pod),
         KubeEffect::LabelJoined { member, pod } => may_label_joined(scene, member, pod),
@@ -231,9 +244,11 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     if scene.record.hibernating {
         forbid(Unsafe::NotRecorded(member.clone()))?;
     }
+    incarnation::may_start(scene, member, boot)?;
     data_allow(scene.seen, scene.record, scene.now, member)?;
     begins_as_recorded(scene, member, boot)?;
     match (boot, recorded.stage) {
+        (Boot::Read | Boot::Extract, _) => recovery::may_hold(scene, member, boot)?,
         // R1
         (Boot::New | Boot::Restore, Stage::Bootstrap) if is_bootstrapping(scene) => {}
         (Boot::New | Boot::Restore, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
@@ -266,6 +281,7 @@ fn may_ungate(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     if recorded.stage != Stage::Bootstrap || !is_bootstrapping(scene) {
         forbid(Unsafe::NotABootstrapMember(member.clone()))?;
     }
+    incarnation::may_start(scene, member, Boot::New)?;
     its_pod(scene, member, pod)?;
     if must_have_data(scene.record) && scene.seen.pods.get(member).is_some_and(|pod| pod.restores) {
         forbid(Unsafe::RestoresAgain(member.clone()))?;
@@ -284,7 +300,7 @@ fn begins_as_recorded(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Jud
             forbid(Unsafe::NotABootstrapMember(member.clone()))
         }
         Boot::Restore if must_have_data(scene.record) => forbid(Unsafe::RestoresAgain(member.clone())),
-        Boot::New | Boot::Restore | Boot::Join | Boot::Resume => Ok(()),
+        Boot::New | Boot::Restore | Boot::Join | Boot::Resume | Boot::Read | Boot::Extract => Ok(()),
     }
 }
 
@@ -356,7 +372,14 @@ fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool 
     let is_no_member =
         record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));
     let is_removed = is_no_member && is_gone_from_list(scene, member).is_ok();
-    scene.seen.deleting || record.hibernating || record.cluster_id.is_none() || cannot_serve || is_removed
+    // What holds no etcd takes nothing away.
+    let makes_way = incarnation::may_stop(scene, member) || recovery::may_stop(scene) || pod.held.is_some();
+    makes_way
+        || scene.seen.deleting
+        || record.hibernating
+        || record.cluster_id.is_none()
+        || cannot_serve
+        || is_removed
 }
 
 /// R11, and at most one unhealthy voter at a time: every other voter is healthy, and with three or more voters the rest still
@@ -379,6 +402,10 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     // Pod, and with them the quorum that has to remove the member.
     if !((of <= 2 && !scene.record.is_in_memory()) || left >= quorum(of)) {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
+    }
+    // Who turned replacements off does not lose a member for good by an edit.
+    if scene.record.is_in_memory() && !scene.seen.recovery.enabled {
+        forbid(Unsafe::NotReplaced(member.clone()))?;
     }
     progress_is_proven(scene.seen, scene.now)
 }
@@ -474,6 +501,7 @@ fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
 /// R5: one membership call in a plan. R9: it is made at the member that served the list.
 fn membership_call<'a>(scene: &Scene<'a>, member: &MemberName, via: &MemberName) -> Result<&'a List, Unsafe> {
     let list = fresh_list(scene.seen, scene.now)?;
+    incarnation::may_change(scene.record, member)?;
     if scene.before.iter().any(Effect::changes_membership) {
         forbid(Unsafe::ChangeOutstanding(member.clone()))?;
     }

@@ -34,6 +34,19 @@ pub(crate) fn names_and_certificates(draft: &mut Draft<'_>) -> Progress {
     Progress::Pending
 }
 
+/// B2, where another incarnation was there before: no Pod of that one, which a late call may create again, is behind the client Service once
+/// new members start. It selects none of theirs either, until they are labelled joined.
+pub(crate) fn fence_client_service(draft: &mut Draft<'_>) -> Progress {
+    let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::ClientService);
+    let is_open = draft.seen.client_service == Presence::Differs && !is_foreign;
+    if draft.record.incarnation.is_none() || !is_open {
+        return Progress::Done;
+    }
+    draft.propose(Effect::kube(Step::B2, KubeEffect::ApplyClientService));
+    draft.wait(Waiting::Objects);
+    Progress::Pending
+}
+
 /// B7, the joined labels, and what keeps volumes in step with the record.
 pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
     // `halt` reports objects that this EtcdCluster does not own. They do not prevent the rest.

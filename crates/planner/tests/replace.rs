@@ -140,7 +140,7 @@ fn a_class_that_binds_when_the_pod_is_scheduled_holds_nothing_up() {
     for volume in world.seen.volumes.values_mut() {
         volume.bound = false;
     }
-    let site = Site { waits_for_consumer: true, gone: None };
+    let site = Site { waits_for_consumer: true, gone: None, node: None };
     world.seen.sites.insert(name("demo-3"), site);
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
@@ -219,7 +219,11 @@ fn a_member_whose_volume_is_on_a_node_that_is_gone_for_good_is_replaced_and_its_
     world.settle();
     world.lose_pod("demo-2");
     world.silence("demo-2");
-    let gone = Site { waits_for_consumer: true, gone: Some("Node n1 does not exist any more".to_owned()) };
+    let gone = Site {
+        waits_for_consumer: true,
+        gone: Some("Node n1 does not exist any more".to_owned()),
+        node: None,
+    };
     world.seen.sites.insert(name("demo-2"), gone);
     nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
     world.now = world.now + Span::seconds(120);
@@ -302,7 +306,11 @@ fn data_that_are_back_before_the_removal_keep_their_member() {
     world.settle();
     world.lose_pod("demo-2");
     world.silence("demo-2");
-    let gone = Site { waits_for_consumer: true, gone: Some("Node n1 does not exist any more".to_owned()) };
+    let gone = Site {
+        waits_for_consumer: true,
+        gone: Some("Node n1 does not exist any more".to_owned()),
+        node: None,
+    };
     world.seen.sites.insert(name("demo-2"), gone);
     nothing_is_given_up(&mut world, GRACE);
     world.now = world.now + Span::seconds(120);

@@ -177,6 +177,47 @@ fn a_cluster_is_not_recorded_while_a_member_answers_that_has_not_what_was_restor
 }
 
 #[test]
+fn a_cluster_is_not_recorded_while_two_members_that_restored_the_same_have_other_data() {
+    let mut world = restoring(3, snapshot());
+    world.wrong.insert(name("demo-1"), 2);
+    for _ in 0..10 {
+        let plan = world.plan();
+        world.carry_out(plan);
+    }
+    assert!(!world.seen.record.is_bootstrapped());
+    assert!(waits(&world, "demo-0 and demo-1 have other data at revision 7"));
+    // Hashes of some versions differ until all members have carried out the same compaction.
+    world.wrong.clear();
+    world.now = world.now + Span::seconds(30);
+    world.settle();
+    assert!(world.seen.record.is_bootstrapped());
+}
+
+#[test]
+fn a_member_that_makes_no_hash_keeps_no_restored_cluster_waiting_and_one_that_was_not_asked_does() {
+    let mut world = restoring(3, snapshot());
+    until_pods(&mut world);
+    while !world.seen.begins_with_a_snapshot(world.now) {
+        let plan = world.plan();
+        world.carry_out(plan);
+        world.observe();
+    }
+    let hashes = world.seen.etcd.hashes.clone().expect("they are compared");
+    let is_recorded = |world: &World| quorate_planner::plan(&world.seen, world.now).record.is_bootstrapped();
+    assert!(is_recorded(&world));
+    world.seen.etcd.hashes = None;
+    assert!(!is_recorded(&world));
+    let mut without = hashes.clone();
+    without.replies.remove(&name("demo-2"));
+    world.seen.etcd.hashes = Some(without);
+    assert!(!is_recorded(&world));
+    let mut failed = hashes;
+    failed.replies.insert(name("demo-2"), Err("no reply within 60s".to_owned()));
+    world.seen.etcd.hashes = Some(failed);
+    assert!(is_recorded(&world));
+}
+
+#[test]
 fn a_snapshot_of_an_etcd_that_nobody_wrote_to_has_the_raised_revision_itself() {
     // Every member of this world reports revision 7.
     let mut world = restoring(3, Restore { bump: 7, revision: Some(Revision(1)), ..snapshot() });

@@ -32,6 +32,7 @@ fn create(member: &str, boot: Boot) -> Effect {
         Boot::New | Boot::Restore => Step::B4,
         Boot::Join => Step::G4,
         Boot::Resume => Step::W1,
+        Boot::Read | Boot::Extract => Step::Q2,
     };
     Effect::kube(step, KubeEffect::CreatePod { member: name(member), boot, peers: Vec::new() })
 }
@@ -284,7 +285,7 @@ fn r17_the_volume_of_a_member_that_the_operator_did_not_choose_to_remove_is_quar
     let mut world = World::running(3);
     let delete = delete_volume(&world, "demo-2");
     let uid = world.seen.volumes[&name("demo-2")].uid.clone();
-    let (member, since, why) = (name("demo-2"), world.now, Leaving::Removed);
+    let (member, since, why) = (name("demo-2"), world.now, Leaving::Removed.into());
     let quarantine = Effect::kube(Step::S5, KubeEffect::QuarantineVolume { member, volume: uid, since, why });
     assert_eq!(verdict(&mut world, &quarantine), Err(Unsafe::NotRecorded(name("demo-2"))));
     let set = |world: &mut World, why| {

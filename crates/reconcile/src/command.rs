@@ -93,13 +93,15 @@ pub enum Task {
         /// What is to be read.
         question: SiteQuestion,
     },
-    /// Read the EtcdBackup that the cluster is to begin with. Answered by [`Reply::Backup`].
+    /// Read an EtcdBackup that the cluster begins with, or that comes before an upgrade or its end. Answered by [`Reply::Backup`].
     Backup {
         /// Its name.
         name: String,
     },
     /// Send a write to the Kubernetes API, once. Answered by [`Reply::Written`].
     Write(Write),
+    /// Create an EtcdBackup, once. Answered by [`Reply::BackupCreated`].
+    CreateBackup(Box<EtcdBackup>),
     /// Call etcd, once. Answered by [`Reply::Called`].
     Call {
         /// The member that is asked.
@@ -134,6 +136,8 @@ pub enum Reply {
     Backup(Result<Option<Box<EtcdBackup>>, String>),
     /// The object as it is after the write; `None` if a delete left nothing.
     Written(Result<Option<Object>, WriteError>),
+    /// Whether the EtcdBackup was created.
+    BackupCreated(Result<(), WriteError>),
     /// Whether etcd carried it out.
     Called(Result<(), CallError>),
     /// The certificate and its key, or why there are none.
@@ -153,7 +157,7 @@ impl Task {
     /// Whether it may change anything outside the operator.
     pub fn changes_something(&self) -> bool {
         match self {
-            Self::Write(_) | Self::Call { .. } => true,
+            Self::Write(_) | Self::CreateBackup(_) | Self::Call { .. } => true,
             Self::Read { .. }
             | Self::Caches
             | Self::Status { .. }

@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
-use quorate_manifests::{Kind, NameConflict};
-use quorate_model::snapshot::{DefaultsTurn, Hashes};
-use quorate_model::{ClusterRef, Instant};
+use quorate_manifests::{BackupHealth, Kind, NameConflict};
+use quorate_model::snapshot::{BackupState, DefaultsTurn, Hashes};
+use quorate_model::{ClusterRef, Instant, Snapshot};
 
 use crate::calm::Calm;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
@@ -25,6 +25,8 @@ pub struct Memory {
     pub(crate) unlabelled: BTreeSet<String>,
     /// Why the API server refused a Pod with an image volume, if it did and an init container is the other way.
     pub(crate) image_volume_refused: Option<String>,
+    /// Why the API server creates nothing in the namespace any more, if it is being deleted.
+    pub(crate) namespace_ends: Option<String>,
     /// Whether the operator's PriorityClass is why Pods are refused.
     pub(crate) priority_class: PriorityClass,
     pub(crate) failure: Option<Explanation>,
@@ -37,6 +39,8 @@ pub struct Memory {
     pub(crate) blocked_since: Option<Instant>,
     /// Whether it is this cluster's turn to take new defaults of the operator.
     pub(crate) defaults_turn: DefaultsTurn,
+    /// What the EtcdBackupSchedules of the cluster say about its backups.
+    pub(crate) backups: Option<BackupHealth>,
     clusters: WriteCache<ReadCluster>,
     pods: WriteCache<Pod>,
     volumes: WriteCache<PersistentVolumeClaim>,
@@ -51,6 +55,11 @@ impl Memory {
         self.defaults_turn = turn;
     }
 
+    /// What status says about backups of the cluster, from the next pass on; `None` if no schedule names it.
+    pub fn set_backup_health(&mut self, backups: Option<BackupHealth>) {
+        self.backups = backups;
+    }
+
     /// The current objects: the caches, overlaid with the operator's own writes.
     pub fn overlay(&mut self, at: &ClusterRef, caches: Caches) -> ClusterView {
         ClusterView {
@@ -60,6 +69,7 @@ impl Memory {
             services: self.services.overlay(caches.services),
             budgets: self.budgets.overlay(caches.budgets),
             secrets: self.secrets.overlay(caches.secrets),
+            restores: caches.restores,
         }
     }
 
@@ -71,6 +81,15 @@ impl Memory {
     /// The failure of the last pass, which status still reports.
     pub fn failure(&self) -> Option<&Explanation> {
         self.failure.as_ref()
+    }
+
+    /// A backup before the end of the cluster cannot be created in a namespace that ends as well.
+    pub(crate) fn add_ending_namespace(&self, snapshot: &mut Snapshot) {
+        let Some(backup) = snapshot.backup_before.as_mut().filter(|_| snapshot.deleting) else { return };
+        if let (Some(why), BackupState::Missing) = (&self.namespace_ends, &backup.state) {
+            backup.state =
+                BackupState::Failed(format!("EtcdBackup {} cannot be created: {why}", backup.name));
+        }
     }
 
     /// Adds the versions of unconfirmed writes.

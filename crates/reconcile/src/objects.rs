@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::{DeserializeGuard, Resource};
-use quorate_api::EtcdCluster;
+use quorate_api::{EtcdCluster, EtcdRestore};
 use quorate_manifests::{ClusterObjects, Kind, NameConflict};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -52,6 +52,8 @@ pub struct Caches {
     pub budgets: CachedObjects<PodDisruptionBudget>,
     /// Secrets.
     pub secrets: CachedObjects<Secret>,
+    /// The EtcdRestores that name the cluster. They are read only.
+    pub restores: BTreeMap<String, Arc<EtcdRestore>>,
 }
 
 /// The objects of one cluster as a pass observes them, by name.
@@ -69,6 +71,8 @@ pub struct ClusterView {
     pub budgets: BTreeMap<String, Arc<PodDisruptionBudget>>,
     /// Secrets.
     pub secrets: BTreeMap<String, Arc<Secret>>,
+    /// The EtcdRestores that name the cluster.
+    pub restores: BTreeMap<String, Arc<EtcdRestore>>,
 }
 
 impl Object {
@@ -136,6 +140,7 @@ impl ClusterView {
             services: all(&self.services),
             budgets: all(&self.budgets),
             secrets: all(&self.secrets),
+            restores: all(&self.restores),
             conflicts,
         }
     }
@@ -148,7 +153,12 @@ impl ClusterView {
             }
         }
         let mut versions = Versions::new();
-        let Self { cluster, pods, volumes, services, budgets, secrets } = self;
+        let Self { cluster, pods, volumes, services, budgets, secrets, restores } = self;
+        for (name, restore) in restores {
+            // No object of the cluster has a slash in its name.
+            let name = format!("EtcdRestore/{name}");
+            versions.insert((Kind::Cluster, name), restore.metadata.resource_version.clone());
+        }
         if let Some(meta) = cluster.as_ref().map(|cluster| cluster.meta()) {
             versions.insert(
                 (Kind::Cluster, meta.name.clone().unwrap_or_default()),

@@ -19,7 +19,7 @@ use kube_core::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, Explanation};
 use quorate_manifests::trouble::with_trouble;
-use quorate_manifests::{Defaults, Invalid, NameConflict, Situation, status};
+use quorate_manifests::{BackupHealth, Defaults, Invalid, NameConflict, Situation, status};
 use quorate_model::snapshot::FRESH;
 use quorate_model::{ClusterRef, ClusterUid, Effect, Instant, Plan, Snapshot};
 
@@ -58,6 +58,8 @@ pub struct Planned {
     pub refused: Option<Invalid>,
     /// When it was made.
     pub at: Instant,
+    /// What is known about backups of the cluster, if a schedule names it.
+    pub backups: Option<BackupHealth>,
     conflicts: Vec<NameConflict>,
     last_failure: Option<Explanation>,
     defaults: Arc<Defaults>,
@@ -255,8 +257,8 @@ impl Planned {
     }
 
     fn situation<'a>(&'a self, cluster: &'a EtcdCluster) -> Situation<'a> {
-        let Self { snapshot, plan, refused, at, .. } = self;
-        Situation { cluster, snapshot, refused: refused.as_ref(), plan, now: *at }
+        let Self { snapshot, plan, refused, at, backups, .. } = self;
+        Situation { cluster, snapshot, refused: refused.as_ref(), plan, backups: backups.as_ref(), now: *at }
     }
 
     fn make_status(&mut self) {

@@ -28,6 +28,7 @@ pub(crate) struct Recent {
     /// The last pass that had a list, read or still holding.
     listed_at: Option<Instant>,
     no_list_since: Option<Instant>,
+    unserved_since: Option<Instant>,
     /// The joining member, the highest index that it has applied, and since when.
     learner: Option<(MemberName, u64, Instant)>,
     /// The history was compacted since the alarm NOSPACE was raised.
@@ -71,13 +72,17 @@ impl Recent {
     fn note_quorum(&mut self, etcd: &mut Etcd, now: Instant) {
         if let Some(list) = &etcd.list {
             self.quorum_at = self.quorum_at.filter(|at| *at <= now).max(Some(list.at));
-            (self.listed_at, self.no_list_since) = (Some(now), None);
+            (self.listed_at, self.no_list_since, self.unserved_since) = (Some(now), None, None);
         } else {
             let began = |at| if now - at <= LONGEST_CALM { now } else { at };
             let since = self.no_list_since.filter(|since| *since <= now);
             self.no_list_since = since.or(self.listed_at.filter(|at| *at <= now).map(began));
         }
+        if etcd.list.is_none() {
+            self.unserved_since = self.unserved_since.filter(|since| *since <= now).or(Some(now));
+        }
         (etcd.quorum_at, etcd.no_list_since) = (self.quorum_at, self.no_list_since);
+        etcd.unserved_since = self.unserved_since;
     }
 
     /// Notes when the applied index of the joining member last grew.

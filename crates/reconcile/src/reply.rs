@@ -99,6 +99,22 @@ impl WriteError {
         }
     }
 
+    /// Why nothing is created in the namespace any more, if it is being deleted.
+    pub(crate) fn namespace_ends(&self) -> Option<&str> {
+        match self {
+            Self::Forbidden(why) if why.contains("because it is being terminated") => Some(why),
+            Self::Forbidden(_)
+            | Self::NotLeading
+            | Self::Outdated
+            | Self::Exists
+            | Self::Changed(_)
+            | Self::Missing(_)
+            | Self::Invalid(_)
+            | Self::Blocked(_)
+            | Self::Unknown(_) => None,
+        }
+    }
+
     /// When to try again.
     pub fn retry(&self) -> Retry {
         match self {

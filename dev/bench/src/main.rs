@@ -119,7 +119,7 @@ fn run(bench: &Bench) -> Result<()> {
             match bench {
                 Bench::Backup(what) => backup::run(what).await,
                 Bench::Create(args) if args.kube => kube::run(args).await,
-                Bench::Create(args) => create::run(args).await,
+                Bench::Create(args) => Box::pin(create::run(args)).await,
                 Bench::Disrupt(args) => kube::disrupt(args).await,
                 Bench::Life(args) => kube::life(args).await,
             }

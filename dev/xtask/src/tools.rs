@@ -1,11 +1,13 @@
 //! `cargo xtask tools`: the programs of others that tests and clusters on this machine run, in the target folder.
 //!
 //! Each folder of `tools/` is a Go module that pins one version by its `tool` lines. A file beside each binary records what it
-//! was built from, so that a second call has nothing to do. A second clone takes the binaries from the per-user cache.
+//! was built from, so that a second call has nothing to do. A second clone takes the binaries from the per-user cache. Azurite is a
+//! package of npm.
 
 mod debian;
 pub mod helpers;
 mod module;
+mod npm;
 
 use std::fs::{self, File};
 
@@ -18,6 +20,9 @@ use module::{Module, Program};
 /// The minor versions of etcd that have a module.
 const MINORS: [&str; 3] = ["3.6", "3.7", "3.5"];
 
+/// The folder of the emulator of Azure Blob Storage.
+const AZURITE: &str = "azurite";
+
 /// What can be asked for.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Set {
@@ -27,6 +32,8 @@ pub enum Set {
     Kubernetes,
     /// versitygw, an S3 server
     S3,
+    /// Azurite, an emulator of Azure Blob Storage, for `cargo xtask test --full`; needs npm
+    Azure,
     /// Cargo's helpers: cargo-nextest, cargo-deny and cargo-machete, as Cargo builds them
     Cargo,
 }
@@ -38,6 +45,7 @@ pub fn run(set: Set) -> Result<()> {
             Set::Etcd => println!("etcd 3.5, 3.6 and 3.7 are in {}", bin()),
             Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
             Set::S3 => println!("versitygw is in {}", bin()),
+            Set::Azure => println!("Azurite is in the folder of tools"),
             Set::Cargo => println!("cargo-nextest, cargo-deny and cargo-machete are in the cache"),
         }
     }
@@ -67,6 +75,7 @@ pub fn build(set: Set) -> Result<usize> {
             build_modules("Kubernetes", "ten minutes on two cores", modules)
         }
         Set::S3 => build_modules("versitygw", "two minutes on two cores", vec![versitygw()?]),
+        Set::Azure => npm::install(AZURITE),
         Set::Cargo => helpers::build(),
     }
 }

@@ -94,6 +94,15 @@ impl Server {
         }
         let log = self.home.logs().join("s3.log");
         let stop = stop.clone();
+        let is_free = async {
+            // The one of an earlier start may be about to end: it would answer in place of this one.
+            while TcpStream::connect(address).await.is_ok() {
+                sleep(Duration::from_millis(20)).await;
+            }
+        };
+        if timeout(PATIENCE, is_free).await.is_err() {
+            bail!("something else answers on {address}, the address of the S3 server: stop it");
+        }
         supervised.spawn(async move {
             supervisor::keep(NAME, || self.spawn(address, &keys), stop).await;
         });

@@ -43,6 +43,23 @@ impl NamespaceClient {
         Ok(())
     }
 
+    /// Creates a schedule with this spec.
+    pub async fn schedule(&self, name: &str, spec: Value) -> Result<()> {
+        let object = json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackupSchedule",
+            "metadata": {"name": name}, "spec": spec,
+        });
+        self.schedules().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(())
+    }
+
+    /// `kubectl delete etcdbackupschedule`.
+    #[expect(clippy::disallowed_methods, reason = "the test is the user who deletes")]
+    pub async fn delete_schedule(&self, name: &str) -> Result<()> {
+        self.schedules().delete(name, &DeleteParams::default()).await?;
+        Ok(())
+    }
+
     /// The status of a backup, as JSON.
     pub async fn backup_status(&self, name: &str) -> Result<Value> {
         Ok(self.backups().get(name).await?.data["status"].clone())
@@ -83,6 +100,43 @@ impl NamespaceClient {
             Ok(backup.map_or(Ok(()), |backup| Err(backup.data["status"].to_string())))
         })
         .await
+    }
+
+    /// All orders to restore in place.
+    pub fn restores(&self) -> Api<DynamicObject> {
+        self.kind("EtcdRestore", "etcdrestores")
+    }
+
+    /// Orders to replace the data of a cluster, which has this ID, by those of a backup.
+    pub async fn restore_in_place(&self, name: &str, cluster: &str, id: &str, backup: &str) -> Result<()> {
+        let object = json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore",
+            "metadata": {"name": name},
+            "spec": {"clusterName": cluster, "clusterID": id, "snapshot": {"backupRef": {"name": backup}}},
+        });
+        self.restores().create(&PostParams::default(), &serde_json::from_value(object)?).await?;
+        Ok(())
+    }
+
+    /// Waits until an order is in this phase; returns its status. Fails at once if it has ended in another one.
+    pub async fn restore_is(&self, name: &str, phase: &str) -> Result<Value> {
+        let mut reached = None;
+        until(&format!("{name} is {phase}"), async || {
+            let status = self.restores().get(name).await?.data["status"].clone();
+            match status["phase"].as_str() {
+                Some(now) if now == phase || now == "Complete" || now == "Failed" => {
+                    reached = Some(status);
+                    Ok(Ok(()))
+                }
+                _ => Ok(Err(status.to_string())),
+            }
+        })
+        .await?;
+        let status = reached.with_context(|| format!("{name} has no phase"))?;
+        if status["phase"] != phase {
+            bail!("{name} is not {phase}: {status}");
+        }
+        Ok(status)
     }
 
     /// Deletes a cluster and every claim of its members, like a person who starts over.

@@ -5,6 +5,7 @@ pub mod backup;
 pub mod faults;
 pub mod input;
 pub mod life;
+pub mod recover;
 pub mod repair;
 pub mod versions;
 
@@ -67,6 +68,17 @@ macro_rules! repair {
     };
 }
 
+/// Recovery of a lost quorum.
+#[macro_export]
+macro_rules! recover {
+    ($world:expr) => {
+        $crate::behaviours! { recover in $world;
+            h27_a_lost_quorum_is_recovered_on_order_with_all_that_the_last_member_has_and_under_a_new_id
+            an_order_to_recover_a_quorum_has_no_effect_while_one_answers_and_is_withdrawn_without_a_trace
+        }
+    };
+}
+
 /// Invalid input and objects in the way.
 #[macro_export]
 macro_rules! input {
@@ -101,8 +113,10 @@ macro_rules! backup {
         $crate::behaviours! { backup in $world;
             a_backup_under_writes_is_restored_into_a_new_cluster_with_every_write_up_to_its_revision
             a_lost_cluster_is_restored_under_its_own_name_and_pods_that_die_meanwhile_restore_again
+            a_running_cluster_goes_back_to_a_snapshot_in_place_though_the_operator_is_killed_on_the_way
             a_backup_that_cannot_be_made_says_why_and_leaves_nothing_that_looks_whole
             without_a_quorum_a_backup_waits_unless_it_is_ordered_from_what_one_member_has
+            a_cluster_reports_whether_its_schedules_back_it_up
         }
     };
 }

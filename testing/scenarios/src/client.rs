@@ -204,9 +204,23 @@ impl NamespaceClient {
 
     /// One client for each ready member, by Pod IP.
     pub async fn members(&self, cluster: &str) -> Result<Vec<(String, MemberClient)>> {
+        self.members_in(cluster, is_ready).await
+    }
+
+    /// One client for each member that a Pod runs, whether or not it serves.
+    pub async fn members_that_run(&self, cluster: &str) -> Result<Vec<(String, MemberClient)>> {
+        self.members_in(cluster, |pod| pod.status.as_ref().is_some_and(|status| status.pod_ip.is_some()))
+            .await
+    }
+
+    async fn members_in(
+        &self,
+        cluster: &str,
+        counts: impl Fn(&Pod) -> bool,
+    ) -> Result<Vec<(String, MemberClient)>> {
         let tls = self.tls(cluster).await?;
         let mut members = Vec::new();
-        for pod in self.pods_of(cluster).await?.iter().filter(|pod| is_ready(pod)) {
+        for pod in self.pods_of(cluster).await?.iter().filter(|pod| counts(pod)) {
             let ip = pod
                 .status
                 .as_ref()
@@ -223,7 +237,7 @@ impl NamespaceClient {
             };
             members.push((pod.name_any(), MemberClient::new(&endpoint, Deadlines::default())?));
         }
-        ensure!(!members.is_empty(), "{cluster} has no ready member");
+        ensure!(!members.is_empty(), "{cluster} has no such member");
         Ok(members)
     }
 

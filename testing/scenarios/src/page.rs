@@ -43,14 +43,14 @@ impl Page {
     }
 }
 
-/// The lines of code fences; each is a command.
+/// The lines of code fences; each is a command. A fence of YAML has none.
 fn commands(text: &str) -> BTreeSet<String> {
     let mut commands = BTreeSet::new();
-    let mut fenced = false;
+    let mut fence = None;
     for line in text.lines() {
-        if line.trim_start().starts_with("```") {
-            fenced = !fenced;
-        } else if fenced && !line.trim().is_empty() {
+        if let Some(language) = line.trim_start().strip_prefix("```") {
+            fence = if fence.is_some() { None } else { Some(language) };
+        } else if fence.is_some_and(|language| language != "yaml") && !line.trim().is_empty() {
             commands.insert(line.trim().to_owned());
         }
     }
@@ -63,7 +63,9 @@ mod tests {
 
     #[test]
     fn a_page_is_covered_when_each_of_its_commands_is() {
-        let commands = commands("see `kubectl get`\n\n```\nfirst --flag   # why\n\nsecond\n```\nthird\n");
+        let commands = commands(
+            "see `kubectl get`\n\n```\nfirst --flag   # why\n\nsecond\n```\nthird\n```yaml\na: 1\n```\n",
+        );
         assert_eq!(commands.iter().collect::<Vec<_>>(), ["first --flag   # why", "second"]);
         let mut page = Page { commands, covered: BTreeSet::new() };
         page.mark_as_covered("second").unwrap();

@@ -29,7 +29,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 
-use crate::{NamespaceClient, is_ready};
+use crate::{NamespaceClient, is_ready, until};
 use connection::Connection;
 use directory::{Directory, Endpoint};
 pub use journal::{Figures, Pause};
@@ -83,20 +83,24 @@ struct Shared {
 }
 
 impl Writer {
-    /// Starts to write to a cluster.
-    pub fn start(namespace_client: &NamespaceClient, cluster: &str) -> Self {
+    /// Starts to write to a cluster that serves clients; returns once etcd has acknowledged a write, so that what a test does
+    /// next is done under writes.
+    ///
+    /// # Errors
+    /// No write is acknowledged before the deadline of [`until`].
+    pub async fn start(namespace_client: &NamespaceClient, cluster: &str) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("writer-{}/", COUNT.fetch_add(1, Ordering::Relaxed));
         let journal = Mutex::new(Journal::new(Instant::now()));
         let shared = Arc::new(Shared { cluster: cluster.to_owned(), prefix, journal });
         let stop = watch::Sender::new(false);
         let task = tokio::spawn(run(namespace_client.clone(), shared.clone(), stop.subscribe()));
-        Self { shared, stop, task }
-    }
-
-    /// Whether etcd has acknowledged a write.
-    pub fn has_written(&self) -> bool {
-        !self.shared.journal().acknowledged.is_empty()
+        let is_written = || !shared.journal().acknowledged.is_empty();
+        until(&format!("{cluster} acknowledges a write"), async || {
+            Ok(if is_written() { Ok(()) } else { Err("nothing was acknowledged".into()) })
+        })
+        .await?;
+        Ok(Self { shared, stop, task })
     }
 
     /// The longest pause since the last call of this.

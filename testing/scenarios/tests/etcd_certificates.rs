@@ -26,7 +26,7 @@ async fn s04_leaves_that_are_due_are_renewed_and_etcd_serves_the_new_ones_withou
     let world = Playground::start().await?;
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     let pods = starts(&world).await?;
     let authority = read(&world, "demo-ca", "tls.crt").await?;
     let mut before = Vec::new();

@@ -96,7 +96,7 @@ impl Corrupted {
         world.create("demo", spec).await?;
         world.settled("demo", 3).await?;
         let cluster_id = world.one_cluster_id("demo").await?;
-        let writer = Writer::start(&world, "demo");
+        let writer = Writer::start(&world, "demo").await?;
         let (name, member) = choose(&world, victim).await?;
         let written = member.put(KEY, VALUE).await?;
         until("more is written", async || {

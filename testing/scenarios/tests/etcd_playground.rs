@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
-use quorate_scenarios::{Playground, World, Writer, clear_directory, refused, spec, until};
+use quorate_scenarios::{Playground, World, Writer, clear_directory, refused, spec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_playground_started_again_brings_the_same_cluster_with_its_data() -> Result<()> {
@@ -11,11 +11,7 @@ async fn a_playground_started_again_brings_the_same_cluster_with_its_data() -> R
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
-    let writer = Writer::start(&world, "demo");
-    until("a write was acknowledged", async || {
-        Ok(if writer.has_written() { Ok(()) } else { Err("not yet".into()) })
-    })
-    .await?;
+    let writer = Writer::start(&world, "demo").await?;
     let acknowledged = writer.stop().await?;
     world.restart().await?;
     world.settled("demo", 3).await?;

@@ -32,7 +32,7 @@ async fn a_member_on_a_node_that_is_cut_off_follows_no_leader_until_the_node_is_
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let node = node_of(&world, "demo-1").await?;
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     world.fault(&["partition", &node])?;
     until("demo-1 has no leader, and the others have", async || {
         let mut led = Vec::new();
@@ -56,7 +56,7 @@ async fn a_node_that_is_stopped_and_started_brings_its_members_back_with_their_d
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let (ids, node) = (world.member_ids("demo").await?, node_of(&world, "demo-2").await?);
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     world.fault(&["stop-node", &node])?;
     is_sick(&world, "demo-2").await?;
     world.fault(&["stop-node", &node, "--undo"])?;
@@ -73,7 +73,7 @@ async fn a_disk_that_hangs_is_named_in_status_and_its_member_recovers() -> Resul
     let ids = world.member_ids("demo").await?;
     world.fault(&["hang-disk", "demo-0"])?;
     // Writes go on without it, also if it led.
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     is_sick(&world, "demo-0").await?;
     // The canary's limit is 30 s.
     until("the Pod is not ready", async || {

@@ -109,12 +109,15 @@ async fn a_job_runs_to_its_end_and_reports_its_termination_message() -> Result<(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pod_that_runs_too_long_fails_and_stays() -> Result<()> {
     let world = Playground::start().await?;
+    // A directory of its own: what another version of etcd has left in a common one ends this one at once.
     let pod = json!({
         "metadata": {"name": "late"},
         "spec": {
             "restartPolicy": "Never", "activeDeadlineSeconds": 1,
-            "containers": [{"name": "etcd", "image": format!("etcd:v{}", quorate_scenarios::version()), "args": [
-                "--data-dir=/tmp/data", "--listen-client-urls=http://127.0.77.2:23790", "--listen-peer-urls=http://127.0.77.2:23800",
+            "volumes": [{"name": "data", "emptyDir": {}}],
+            "containers": [{"name": "etcd", "image": format!("etcd:v{}", quorate_scenarios::version()),
+                "volumeMounts": [{"name": "data", "mountPath": "/mnt/late"}], "args": [
+                "--data-dir=/mnt/late/data", "--listen-client-urls=http://127.0.77.2:23790", "--listen-peer-urls=http://127.0.77.2:23800",
                 "--advertise-client-urls=http://127.0.77.2:23790",
                 "--initial-advertise-peer-urls=http://127.0.77.2:23800", "--initial-cluster=default=http://127.0.77.2:23800",
             ]}],

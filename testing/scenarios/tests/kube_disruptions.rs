@@ -135,7 +135,7 @@ async fn s02_a_pod_that_is_deleted_or_evicted_in_the_moment_of_a_change_is_never
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let id = world.one_cluster_id("demo").await?;
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     let disruptions = Disruptions::observe(&world, "demo");
     // Before and after the edit.
     let moments = [0, -300, 300, 1500, -1000, 4000];
@@ -221,11 +221,7 @@ async fn writer(world: &Kubernetes, busy: bool) -> Result<Option<Writer>> {
     if !busy {
         return Ok(None);
     }
-    let writer = Writer::start(world, "demo");
-    until("a write was acknowledged", async || {
-        Ok(if writer.has_written() { Ok(()) } else { Err("not yet".into()) })
-    })
-    .await?;
+    let writer = Writer::start(world, "demo").await?;
     Ok(Some(writer))
 }
 

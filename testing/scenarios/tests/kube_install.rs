@@ -51,7 +51,7 @@ async fn every_command_of_the_install_page_works() -> Result<()> {
     reader.install_by_chart().await?;
     reader.check_the_sample_cluster().await?;
     reader.check_the_built_in_roles().await?;
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     reader.upgrade_the_chart().await?;
     reader.uninstall_and_keep_clusters().await?;
     reader.upgrade_plain_manifests().await?;

@@ -32,7 +32,7 @@ async fn lives(families: &str, are_right: impl Fn(&[String]) -> bool) -> Result<
         let addresses: Vec<String> = status.pod_ips.unwrap_or_default().into_iter().map(|ip| ip.ip).collect();
         ensure!(are_right(&addresses), "{addresses:?}");
     }
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     world.scale("demo", 3).await?;
     world.settled("demo", 3).await?;
     let template = json!({"spec": {"podTemplate": {"metadata": {"annotations": {"rolled": "true"}}}}});

@@ -180,7 +180,7 @@ async fn h22_a_pod_that_the_kubelet_evicts_for_disk_use_comes_back_as_the_same_m
     world.create("demo", limited).await?;
     world.settled("demo", 3).await?;
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     world.reports("demo", "PriorityClassRefused").await?;
     let pod = world.pods().get("demo-1").await?;
     ensure!(pod.spec.as_ref().is_some_and(|spec| spec.priority_class_name.is_none()), "{:?}", pod.spec);

@@ -16,7 +16,7 @@ async fn volumes_grow_online_and_the_quota_follows_them_under_writes() -> Result
     world.settled("demo", 3).await?;
     let claims = uids(&world.volumes_of("demo").await?);
     ensure!(quotas(&world).await? == ["--quota-backend-bytes=40265316"; 3], "{:?}", quotas(&world).await?);
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     world.patch("demo", size("128Mi")).await?;
     until("every volume and every quota is larger", async || {
         let capacities = capacities(&world).await?;

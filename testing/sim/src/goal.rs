@@ -8,7 +8,7 @@ use quorate_manifests::Kind;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::Stage;
 use quorate_model::target::{Medium, Retention};
-use quorate_model::{MemberId, MemberName, Record, Span};
+use quorate_model::{MemberId, MemberName, Record, Span, Version};
 
 use serde_json::Value;
 
@@ -29,6 +29,10 @@ impl World {
         let mut pods = self.names(Kind::Pod);
         if self.is_paused() || self.needs_a_person(&record) {
             return Ok(());
+        }
+        // At size zero an order waits for a size.
+        if let Some(order) = self.open_order().filter(|_| desired > 0) {
+            return Err(format!("EtcdRestore {order} names the present cluster and is not carried out"));
         }
         if desired == 0 {
             return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
@@ -120,22 +124,43 @@ impl World {
         if target.pod.image_has_version && data.is_some_and(|data| desired < data) {
             return true;
         }
+        // Nothing of an image that names its own version goes back with spec.version. A person names another image.
+        let cluster = self.cluster();
+        let ordered_back_to = cluster.as_ref().and_then(|cluster| {
+            let order = cluster.metadata.annotations.as_ref()?.get(keys::ALLOW_DOWNGRADE)?;
+            order.parse::<Version>().ok()
+        });
+        if !target.pod.image_has_version && ordered_back_to.is_some_and(|to| to.line() < desired) {
+            return true;
+        }
         // What the runbook says can be done about it is done before this is asked.
-        if self.can_replace_the_sick() || self.operator_replaces_the_lost(record) {
+        let replaces = cluster.is_some_and(|cluster| cluster.spec.recovery.enabled);
+        if self.can_replace_the_sick() || (replaces && self.operator_replaces_the_lost(record)) {
             return false;
         }
         let mut destroyed = self.faults.data_destroyed.iter();
         let of_a_member = destroyed.any(|member| record.members.keys().any(|name| name.as_str() == member));
         match target.storage.medium {
             // A person decides to replace a member whose data on a disk a fault destroyed.
-            Medium::Disk => self.faults.status_lost || of_a_member || !self.disks_have_quorum(record),
-            // In memory, data are lost with the Pod, and the cluster with a quorum of them. With one or two voters no member is
-            // ever restarted.
+            Medium::Disk => {
+                let is_left_to_a_person = !replaces && self.lacks_a_volume(record);
+                self.faults.status_lost
+                    || of_a_member
+                    || is_left_to_a_person
+                    || !self.disks_have_quorum(record)
+            }
+            // In memory, data are lost with the Pod, and the cluster with a quorum of them. With one or two voters, or without
+            // replacements, no member is ever restarted.
             Medium::Memory => {
                 let leads = record.cluster_id.and_then(|id| self.etcd.group(id)?.leader()).is_some();
-                self.faults.status_lost || !leads || record.voters().count() <= 2
+                self.faults.status_lost || !leads || !replaces || record.voters().count() <= 2
             }
         }
+    }
+
+    /// Whether a voter has no volume. One that never started has lost no data with it.
+    fn lacks_a_volume(&self, record: &Record) -> bool {
+        record.voters().any(|voter| self.object(Kind::Volume, voter.as_str()).is_none())
     }
 
     /// Whether the operator replaces the members whose data a fault destroyed: the others are a quorum, and none of them is sick.

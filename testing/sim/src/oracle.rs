@@ -52,6 +52,10 @@ pub struct Oracle {
     forgoes_data: bool,
     /// The members whose Pods the operator has deleted, and that are not healthy again.
     ordered: BTreeSet<MemberId>,
+    /// The clusters that a person ordered to replace by the data of a snapshot.
+    replaceable: BTreeSet<ClusterId>,
+    /// Those that were replaced. Their acknowledged writes are given up, and they acknowledge no more.
+    given_up: BTreeSet<ClusterId>,
 }
 
 impl Oracle {
@@ -69,6 +73,7 @@ impl Oracle {
     pub fn fingerprint(&self, hasher: &mut impl Hasher) {
         (&self.violations, &self.served, &self.volumes_used, &self.late_volumes, &self.versions).hash(hasher);
         (&self.incarnations, self.forgoes_data, &self.ordered).hash(hasher);
+        (&self.replaceable, &self.given_up).hash(hasher);
     }
 
     /// A Pod uses the volume of this name.
@@ -110,8 +115,34 @@ impl Oracle {
         self.versions.clear();
     }
 
+    /// A person ordered to replace the data of this cluster.
+    pub fn may_be_replaced(&mut self, cluster: ClusterId) {
+        self.replaceable.insert(cluster);
+    }
+
+    /// Status records that another incarnation took the place of this cluster.
+    pub fn is_replaced(&mut self, cluster: ClusterId, incarnation: &str) {
+        if !self.given_up.insert(cluster) {
+            return;
+        }
+        self.served.entry(incarnation.to_owned()).or_default().remove(&cluster);
+        if !self.replaceable.contains(&cluster) {
+            let how = format!("cluster {cluster} is replaced, and nobody ordered it");
+            self.add_violation(Property::OneClusterId, how);
+        }
+    }
+
+    /// Whether another incarnation took the place of this cluster.
+    pub fn is_given_up(&self, cluster: ClusterId) -> bool {
+        self.given_up.contains(&cluster)
+    }
+
     /// A cluster acknowledged a client's write.
     pub fn acknowledged(&mut self, cluster: ClusterId, incarnation: &str) {
+        if self.given_up.contains(&cluster) {
+            let how = format!("cluster {cluster}, which was replaced, acknowledged a write");
+            self.add_violation(Property::OneClusterId, how);
+        }
         let served = self.served.entry(incarnation.to_owned()).or_default();
         served.insert(cluster);
         if served.len() > 1 {
@@ -152,8 +183,12 @@ impl Oracle {
 
     /// Checks that one plan disrupts at most one healthy voter and changes membership at most once.
     fn count_disruptions(&mut self, observed: &Snapshot, plan: &Plan, truth: &Truth) {
-        let Some(conf) = truth.conf.as_ref().filter(|_| !observed.deleting && !plan.record.hibernating)
-        else {
+        let Some(conf) = truth.conf.as_ref().filter(|_| {
+            !observed.deleting
+                && !plan.record.hibernating
+                && plan.record.replacing.is_none()
+                && plan.record.recovery.is_none()
+        }) else {
             return;
         };
         let healthy_voter = |id: &MemberId| conf.is_voter(*id) && truth.healthy.contains(id);
@@ -275,6 +310,7 @@ impl Oracle {
             | KubeEffect::ApplyClientService
             | KubeEffect::ApplyBudget { .. }
             | KubeEffect::DeleteBudget { .. }
+            | KubeEffect::CreateBackup { .. }
             | KubeEffect::CreateAuthority
             | KubeEffect::KeepAuthority { .. }
             | KubeEffect::DeleteAuthority { .. }

@@ -5,7 +5,7 @@
 //! - `addresses`: who answers at the address of a Pod
 //! - `canary`: disks that hang, and the readiness that follows
 //! - `budgets`: the disruption controller, evictions, drains
-//! - [`restore`]: the snapshot that a cluster may begin with
+//! - [`restore`]: the snapshot that a cluster may begin with; `recover`: one that an agent makes while a lost quorum is recovered
 //! - `person`: who follows the runbook once a fault stays
 //! - [`faults`]: the faults; [`rogue`]: the proposals of a rogue planner
 //! - this file: the fair schedule: what is due happens, and nothing else
@@ -21,6 +21,7 @@ pub mod kubelet;
 mod objects;
 mod operator;
 mod person;
+mod recover;
 pub mod restore;
 pub mod rogue;
 pub mod wire;
@@ -32,8 +33,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, LazyLock};
 
 use jiff::Timestamp;
-use quorate_api::EtcdCluster;
 use quorate_api::status::EtcdClusterStatus;
+use quorate_api::{EtcdCluster, keys};
 use quorate_apistore::fields::{deleting, integer, items, name, text, uid};
 use quorate_apistore::selectors::map_selects;
 use quorate_apistore::store::{Change, Clock, Part, Uids};
@@ -111,6 +112,8 @@ pub struct World {
     clock: Arc<AtomicI64>,
     pods: BTreeMap<String, Running>,
     identities: BTreeMap<String, VolumeIdentity>,
+    /// The snapshots that agents have made on volumes.
+    extracted: Vec<recover::Extracted>,
     /// The data directories on disks that hang, and since when.
     hung_since: BTreeMap<String, Instant>,
     operator: Operator,
@@ -154,6 +157,7 @@ impl World {
             clock,
             pods: BTreeMap::new(),
             identities: BTreeMap::new(),
+            extracted: Vec::new(),
             hung_since: BTreeMap::new(),
             operator: Operator::default(),
             former_leader: None,
@@ -169,7 +173,9 @@ impl World {
             patience: 0,
             rested_before_nodes: false,
         };
-        world.create_backup(spec);
+        if let Some(name) = spec.pointer("/bootstrap/restore/backupRef/name").and_then(Value::as_str) {
+            world.create_backup(name);
+        }
         world.apply(spec).expect("the first spec is valid");
         world
     }
@@ -222,6 +228,7 @@ impl World {
             clock,
             pods: self.pods.clone(),
             identities: self.identities.clone(),
+            extracted: self.extracted.clone(),
             hung_since: self.hung_since.clone(),
             operator: self.operator.clone(),
             former_leader: self.former_leader.clone(),
@@ -250,10 +257,16 @@ impl World {
         created.map(drop).map_err(|error| error.message)
     }
 
-    /// Changes the spec by a merge patch, if the API server accepts it.
+    /// Changes the spec by a merge patch, or orders a restore in place, if the API server accepts it.
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
         self.remedy = Remedy::NotYet;
+        if let Some(order) = spec.get("etcdRestore") {
+            return self.order_restore(order);
+        }
+        if !spec["metadata"]["annotations"][keys::RECOVER_QUORUM_FROM].is_null() {
+            self.recovery_is_ordered();
+        }
         self.merge(spec)
     }
 
@@ -395,6 +408,7 @@ impl World {
         (
             &self.pods,
             &self.identities,
+            &self.extracted,
             &self.faults,
             self.request_outcome,
             self.waited,
@@ -600,7 +614,7 @@ impl World {
         entries(self) != before
     }
 
-    fn cluster_uid(&self) -> String {
+    pub(crate) fn cluster_uid(&self) -> String {
         let object = self.object(Kind::Cluster, &self.at.name);
         object.map(|object| uid(&object).to_owned()).unwrap_or_default()
     }

@@ -343,3 +343,28 @@ fn a_member_that_a_minor_upgrade_had_stopped_when_it_was_chosen_is_not_removed_o
         ],
     }));
 }
+
+#[test]
+fn an_edit_takes_no_member_in_memory_that_nobody_would_replace() {
+    let in_memory = json!({
+        "size": 3, "version": "3.6.16", "tls": { "provider": "disabled" }, "storageSpec": { "medium": "Memory" },
+        "recovery": { "enabled": false },
+    });
+    let story = sound_story(&json!({
+        "before": [in_memory], "spec": in_memory,
+        "departures": [edit("+0", &json!({ "imagePullSecrets": [{ "name": "registry" }] }))],
+    }));
+    assert!(!story.to_string().contains("evict Pod"), "{story}");
+    assert!(story.to_string().contains("it would not be replaced"), "{story}");
+}
+
+#[test]
+fn a_bootstrap_member_that_loses_its_volume_before_it_starts_waits_for_a_person_where_nobody_is_replaced() {
+    ends_well(&json!({
+        "spec": { "size": 5, "version": "3.6.16", "storageSpec": { "volumeSizeRequest": "1Gi" } },
+        "departures": [
+            edit("after:B2#1", &json!({ "recovery": { "enabled": false } })),
+            fault("after:BR#4", &json!({ "lose-volume": "demo-0" })),
+        ],
+    }));
+}

@@ -9,13 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use quorate_api::job::StoredLog;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::Volume;
 use super::observe::Watch;
-use crate::guard::{Stored, stored};
+use crate::guard::stored;
 
 const OBSERVE: Duration = Duration::from_millis(1500);
 /// Longer than 64 MB of log take to read.
@@ -40,7 +41,7 @@ pub(super) struct Facts {
     not_ready: Option<String>,
     /// What the member has on its volume, whether or not etcd answers.
     #[serde(skip_serializing_if = "Option::is_none")]
-    stored: Option<Stored>,
+    stored: Option<StoredLog>,
     /// Why that is not known.
     #[serde(skip_serializing_if = "Option::is_none")]
     unreadable: Option<String>,
@@ -100,7 +101,7 @@ pub(super) async fn facts(watch: &Arc<Watch>, volume: Option<&Volume>) -> Facts 
 #[derive(Default)]
 struct OnVolume {
     identity: Option<Value>,
-    stored: Option<Result<Stored, String>>,
+    stored: Option<Result<StoredLog, String>>,
 }
 
 /// The right to read; given back when it is dropped.

@@ -5,7 +5,8 @@ use std::process;
 
 use clap::ValueEnum;
 
-/// A step of a start (A1 to A7), of a stop (A8 to A12), or of a restore between A1 and A2 (A13 to A18).
+/// A step of a start (A1 to A7), of a stop (A8 to A12), of a restore between A1 and A2 (A13 to A18), or of a recovery
+/// (A19 to A23).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "verbatim")]
 pub enum AgentStep {
@@ -45,6 +46,16 @@ pub enum AgentStep {
     A17,
     /// The scratch directory is deleted.
     A18,
+    /// Of a recovery: the data are those that were chosen, nothing else has them open, and what an earlier try has left is deleted.
+    A19,
+    /// The copy of the data is whole.
+    A20,
+    /// etcd serves the copy, as a cluster of one member.
+    A21,
+    /// The snapshot of it is on the volume, with its manifest.
+    A22,
+    /// The copy is deleted.
+    A23,
 }
 
 impl AgentStep {
@@ -56,11 +67,11 @@ impl AgentStep {
 
 /// The step after which the agent aborts, in a test.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CrashAt(pub(super) Option<AgentStep>);
+pub(crate) struct CrashAt(pub(crate) Option<AgentStep>);
 
 impl CrashAt {
     /// A step is done.
-    pub(super) fn after(self, step: AgentStep) {
+    pub(crate) fn after(self, step: AgentStep) {
         if self.0 == Some(step) {
             eprintln!("crash point {step:?}: aborting, as --crash-at asks");
             process::abort();

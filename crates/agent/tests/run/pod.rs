@@ -19,6 +19,7 @@ pub struct Pod {
     pub name: String,
     pub address: IpAddr,
     dir: TempDir,
+    shared: Option<PathBuf>,
     minor: Minor,
     peers: Vec<(String, IpAddr)>,
     agent: Option<Child>,
@@ -30,8 +31,10 @@ pub struct Pod {
     pub etcd_flags: Vec<String>,
     /// `--expect` of the guard.
     pub expect: &'static str,
-    /// The order of a restore.
+    /// The order of a restore, or of a recovery.
     pub order: Option<String>,
+    /// The command of the agent.
+    pub command: &'static str,
 }
 
 impl Pod {
@@ -42,6 +45,7 @@ impl Pod {
             name: name.clone(),
             address: *address,
             dir: tempfile::tempdir().unwrap(),
+            shared: None,
             minor,
             peers: peers.clone(),
             agent: None,
@@ -50,6 +54,7 @@ impl Pod {
             etcd_flags: Vec::new(),
             expect: "fresh",
             order: None,
+            command: "run",
         };
         peers.iter().map(pod).collect()
     }
@@ -79,7 +84,7 @@ impl Pod {
             .args(["--pdeathsig", "KILL", "--"])
             .args(&self.wrapper)
             .arg(agent())
-            .args(["run", "--token=uid-1-1", "--cluster-uid=uid-1"])
+            .args([self.command, "--token=uid-1-1", "--cluster-uid=uid-1"])
             .arg(format!("--expect={}", self.expect))
             .envs(self.order.iter().map(|order| (quorate_api::job::ORDER, order)))
             .arg(format!("--member={}", self.name))
@@ -185,7 +190,12 @@ impl Pod {
     }
 
     pub fn volume(&self) -> PathBuf {
-        self.dir.path().join("volume")
+        self.shared.clone().unwrap_or_else(|| self.dir.path().join("volume"))
+    }
+
+    /// From now on it mounts the volume of another Pod.
+    pub fn share_volume_of(&mut self, other: &Self) {
+        self.shared = Some(other.volume());
     }
 
     pub fn data_dir(&self) -> PathBuf {

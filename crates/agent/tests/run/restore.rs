@@ -11,7 +11,7 @@ use quorate_agent::guard::Report;
 use quorate_agent::run::{AgentStep, exit};
 use quorate_api::destination::{Destination, Pvc};
 use quorate_api::job::{
-    Answer, BackupOrder, FailureKind, Manifest, ORDER, Origin, RemoveOrder, RestoreOrder, Source,
+    Answer, BackupOrder, FailureKind, Manifest, ORDER, Origin, ReadOrder, RemoveOrder, RestoreOrder, Source,
     SourceEndpoint, VerifyOrder,
 };
 use quorate_etcd::Read;
@@ -148,6 +148,17 @@ async fn jobs_back_up_test_and_remove_and_answer_in_the_termination_message() {
     let (code, answer) = job("verify-backup", &test, MINOR, backup.dir.path());
     let Answer::Verified(verified) = answer else { panic!("{answer:?}") };
     assert_eq!((code, verified.keys, verified.revision), (0, 1, 2));
+
+    let read = |sha256: Option<String>| ReadOrder { source: Source { sha256, ..backup.source() } };
+    let (code, answer) = job("read-backup", &read(None), MINOR, backup.dir.path());
+    assert_eq!((code, answer), (0, Answer::Read(backup.manifest.clone())));
+    let other = read(Some("0".repeat(64)));
+    let (code, answer) = job("read-backup", &other, MINOR, backup.dir.path());
+    assert!(
+        matches!(&answer, Answer::Failed(failure) if failure.kind == FailureKind::Mismatch),
+        "{answer:?}"
+    );
+    assert_eq!(code, 2);
 
     let remove = |uid: &str| RemoveOrder {
         destination: destination(),

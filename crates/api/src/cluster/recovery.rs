@@ -26,7 +26,7 @@ pub struct RecoverySpec {
     /// when its volume is gone, is empty, cannot be read or has the data of another member, or can only be used on a node that was
     /// deleted or has the taint node.kubernetes.io/out-of-service. A member that is silent, slow, on a node that is NotReady, or ends
     /// again and again is never replaced. The annotation operator.etcd.io/replace=true on a Pod orders a replacement, also where this
-    /// is false.
+    /// is false. With medium Memory no edit restarts a member while this is false: its data go with its Pod.
     pub enabled: bool,
 
     /// How long the data of a member must be lost before it is replaced, such as 10m (the default). A volume that was missing for a

@@ -55,7 +55,7 @@ pub struct MemberStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
 
-    /// The node of its Pod.
+    /// The node of its Pod or, while there is none, of the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 

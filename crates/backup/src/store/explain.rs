@@ -109,7 +109,7 @@ fn chain(error: &object_store::Error) -> String {
 }
 
 /// Replies are pages of XML.
-fn brief(text: &str) -> String {
+pub(super) fn brief(text: &str) -> String {
     let line: String = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(400) {
         Some((end, _)) => format!("{} ...", &line[..end]),

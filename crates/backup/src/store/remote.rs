@@ -13,6 +13,7 @@ use object_store::{BackoffConfig, Certificate, ClientOptions, ObjectStore, Retry
 use quorate_api::destination::{Azure, Gcs, S3};
 use quorate_api::job::{Failure, FailureKind};
 
+use super::unfinished::Uploads;
 use crate::{Places, Result};
 
 /// For a connection, TLS included.
@@ -20,8 +21,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// For one request with its body, which has 8 MiB at most.
 const REQUEST: Duration = Duration::from_secs(60);
 
-/// A bucket of S3.
-pub(super) fn s3(spec: &S3, places: &Places) -> Result<Arc<dyn ObjectStore>> {
+/// A bucket of S3, and requests that its interface lacks.
+pub(super) fn s3(spec: &S3, places: &Places) -> Result<(Arc<dyn ObjectStore>, Uploads)> {
     let mut builder = if spec.credentials_secret.is_some() {
         let secret = |key: &str| required(&places.credentials, key);
         let mut builder = AmazonS3Builder::new()
@@ -38,10 +39,8 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<Arc<dyn ObjectStore>> {
     } else {
         AmazonS3Builder::from_env()
     };
-    builder = builder
-        .with_bucket_name(&spec.bucket)
-        .with_client_options(client(spec.endpoint.as_deref(), spec.ca_secret.is_some(), places)?)
-        .with_retry(retry());
+    let options = client(spec.endpoint.as_deref(), spec.ca_secret.is_some(), places)?;
+    builder = builder.with_bucket_name(&spec.bucket).with_client_options(options.clone()).with_retry(retry());
     let path_style = spec.path_style.unwrap_or(spec.endpoint.is_some());
     if let Some(endpoint) = &spec.endpoint {
         let endpoint = endpoint.trim_end_matches('/');
@@ -55,19 +54,31 @@ pub(super) fn s3(spec: &S3, places: &Places) -> Result<Arc<dyn ObjectStore>> {
     if spec.region.is_some() || spec.endpoint.is_some() {
         builder = builder.with_region(spec.region.as_deref().unwrap_or("us-east-1"));
     }
-    opened(builder.with_virtual_hosted_style_request(!path_style).build())
+    let bucket =
+        builder.with_virtual_hosted_style_request(!path_style).build().map_err(|error| unusable(&error))?;
+    let uploads = Uploads::new(bucket.clone(), &options).map_err(|error| unusable(&error))?;
+    let bucket: Arc<dyn ObjectStore> = Arc::new(bucket);
+    Ok((bucket, uploads))
 }
 
 /// A bucket of Google Cloud Storage.
 pub(super) fn gcs(spec: &Gcs, places: &Places) -> Result<Arc<dyn ObjectStore>> {
-    let mut builder = GoogleCloudStorageBuilder::from_env()
-        .with_bucket_name(&spec.bucket)
-        .with_client_options(client(None, false, places)?)
-        .with_retry(retry());
+    let mut builder =
+        GoogleCloudStorageBuilder::from_env().with_bucket_name(&spec.bucket).with_retry(retry());
+    let mut emulator = None;
     if spec.credentials_secret.is_some() {
-        builder = builder.with_service_account_key(required(&places.credentials, "service-account.json")?);
+        let key = required(&places.credentials, "service-account.json")?;
+        emulator = emulator_of(&key);
+        builder = builder.with_service_account_key(key);
     }
-    opened(builder.build())
+    opened(builder.with_client_options(client(emulator.as_deref(), false, places)?).build())
+}
+
+/// The URL of an emulator, which takes no token: `gcs_base_url` of a key with `disable_oauth`, as `object_store` reads them.
+fn emulator_of(key: &str) -> Option<String> {
+    let key: serde_json::Value = serde_json::from_str(key).ok()?;
+    let takes_no_token = key["disable_oauth"].as_bool() == Some(true);
+    key["gcs_base_url"].as_str().filter(|_| takes_no_token).map(str::to_owned)
 }
 
 /// A container of Azure Blob Storage.
@@ -127,10 +138,11 @@ fn host_of_bucket(endpoint: &str, bucket: &str) -> String {
 }
 
 fn opened<S: ObjectStore>(store: object_store::Result<S>) -> Result<Arc<dyn ObjectStore>> {
-    let store = store.map_err(|error| {
-        Failure::new(FailureKind::OrderRefused, format!("the destination cannot be used: {error}"))
-    })?;
-    Ok(Arc::new(store))
+    Ok(Arc::new(store.map_err(|error| unusable(&error))?))
+}
+
+fn unusable(error: &object_store::Error) -> Failure {
+    Failure::new(FailureKind::OrderRefused, format!("the destination cannot be used: {error}"))
 }
 
 fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<ClientOptions> {
@@ -213,7 +225,7 @@ mod tests {
         let plain = || Some("http://store.example".to_owned());
         let bucket = || "backups".to_owned();
         refused(
-            s3(&S3 { bucket: bucket(), endpoint: plain(), ..S3::default() }, &places),
+            s3(&S3 { bucket: bucket(), endpoint: plain(), ..S3::default() }, &places).map(|(store, _)| store),
             "credentialsSecret",
         );
         let container = || Azure {

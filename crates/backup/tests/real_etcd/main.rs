@@ -1,12 +1,14 @@
 //! Backups of real etcd, into a server of S3 in this process and into a directory, and the way back.
 
+mod azure;
 mod bed;
 mod s3;
+mod unfinished;
 
 use bed::{Bed, KEY, in_pvc, remove_order, source, verify_order};
 use quorate_api::destination::Destination;
-use quorate_api::job::{BackupOrder, Failure, FailureKind, Manifest};
-use quorate_backup::{Found, back_up, remove, verify};
+use quorate_api::job::{BackupOrder, Failure, FailureKind, Manifest, ReadOrder};
+use quorate_backup::{Found, back_up, read, remove, verify};
 use quorate_etcd::Read;
 use quorate_etcd::testkit::{MINORS, eventually};
 use quorate_model::{Minor, Revision};
@@ -25,6 +27,8 @@ async fn restores(bed: &Bed, destination: &Destination, manifest: &Manifest) {
     let verified = verify(&verify_order(destination, manifest), &bed.programs(), &bed.context).await.unwrap();
     assert_eq!((verified.keys, verified.revision), (keys, revision.0), "{:?}", bed.minor());
     assert_eq!(verified.manifest, *manifest);
+    let order = ReadOrder { source: source(destination, manifest) };
+    assert_eq!(read(&order, &bed.context).await.unwrap(), *manifest, "it is read without being kept");
     let hash = client.hash_kv(Some(Revision(verified.revision))).await.unwrap();
     assert_eq!(verified.hash, hash.hash, "the restored etcd has the same keys, values and history");
     assert_eq!(std::fs::read_dir(&bed.context.places.scratch).unwrap().count(), 0, "nothing is left");
@@ -117,6 +121,40 @@ async fn a_job_that_is_tried_again_finds_its_own_backup_and_refuses_that_of_anot
         let gone = Found::find(&source(&destination, &first), &bed.context).await.unwrap_err();
         assert_eq!(gone.kind, FailureKind::NotInStore);
     }
+}
+
+/// A backup that is taken, restored, found by another try, refused to another backup, and removed in this store.
+async fn lives(bed: &Bed, store: &Destination) -> Manifest {
+    // More than one part.
+    bed.fill(200).await;
+    let order = bed.order(store);
+    let first = back_up(&order, &bed.context).await.unwrap();
+    restores(bed, store, &first).await;
+    assert_eq!(back_up(&order, &bed.context).await.unwrap(), first, "found");
+    let mut other = order.clone();
+    "uid-2".clone_into(&mut other.origin.backup_uid);
+    assert_eq!(fails(bed, &other).await.kind, FailureKind::NotOurs);
+    remove(&remove_order(&order), &bed.context).await.unwrap();
+    let gone = Found::find(&source(store, &first), &bed.context).await.unwrap_err();
+    assert_eq!(gone.kind, FailureKind::NotInStore);
+    first
+}
+
+#[tokio::test]
+async fn a_client_of_google_cloud_storage_backs_up_finds_restores_and_removes() {
+    let server = Server::start_gcs().await;
+    let bed = Bed::new(MINOR, 1).await.with(&server);
+    let first = lives(&bed, &server.destination).await;
+    assert!(server.requests.lock().unwrap().iter().any(|request| request.contains("uploads")), "in parts");
+    assert!(!server.file(KEY).exists());
+
+    // A manifest that comes at the last moment is not overwritten.
+    let other = serde_json::to_vec(&first).unwrap();
+    let manifest = server.file(&format!("{KEY}.json"));
+    *server.meanwhile.lock().unwrap() = Some((manifest.clone(), other.clone()));
+    let refused = fails(&bed, &bed.order(&server.destination)).await;
+    assert!(refused.message.contains("has written the manifest"), "{refused:?}");
+    assert_eq!(std::fs::read(manifest).unwrap(), other);
 }
 
 #[tokio::test]

@@ -1,13 +1,15 @@
-//! A server of S3 in this process, with faults.
+//! A server of S3 in this process, with faults. Without keys, and with the preconditions of Google Cloud Storage, it speaks enough of its XML
+//! interface for the client.
 
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use hyper::header::{AUTHORIZATION, HeaderName, HeaderValue, IF_NONE_MATCH};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto::Builder;
-use quorate_api::destination::{Destination, S3, SecretName};
+use quorate_api::destination::{Destination, Gcs, S3, SecretName};
 use s3s::auth::SimpleAuth;
 use s3s::service::S3ServiceBuilder;
 use tempfile::TempDir;
@@ -28,6 +30,9 @@ pub enum Fault {
     Hang,
 }
 
+/// A file and its bytes.
+type Written = (PathBuf, Vec<u8>);
+
 pub struct Server {
     pub destination: Destination,
     pub credentials: PathBuf,
@@ -35,31 +40,63 @@ pub struct Server {
     dir: TempDir,
     /// Every request: its method and its path with the query.
     pub requests: Arc<Mutex<Vec<String>>>,
+    /// A file, and what is written to it just before the next object that comes in one piece.
+    pub meanwhile: Arc<Mutex<Option<Written>>>,
 }
 
 impl Server {
     pub async fn start() -> Self {
+        Self::serve(Some(SimpleAuth::from_single("AK", "SK"))).await
+    }
+
+    /// One that a client of Google Cloud Storage takes for its emulator. It does not check tokens.
+    pub async fn start_gcs() -> Self {
+        let mut server = Self::serve(None).await;
+        let s3 = server.destination.s3.take().unwrap();
+        let key = serde_json::json!({
+            "gcs_base_url": s3.endpoint, "disable_oauth": true,
+            "client_email": "", "private_key": "", "private_key_id": "",
+        });
+        std::fs::write(server.credentials.join("service-account.json"), key.to_string()).unwrap();
+        server.destination.gcs =
+            Some(Gcs { bucket: s3.bucket, prefix: s3.prefix, credentials_secret: s3.credentials_secret });
+        server
+    }
+
+    async fn serve(auth: Option<SimpleAuth>) -> Self {
         // As the program does in main.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir_all(dir.path().join("root").join(BUCKET)).unwrap();
         let mut service = S3ServiceBuilder::new(s3s_fs::FileSystem::new(dir.path().join("root")).unwrap());
-        service.set_auth(SimpleAuth::from_single("AK", "SK"));
+        if let Some(auth) = auth {
+            service.set_auth(auth);
+        }
         let service = service.build();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (fault, faults) = watch::channel(Fault::None);
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let log = requests.clone();
+        let meanwhile = Arc::new(Mutex::new(None::<Written>));
+        let (log, planted) = (requests.clone(), meanwhile.clone());
         tokio::spawn(async move {
             while let Ok((connection, _)) = listener.accept().await {
-                let (service, faults, log) = (service.clone(), faults.clone(), log.clone());
-                let answer = service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
-                    let (service, mut faults, log) = (service.clone(), faults.clone(), log.clone());
+                let (service, faults, log, planted) =
+                    (service.clone(), faults.clone(), log.clone(), planted.clone());
+                let answer = service_fn(move |mut request: hyper::Request<hyper::body::Incoming>| {
+                    translate(request.headers_mut());
+                    let (service, mut faults, log, planted) =
+                        (service.clone(), faults.clone(), log.clone(), planted.clone());
                     async move {
                         log.lock().unwrap().push(format!("{} {}", request.method(), request.uri()));
                         let is_part =
                             request.uri().query().is_some_and(|query| query.contains("partNumber="));
+                        if request.method() == hyper::Method::PUT && !is_part {
+                            let planted = planted.lock().unwrap().take();
+                            if let Some((file, bytes)) = planted {
+                                std::fs::write(file, bytes).unwrap();
+                            }
+                        }
                         let fault = *faults.borrow();
                         match fault {
                             Fault::Error if is_part => {
@@ -97,7 +134,7 @@ impl Server {
             }),
             ..Destination::default()
         };
-        Self { destination, credentials, fault, dir, requests }
+        Self { destination, credentials, fault, dir, requests, meanwhile }
     }
 
     pub fn fault(&self, fault: Fault) {
@@ -122,9 +159,25 @@ impl Server {
     }
 }
 
+/// From Google's client. An object that must not exist: generation 0 to Google, any to S3. An emulator gets an empty token.
+fn translate(headers: &mut hyper::HeaderMap) {
+    if headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"Bearer")) {
+        headers.remove(AUTHORIZATION);
+    }
+    let generation = headers.remove(HeaderName::from_static("x-goog-if-generation-match"));
+    if generation.is_some_and(|generation| generation == "0") {
+        headers.insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
+    }
+}
+
 /// The files of a Secret.
 pub fn write_credentials(dir: &Path, secret: &str) {
+    write_secret(dir, "AK\n", secret);
+}
+
+/// The files of a Secret.
+pub fn write_secret(dir: &Path, id: &str, secret: &str) {
     std::fs::create_dir_all(dir).unwrap();
-    std::fs::write(dir.join("AWS_ACCESS_KEY_ID"), "AK\n").unwrap();
+    std::fs::write(dir.join("AWS_ACCESS_KEY_ID"), id).unwrap();
     std::fs::write(dir.join("AWS_SECRET_ACCESS_KEY"), secret).unwrap();
 }

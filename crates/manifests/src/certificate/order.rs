@@ -106,6 +106,9 @@ pub(crate) struct Renewed<'a> {
     pub(crate) trusts_authority: bool,
 }
 
+/// Labels of a leaf: Velero leaves it out. It would come back without its owner, and is issued anew.
+const NOT_BACKED_UP: [(&str, &str); 1] = [(keys::VELERO_EXCLUDE, keys::VELERO_EXCLUDE_VALUE)];
+
 /// The order of a new authority. Its Secret has no owner: it is kept with the data.
 pub(crate) fn authority(at: &ClusterRef, uid: &ClusterUid, now: Instant) -> Order {
     let name = Certificate::Authority.secret_name(at);
@@ -136,15 +139,19 @@ pub(crate) fn leaf(
     let uid = ClusterUid::new(cluster.metadata.uid.clone().unwrap_or_default());
     let name = Certificate::from(leaf).secret_name(at);
     let (act, ca) = if let Some(Renewed { secret, resource_version, trusts_authority }) = renewed {
-        let precondition = json!({ "uid": secret.as_str(), "resourceVersion": resource_version });
+        let metadata = json!({
+            "uid": secret.as_str(), "resourceVersion": resource_version, "labels": NOT_BACKED_UP.into_iter().collect::<BTreeMap<_, _>>(),
+        });
         let ca = (!trusts_authority).then(|| Trusted::Authority(pair.cert.clone()));
-        (Act::Patch(json!({ "metadata": precondition })), ca)
+        (Act::Patch(json!({ "metadata": metadata })), ca)
     } else {
-        let secret = Secret {
+        let mut secret = Secret {
             metadata: labels::owned(cluster, at, name.clone()),
             type_: Some("kubernetes.io/tls".to_owned()),
             ..Secret::default()
         };
+        let not_backed_up = NOT_BACKED_UP.map(|(key, value)| (key.to_owned(), value.to_owned()));
+        secret.metadata.labels.get_or_insert_default().extend(not_backed_up);
         (Act::Create(plain(&secret)), Some(Trusted::Authority(pair.cert.clone())))
     };
     let content = LeafContent {

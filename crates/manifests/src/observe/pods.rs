@@ -16,7 +16,7 @@ use super::member_name;
 use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL, RESTORED};
-use crate::restore;
+use crate::{recover, restore};
 
 /// The scheduler of Pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -80,6 +80,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         gated: is_gated(pod),
         boots_new: starts_new(pod),
+        held: member_name(meta, at).and_then(|member| recover::read(pod, &member, etcd)),
         restores: restores(pod),
         restore_failure: etcd.and_then(restore_failure),
         runs: etcd.is_some_and(is_running),
@@ -137,7 +138,12 @@ fn restore_failure(etcd: &ContainerStatus) -> Option<RestoreFailure> {
 fn failure(message: &str) -> Option<Failure> {
     match serde_json::from_str(message.trim()).ok()? {
         Answer::Failed(failure) => Some(failure),
-        Answer::BackedUp(_) | Answer::Removed | Answer::Verified(_) => None,
+        Answer::BackedUp(_)
+        | Answer::Removed
+        | Answer::Read(_)
+        | Answer::Verified(_)
+        | Answer::Stored(_)
+        | Answer::NothingStored(_) => None,
     }
 }
 

@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::{ETCD, INSTALL, Member, resources};
 use crate::flags;
-use crate::restore;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
+use crate::{recover, restore};
 
 /// Certificates, the volumes they come in, and where these are mounted.
 pub(super) const MOUNTED: [(Leaf, &str, &str); 3] = [
@@ -70,7 +70,7 @@ fn agent(member: &Member<'_>) -> Vec<String> {
     let expect = match boot {
         Boot::New | Boot::Join => "fresh",
         Boot::Restore => RESTORED,
-        Boot::Resume => "data",
+        Boot::Resume | Boot::Read | Boot::Extract => "data",
     };
     let (host, scheme) = (ip_family.pod_host(), if target.tls { "https" } else { "http" });
     let mut flags = vec![
@@ -140,6 +140,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     let resources = resources::of_etcd(template.spec.resources.as_ref());
     let mut env = env(member);
     env.extend(member.restored_from().and_then(|restore| restore::order(member, restore)));
+    env.extend(recover::order(member));
     env.extend(resources::of_go(&resources, target));
     let mut etcd = json!({
         "name": ETCD,
@@ -166,7 +167,20 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     if let Some(policy) = &template.image_pull_policy {
         etcd["imagePullPolicy"] = json!(policy);
     }
+    if recover::holds(member.boot) {
+        hold(&mut etcd);
+    }
     etcd
+}
+
+/// The agent answers an order and ends. Nothing is served, and nothing is probed.
+fn hold(etcd: &mut Value) {
+    etcd["command"] = json!([AGENT, "agent", recover::COMMAND]);
+    if let Some(fields) = etcd.as_object_mut() {
+        for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
+            fields.remove(probe);
+        }
+    }
 }
 
 /// With these, `kubectl exec POD -- etcdctl endpoint status` needs no flags.

@@ -10,7 +10,7 @@ use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{Instant, MemberName, Target, Waiting};
 
 use super::picture::Picture;
-use super::{certificates, explain, time};
+use super::{backups, certificates, explain, time};
 
 mod available;
 mod progressing;
@@ -20,8 +20,8 @@ mod version;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     /// `None` if it is unknown.
-    holds: Option<bool>,
-    why: Explanation,
+    pub(super) holds: Option<bool>,
+    pub(super) why: Explanation,
 }
 
 impl Finding {
@@ -43,14 +43,18 @@ impl Finding {
     }
 }
 
-/// Writes findings into the conditions. The time of a condition changes only with its status.
+/// Writes findings into the conditions, and removes those of which there is none. The time of a condition changes only with its status.
 pub(super) fn set(
     conditions: &mut Vec<Condition>,
-    findings: impl IntoIterator<Item = (ConditionType, Finding)>,
+    findings: impl IntoIterator<Item = (ConditionType, Option<Finding>)>,
     generation: Option<i64>,
     now: Instant,
 ) {
-    for (type_, Finding { holds, why }) in findings {
+    for (type_, finding) in findings {
+        let Some(Finding { holds, why }) = finding else {
+            conditions.retain(|condition| condition.type_ != type_.as_str());
+            continue;
+        };
         let status = match holds {
             Some(true) => "True",
             Some(false) => "False",
@@ -74,8 +78,8 @@ pub(super) fn set(
     }
 }
 
-pub(super) fn find(type_: ConditionType, picture: &Picture<'_>) -> Finding {
-    match type_ {
+pub(super) fn find(type_: ConditionType, picture: &Picture<'_>) -> Option<Finding> {
+    Some(match type_ {
         ConditionType::Available => available::find(picture),
         ConditionType::Progressing => progressing::find(picture),
         ConditionType::Degraded => degraded(picture),
@@ -87,7 +91,8 @@ pub(super) fn find(type_: ConditionType, picture: &Picture<'_>) -> Finding {
         ConditionType::ExistingData => existing_data(picture),
         ConditionType::SingleMemberRecoveryActive => recovery_active(picture),
         ConditionType::VersionUpgradeBlocked => version::blocked(picture),
-    }
+        ConditionType::BackupHealthy => return backups::find(picture),
+    })
 }
 
 fn quorum_available(picture: &Picture<'_>) -> Finding {
@@ -98,10 +103,24 @@ fn quorum_available(picture: &Picture<'_>) -> Finding {
         let voters = picture.record.voters().count();
         return Finding::yes(
             Reason::QuorumReached,
-            format!("a quorum of the {voters} voters answers; it takes {}", quorum(voters)),
+            format!(
+                "a quorum of the {voters} voters answers; it takes {}{}",
+                quorum(voters),
+                spent_order(picture)
+            ),
         );
     }
     without_quorum(picture)
+}
+
+/// An order that was followed, or was given while a quorum answered. Left there, it would look like one for the next time.
+fn spent_order(picture: &Picture<'_>) -> String {
+    match &picture.seen.recover_from {
+        None => String::new(),
+        Some(from) => format!(
+            ". The annotation operator.etcd.io/recover-quorum-from={from} has no effect while a quorum answers: remove it"
+        ),
+    }
 }
 
 fn degraded(picture: &Picture<'_>) -> Finding {
@@ -122,8 +141,15 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     if picture.record.hibernating {
         return Finding::no(Reason::Hibernated, "the cluster is at size zero");
     }
-    if picture.seen.deleting {
+    if picture.is_ending() {
         return Finding::no(Reason::Deleting, "the cluster is being deleted");
+    }
+    if let Some(why) = picture.recovers() {
+        return Finding { holds: Some(true), why };
+    }
+    if let Some(why) = picture.makes_way() {
+        // An order is carried out: that is no fault, unless something holds it up.
+        return Finding { holds: Some(why.reason() == Reason::OldMemberStays), why };
     }
     if picture.is_coming_up() {
         return coming_up(picture);
@@ -172,8 +198,14 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
         return Finding::no(Reason::SpecInvalid, invalid.to_string());
     }
     let told = picture.waits(|waiting| {
-        let holds =
-            matches!(waiting, Waiting::VersionRefused(_) | Waiting::Downgrading(_) | Waiting::Wave(_));
+        let holds = matches!(
+            waiting,
+            Waiting::VersionRefused(_)
+                | Waiting::UpgradeBackup(_)
+                | Waiting::UpgradeBackupFailed(_)
+                | Waiting::Downgrading(_)
+                | Waiting::Wave(_)
+        );
         holds.then(|| explain(waiting))
     });
     if let Some(why) = told {
@@ -256,12 +288,15 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
 /// The cluster does not run yet, or is stopped on purpose.
 fn not_running(picture: &Picture<'_>) -> Option<Finding> {
     let record = picture.record;
-    if picture.seen.deleting {
+    if picture.is_ending() {
         return Some(Finding::no(Reason::Deleting, "the cluster is being deleted"));
     }
     if record.hibernating {
         let text = "the cluster is at size zero and its volumes are kept. Any other spec.size wakes it";
         return Some(Finding::no(Reason::Hibernated, text));
+    }
+    if let Some(why) = picture.recovers().or_else(|| picture.makes_way()) {
+        return Some(Finding::because(why));
     }
     if record.is_bootstrapped() {
         return None;
@@ -275,7 +310,12 @@ fn not_running(picture: &Picture<'_>) -> Option<Finding> {
 fn existing(waiting: &Waiting) -> Option<String> {
     matches!(
         waiting,
-        Waiting::ExistingData { .. } | Waiting::AdoptionDiffers { .. } | Waiting::UnknownPods(_)
+        Waiting::ExistingData { .. }
+            | Waiting::AdoptionRefused(..)
+            | Waiting::EarlierDataGone { .. }
+            | Waiting::RestoredWithoutData(_)
+            | Waiting::AdoptionDiffers { .. }
+            | Waiting::UnknownPods(_)
     )
     .then(|| waiting.to_string())
 }
@@ -322,7 +362,38 @@ fn lost_quorum(picture: &Picture<'_>) -> String {
         ". Lost Pods are restarted on their own volumes, and nothing else is done. Bring back the nodes and volumes of \
          these members. Do not delete the volumes: they hold the data",
     );
+    if let Some(refused) =
+        picture.waits(|waiting| matches!(waiting, Waiting::RecoveryRefused(_)).then(|| waiting.to_string()))
+    {
+        let _ = write!(message, ". {refused}");
+    } else if is_lost_for_long(picture) {
+        message.push_str(&last_resort(picture));
+    }
     message
+}
+
+/// Whether no quorum has answered for as long as the spec waits for a member.
+fn is_lost_for_long(picture: &Picture<'_>) -> bool {
+    let since = picture.seen.etcd.unserved_since;
+    since.is_some_and(|since| picture.now - since >= picture.seen.recovery.grace)
+}
+
+/// The order that recovers the quorum from one member, and what is known of what that would lose.
+fn last_resort(picture: &Picture<'_>) -> String {
+    let knows = |member: &MemberName| {
+        let committed = picture.seen.status_of(member, picture.now)?.committed;
+        Some(format!("{member} knows entries up to {committed} to be committed"))
+    };
+    let known: Vec<String> = picture.record.members.keys().filter_map(knows).collect();
+    let mut text = String::from(
+        ". If too few of them can ever come back, the cluster can be recovered from what one member has committed: annotate \
+         it with operator.etcd.io/recover-quorum-from=auto, or with the name of a member. What only the others have is lost \
+         then. The runbook has what to check before (QuorumLost)",
+    );
+    if !known.is_empty() {
+        let _ = write!(text, ". {}", known.join(", "));
+    }
+    text
 }
 
 fn sick(picture: &Picture<'_>) -> String {

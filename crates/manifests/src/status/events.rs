@@ -139,6 +139,9 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
         ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::VersionUnsound) => true,
+        ConditionType::VersionUpgradeBlocked if news && is(after, Reason::UpgradeBackupFailed) => true,
+        ConditionType::BackupHealthy if news && fails => true,
+        ConditionType::BackupHealthy if turned && holds && !first => false,
         ConditionType::Available
         | ConditionType::Progressing
         | ConditionType::Degraded
@@ -149,7 +152,8 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         | ConditionType::SplitBrain
         | ConditionType::ExistingData
         | ConditionType::SingleMemberRecoveryActive
-        | ConditionType::VersionUpgradeBlocked => return None,
+        | ConditionType::VersionUpgradeBlocked
+        | ConditionType::BackupHealthy => return None,
     };
     // A reason of a newer operator is reported by the operator that knows it.
     let reason = *Reason::ALL.iter().find(|reason| reason.as_str() == after.reason)?;
@@ -179,6 +183,7 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
         Reason::MemberUnhealthy,
         Reason::SpecInvalid,
         Reason::VersionRefused,
+        Reason::UpgradeBackupFailed,
         Reason::AuthorityLost,
         Reason::CertificateExpired,
         Reason::DataLost,
@@ -204,6 +209,7 @@ fn is_reason_to_worry(progressing: &Condition) -> bool {
         Reason::StatusNotWritten,
         Reason::MembershipChangeRefused,
         Reason::StatusFromNewerVersion,
+        Reason::FinalBackupMissing,
     ];
     worries.into_iter().any(|reason| is(progressing, reason))
 }

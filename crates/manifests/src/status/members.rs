@@ -22,7 +22,9 @@ pub(super) fn fill(status: &mut MemberStatus, picture: &Picture<'_>) {
     if let Some(reply) = seen.status_of(&name, *now) {
         status.version = Some(reply.version.to_string());
     }
-    status.node_name = seen.pods.get(&name).and_then(|pod| pod.node.clone());
+    // The last one, until another is known: where the Pod vanishes, its container may still run there.
+    let node = seen.pods.get(&name).and_then(|pod| pod.node.clone());
+    status.node_name = node.or_else(|| status.node_name.take().filter(|_| !record.hibernating));
     let on_disk = picture.target().storage.medium == Medium::Disk;
     let volume = recorded.and_then(|member| member.volume.as_ref());
     status.pvc_name = volume.filter(|_| on_disk).map(|_| status.name.clone());

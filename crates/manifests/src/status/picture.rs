@@ -1,11 +1,13 @@
 //! The observation, prepared for conditions: which members are not healthy and why, what the plan waits on, the phase.
 
-use quorate_api::ConditionType;
 use quorate_api::status::{EtcdClusterStatus, Phase};
+use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::record::Stage;
 use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
 
+use super::backups::BackupHealth;
+use super::explain;
 use crate::target::Invalid;
 
 /// How long members that were all started at once may take to their first quorum before it counts as lost.
@@ -20,6 +22,8 @@ pub(super) struct Picture<'a> {
     pub(super) refused: Option<&'a Invalid>,
     pub(super) plan: &'a Plan,
     pub(super) record: &'a Record,
+    /// What is known about backups.
+    pub(super) backups: Option<&'a BackupHealth>,
     pub(super) now: Instant,
     /// Voters that are not healthy, and why.
     pub(super) sick: Vec<(MemberName, String)>,
@@ -33,7 +37,8 @@ impl<'a> Picture<'a> {
         plan: &'a Plan,
         now: Instant,
     ) -> Self {
-        let mut picture = Self { before, seen, refused, plan, record: &plan.record, now, sick: Vec::new() };
+        let record = &plan.record;
+        let mut picture = Self { before, seen, refused, plan, record, backups: None, now, sick: Vec::new() };
         if !picture.is_stopped_on_purpose() {
             let voters = picture.record.voters();
             picture.sick =
@@ -42,12 +47,22 @@ impl<'a> Picture<'a> {
         picture
     }
 
+    pub(super) fn with_backups(self, backups: Option<&'a BackupHealth>) -> Self {
+        Self { backups, ..self }
+    }
+
     pub(super) fn phase(&self) -> Phase {
         if self.seen.deleting {
             return Phase::Deleting;
         }
         if self.is_blocked() {
             return Phase::Blocked;
+        }
+        if self.record.replacing.is_some() {
+            return Phase::Restoring;
+        }
+        if !self.record.is_bootstrapped() && self.record.incarnation.is_some() && self.target().size > 0 {
+            return Phase::Restoring;
         }
         if !self.record.is_bootstrapped() {
             return if self.record.attempt == 0 || self.target().size == 0 {
@@ -78,7 +93,44 @@ impl<'a> Picture<'a> {
 
     /// Its Pods are stopped on purpose.
     pub(super) fn is_stopped_on_purpose(&self) -> bool {
-        self.record.hibernating || self.seen.deleting
+        self.record.hibernating
+            || self.is_ending()
+            || self.record.replacing.is_some()
+            || self.record.recovery.is_some()
+    }
+
+    /// Its quorum is being recovered: what that waits for, first what a person has to do.
+    pub(super) fn recovers(&self) -> Option<Explanation> {
+        self.record.recovery.as_ref()?;
+        let refused =
+            |waiting: &'a Waiting| matches!(waiting, Waiting::RecoveryRefused(_) | Waiting::Unsafe(_));
+        let runs = |waiting: &'a Waiting| matches!(waiting, Waiting::MayRun { .. } | Waiting::NotRead { .. });
+        let all = |waiting: &'a Waiting| matches!(waiting, Waiting::Recovering { .. });
+        let first =
+            |is: &dyn Fn(&'a Waiting) -> bool| self.waits(|waiting| is(waiting).then(|| explain(waiting)));
+        let otherwise =
+            || Explanation::new(Reason::RecoveringQuorum, "the quorum is being recovered, as ordered");
+        let found = first(&refused).or_else(|| first(&runs)).or_else(|| first(&all));
+        Some(found.unwrap_or_else(otherwise))
+    }
+
+    /// It is being deleted, and its members do not serve on until a backup is complete.
+    pub(super) fn is_ending(&self) -> bool {
+        let serves_on = |waiting: &Waiting| matches!(waiting, Waiting::FinalBackup(_)).then_some(());
+        self.seen.deleting && self.waits(serves_on).is_none()
+    }
+
+    /// Its members make way for another incarnation: what that waits for.
+    pub(super) fn makes_way(&self) -> Option<Explanation> {
+        self.record.replacing.as_ref()?;
+        // One that stays holds everything up, so it comes first.
+        let stays =
+            self.waits(|waiting| matches!(waiting, Waiting::OldMemberStays { .. }).then(|| explain(waiting)));
+        let moves =
+            || self.waits(|waiting| matches!(waiting, Waiting::Replacing(_)).then(|| explain(waiting)));
+        let text = "the members make way for others, as an EtcdRestore orders";
+        let otherwise = || Explanation::new(Reason::RestoringInPlace, text);
+        Some(stays.or_else(moves).unwrap_or_else(otherwise))
     }
 
     /// A linearizable list was read a moment ago: proof of a quorum.
@@ -130,6 +182,9 @@ impl<'a> Picture<'a> {
                 Waiting::SplitBrain(_)
                     | Waiting::WrongMember { .. }
                     | Waiting::ExistingData { .. }
+                    | Waiting::AdoptionRefused(..)
+                    | Waiting::EarlierDataGone { .. }
+                    | Waiting::RestoredWithoutData(_)
                     | Waiting::AdoptionDiffers { .. }
             ) || (matches!(waiting, Waiting::ForeignObjects(_)) && !bootstrapped)
         })
@@ -142,7 +197,8 @@ impl<'a> Picture<'a> {
     /// Bootstrapped or woken a moment ago: every member that is not healthy yet is starting, or no Pod is ready yet.
     pub(super) fn is_coming_up(&self) -> bool {
         let fresh =
-            matches!(self.before.phase, Some(Phase::Pending | Phase::Bootstrapping)) || self.is_waking();
+            matches!(self.before.phase, Some(Phase::Pending | Phase::Bootstrapping | Phase::Restoring))
+                || self.is_waking();
         let (since, span) = if self.has_quorum() {
             (self.true_since(ConditionType::QuorumAvailable), TO_SETTLE)
         } else {

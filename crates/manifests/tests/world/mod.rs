@@ -10,8 +10,8 @@ use quorate_api::cluster::TlsProvider;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::{Generate, KeyPair};
 use quorate_manifests::{
-    Act, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, NameConflict, Observation, Request,
-    Situation, Write, events, request, snapshot, status,
+    Act, BackupHealth, ClusterObjects, Context, Defaults, EventText, Invalid, Kind, NameConflict,
+    Observation, Request, Situation, Write, events, request, snapshot, status,
 };
 use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{Alarm, Answer, Database, Etcd, List, Listed, Proof, StatusReply};
@@ -38,6 +38,8 @@ pub struct World {
     pub events: Vec<EventText>,
     /// From the operator's flags.
     pub defaults: Defaults,
+    /// What schedules say about its backups.
+    pub backups: Option<BackupHealth>,
     version: u64,
     keys: u64,
     leader: Option<MemberId>,
@@ -63,6 +65,7 @@ impl World {
             now: BEGIN,
             events: Vec::new(),
             defaults: Defaults::default(),
+            backups: None,
             version: 0,
             keys: 0,
             leader: None,
@@ -134,6 +137,7 @@ impl World {
             services: services.iter().collect(),
             budgets: budgets.iter().collect(),
             secrets: secrets.iter().collect(),
+            restores: Vec::new(),
             conflicts: self.conflicts.clone(),
         };
         let mut observation = snapshot(&seen, &self.defaults)?;
@@ -150,6 +154,7 @@ impl World {
             snapshot: &observation.snapshot,
             refused: observation.refused.as_ref(),
             plan: &plan,
+            backups: self.backups.as_ref(),
             now: self.now,
         });
         Ok(Pass { observation, plan, status })
@@ -164,6 +169,7 @@ impl World {
             snapshot: &pass.observation.snapshot,
             refused: pass.observation.refused.as_ref(),
             plan: &pass.plan,
+            backups: self.backups.as_ref(),
             now: self.now,
         })
     }
@@ -207,6 +213,7 @@ impl World {
             services: services.iter().collect(),
             budgets: budgets.iter().collect(),
             secrets: secrets.iter().collect(),
+            restores: Vec::new(),
             conflicts: Vec::new(),
         };
         let context = Context {
@@ -223,6 +230,7 @@ impl World {
         };
         let write = match request(write, &context) {
             Request::Write(write) => write,
+            Request::Backup(_) => return,
             Request::Certificate(order) => {
                 self.keys += 1;
                 order.write(&generate(&order.generate, self.keys))

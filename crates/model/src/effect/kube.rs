@@ -5,7 +5,7 @@ use std::fmt;
 use crate::certificate::{Fingerprint, Leaf};
 use crate::ids::{ClusterId, MemberId};
 use crate::names::{MemberName, PeerUrl, Uid};
-use crate::record::Leaving;
+use crate::record::QuarantineCause;
 use crate::time::Instant;
 
 /// A write to the Kubernetes API.
@@ -30,6 +30,11 @@ pub enum KubeEffect {
         budget: Uid,
         /// Precondition: as it was observed.
         resource_version: String,
+    },
+    /// Create the EtcdBackup that comes before an upgrade, or before the end of the cluster.
+    CreateBackup {
+        /// Its name.
+        name: String,
     },
     /// Create the cluster's authority: its key, its certificate and their Secret.
     CreateAuthority,
@@ -99,7 +104,7 @@ pub enum KubeEffect {
         /// Since when.
         since: Instant,
         /// Why.
-        why: Leaving,
+        why: QuarantineCause,
     },
     /// Delete a volume and the data on it.
     DeleteVolume {
@@ -166,6 +171,10 @@ pub enum Boot {
     Join,
     /// `existing`, on a volume that must have the member's data.
     Resume,
+    /// Not at all: the agent reports what the member has stored (Q2).
+    Read,
+    /// Not at all: the agent takes a snapshot of what etcd keeps of the member's data (Q5).
+    Extract,
 }
 
 impl KubeEffect {
@@ -182,6 +191,7 @@ impl KubeEffect {
             | Self::ApplyClientService
             | Self::ApplyBudget { .. }
             | Self::DeleteBudget { .. }
+            | Self::CreateBackup { .. }
             | Self::CreateAuthority
             | Self::KeepAuthority { .. }
             | Self::IssueLeaf { .. }
@@ -213,6 +223,7 @@ impl KubeEffect {
             | Self::LabelJoined { .. } => true,
             Self::AddFinalizer
             | Self::RemoveFinalizer
+            | Self::CreateBackup { .. }
             | Self::ExpandVolume { .. }
             | Self::KeepAuthority { .. }
             | Self::DeleteAuthority { .. }
@@ -234,6 +245,7 @@ impl fmt::Display for KubeEffect {
             Self::ApplyBudget { min_available } => {
                 write!(f, "apply the PodDisruptionBudget (minAvailable {min_available})")
             }
+            Self::CreateBackup { name } => write!(f, "create EtcdBackup {name}"),
             Self::CreateAuthority => f.write_str("create the certificate authority"),
             Self::KeepAuthority { .. } => {
                 f.write_str("keep the Secret of the certificate authority beyond its owner")
@@ -258,6 +270,8 @@ impl fmt::Display for KubeEffect {
                     Boot::Restore => "restored",
                     Boot::Join => "existing, joining",
                     Boot::Resume => "existing, on its data",
+                    Boot::Read => "without etcd, to read its data",
+                    Boot::Extract => "without etcd, to take a snapshot of its data",
                 };
                 let peers: Vec<&str> = peers.iter().map(|(name, _)| name.as_str()).collect();
                 write!(f, "create Pod {member} ({boot}; peers {})", peers.join(" "))

@@ -54,6 +54,8 @@ pub enum Unsafe {
         /// Voters of the resulting membership.
         of: usize,
     },
+    /// R11: in memory its data go with its Pod, and nobody replaces it then: `spec.recovery.enabled` is false.
+    NotReplaced(MemberName),
     /// R12.
     SplitBrain,
     /// R19: certificates or data of another authority exist, or it is not the recorded one.
@@ -78,6 +80,20 @@ pub enum Unsafe {
     NoRoomToDefragment(MemberName),
     /// N1: the compaction of the history is not this cluster's own policy, or the database is not full.
     HistoryKept,
+    /// R1, J3, J4: a container of the incarnation that is replaced may run, in the Pod of this member.
+    OldMemberRuns(MemberName),
+    /// R1, J3, J4: no recorded order replaces the present incarnation.
+    NotOrdered,
+    /// R1, J4: the volume of this member of the incarnation that is replaced is not quarantined.
+    NotQuarantined(MemberName),
+    /// R11, Q1 to Q6: a quorum answers, so nothing is recovered.
+    QuorumAnswers,
+    /// Q1: the data are in memory, and go with the Pods that would be stopped.
+    DataInMemory,
+    /// Q6: it is not known what this member has stored.
+    NotRead(MemberName),
+    /// J2: the incarnation of this member is being replaced, so it is not started and membership does not change.
+    BeingReplaced(MemberName),
 }
 
 impl Unsafe {
@@ -103,6 +119,7 @@ impl Unsafe {
             Self::DataKept(_) => "DataKept",
             Self::NoQuorum => "NoQuorum",
             Self::WouldLoseQuorum { .. } => "WouldLoseQuorum",
+            Self::NotReplaced(_) => "NotReplaced",
             Self::SplitBrain => "SplitBrain",
             Self::AnotherAuthority => "AnotherAuthority",
             Self::AuthorityKept => "AuthorityKept",
@@ -115,6 +132,13 @@ impl Unsafe {
             Self::Defragmenting(_) => "Defragmenting",
             Self::NoRoomToDefragment(_) => "NoRoomToDefragment",
             Self::HistoryKept => "HistoryKept",
+            Self::OldMemberRuns(_) => "OldMemberRuns",
+            Self::NotOrdered => "NotOrdered",
+            Self::NotQuarantined(_) => "NotQuarantined",
+            Self::BeingReplaced(_) => "BeingReplaced",
+            Self::QuorumAnswers => "QuorumAnswers",
+            Self::DataInMemory => "DataInMemory",
+            Self::NotRead(_) => "NotRead",
         }
     }
 }
@@ -179,6 +203,11 @@ impl fmt::Display for Unsafe {
                 "without {member} only {left} of {of} voters would be healthy, {} are needed",
                 quorum(*of)
             ),
+            Self::NotReplaced(member) => write!(
+                f,
+                "the data of {member} are in memory and go with its Pod, and it would not be replaced, because \
+                 spec.recovery.enabled is false. Set it to true, if its Pod is to be replaced"
+            ),
             Self::SplitBrain => f.write_str("members belong to different etcd clusters"),
             Self::AnotherAuthority => f.write_str(
                 "running members trust another certificate authority, or the Secret of it has changed",
@@ -210,6 +239,27 @@ impl fmt::Display for Unsafe {
                  spec.storageSpec.volumeSizeRequest"
             ),
             Self::HistoryKept => f.write_str("the history of the keys is not the operator's to compact"),
+            Self::OldMemberRuns(member) => write!(
+                f,
+                "Pod {member} of the earlier members still exists, so no new member starts: both could acknowledge writes"
+            ),
+            Self::NotOrdered => {
+                f.write_str("no order that status records replaces the present members by others")
+            }
+            Self::NotQuarantined(member) => {
+                write!(f, "the volume of {member}, an earlier member, is not quarantined yet")
+            }
+            Self::QuorumAnswers => f.write_str(
+                "a quorum answers, so the cluster is not recovered from one member: that would lose what it acknowledges",
+            ),
+            Self::NotRead(member) => write!(f, "it is not known yet what {member} has stored"),
+            Self::DataInMemory => f.write_str("the data are in memory, and are lost with the Pods that would be stopped"),
+            Self::BeingReplaced(member) => {
+                write!(
+                    f,
+                    "{member} is not changed: the present members make way for others, as a person ordered"
+                )
+            }
         }
     }
 }

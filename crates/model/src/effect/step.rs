@@ -18,6 +18,8 @@ pub enum Step {
     B4,
     B6,
     B7,
+    /// Create the backup that comes before an upgrade.
+    T0,
     /// Commit an edit of the spec as the target.
     T1,
     /// Ungate the Pod of a bootstrap member, once it was observed.
@@ -61,7 +63,8 @@ pub enum Step {
     P7,
     U4,
     U5,
-    /// Deletion of the cluster: Pods, volumes, finalizer.
+    /// Deletion of the cluster: the backup that comes before it, Pods, volumes, finalizer.
+    D0,
     D1,
     D2,
     D3,
@@ -95,6 +98,28 @@ pub enum Step {
     N4,
     /// Disarm an alarm.
     N5,
+    /// Record the order to replace the present incarnation by another one.
+    J1,
+    /// Stop every member of it.
+    J2,
+    /// Record that they are stopped, and quarantine their volumes.
+    J3,
+    /// Record the new incarnation.
+    J4,
+    /// Withdraw the order: its object was deleted before every member was stopped.
+    JX,
+    /// Record the order to recover the quorum, and where the members ran.
+    Q1,
+    /// Stop etcd in every Pod, and have its agent read what the member has.
+    Q2,
+    /// Record the member whose data are kept.
+    Q4,
+    /// Take a snapshot of what etcd keeps of them.
+    Q5,
+    /// Record the order for an incarnation that begins with it.
+    Q6,
+    /// The order to recover the quorum has ended: it was withdrawn, or a quorum answers.
+    QX,
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).
@@ -106,13 +131,14 @@ pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
 impl Step {
     /// Every step.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 67] = [
         Self::B1,
         Self::B2,
         Self::B3,
         Self::B4,
         Self::B6,
         Self::B7,
+        Self::T0,
         Self::T1,
         Self::BR,
         Self::BA,
@@ -143,6 +169,7 @@ impl Step {
         Self::P7,
         Self::U4,
         Self::U5,
+        Self::D0,
         Self::D1,
         Self::D2,
         Self::D3,
@@ -161,6 +188,17 @@ impl Step {
         Self::N3,
         Self::N4,
         Self::N5,
+        Self::J1,
+        Self::J2,
+        Self::J3,
+        Self::J4,
+        Self::JX,
+        Self::Q1,
+        Self::Q2,
+        Self::Q4,
+        Self::Q5,
+        Self::Q6,
+        Self::QX,
     ];
 }
 

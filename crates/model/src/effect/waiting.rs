@@ -4,10 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use super::Unsafe;
+use crate::adoption::Unadoptable;
 use crate::ids::{ClusterId, MemberId};
+use crate::incarnation::Order;
 use crate::names::{MemberName, PeerUrl};
 use crate::quorum::quorum;
 use crate::record::Loss;
+use crate::recovery::{Log, RecoverFrom};
 use crate::restore::RestoreFailure;
 use crate::snapshot::{AuthorityLoss, Database};
 
@@ -27,6 +30,17 @@ pub enum Waiting {
         /// The cluster ID in the `adopt` annotation, if no volume has it.
         unfit: Option<ClusterId>,
     },
+    /// The volumes of the cluster with this id are to be adopted, and are not; why.
+    AdoptionRefused(ClusterId, Unadoptable),
+    /// The status of this EtcdCluster is that of another object, whose cluster had data; no volume of it exists.
+    EarlierDataGone {
+        /// The cluster ID in that status.
+        cluster: ClusterId,
+        /// Its voters.
+        voters: Vec<MemberName>,
+    },
+    /// A backup tool created this EtcdCluster, without volumes and without a snapshot to begin with; which one.
+    RestoredWithoutData(String),
     /// The data that are to be adopted contradict a field of the spec that is fixed later; a person has to correct it.
     AdoptionDiffers {
         /// The field.
@@ -111,6 +125,14 @@ pub enum Waiting {
     UnmanagedMember(MemberId, PeerUrl),
     /// The desired version cannot follow the present one.
     VersionRefused(String),
+    /// A backup comes before an upgrade, and is not complete; what it does.
+    UpgradeBackup(String),
+    /// The backup before an upgrade cannot be used; why, and what to do.
+    UpgradeBackupFailed(String),
+    /// A backup comes before the end of the cluster, and is not complete; what it does.
+    FinalBackup(String),
+    /// The cluster ends without the backup that was to come before; why.
+    NoFinalBackup(String),
     /// A change of the spec is not committed yet.
     SafePoint(String),
     /// A newer operator wrote the status, so that the record is not complete; why this is known.
@@ -177,6 +199,42 @@ pub enum Waiting {
     },
     /// A volume must have grown before the quota that it is to carry is committed.
     VolumeGrowing(MemberName),
+    /// The quorum is being recovered, as ordered.
+    Recovering {
+        /// Whose data are kept.
+        from: RecoverFrom,
+        /// What the members have that reported it, or why they have nothing.
+        logs: Vec<(MemberName, Result<Log, String>)>,
+    },
+    /// The order to recover the quorum cannot be followed; why, and what to do.
+    RecoveryRefused(String),
+    /// It is not known what a member has stored, whose volume may have more than the others; why, and what to do.
+    NotRead {
+        /// The member.
+        member: MemberName,
+        /// Why.
+        why: String,
+    },
+    /// The last container of a member may still run; why, and what to do.
+    MayRun {
+        /// The member.
+        member: MemberName,
+        /// Why.
+        why: String,
+    },
+    /// The order for another incarnation is not begun; why. The cluster goes on as it is.
+    OrderWaits(Order, RestoreFailure),
+    /// The members make way for another incarnation.
+    Replacing(Order),
+    /// A Pod of the incarnation that is replaced was to be gone by now.
+    OldMemberStays {
+        /// The member.
+        member: MemberName,
+        /// Its node.
+        node: Option<String>,
+        /// The order that waits for it.
+        order: Order,
+    },
 }
 
 impl fmt::Display for Waiting {
@@ -193,6 +251,22 @@ impl fmt::Display for Waiting {
                 objects.join(", ")
             ),
             Self::ExistingData { found, volumes, unfit } => existing_data(f, found, volumes, *unfit),
+            Self::AdoptionRefused(cluster, why) => {
+                write!(f, "the volumes of cluster {cluster} are not adopted, and nothing is started: {why}")
+            }
+            Self::EarlierDataGone { cluster, voters } => write!(
+                f,
+                "by the status that came with this EtcdCluster it is cluster {cluster} with the members {}, and no volume of it exists. \
+                 No empty cluster is started in its place. Bring the volumes back, or delete this EtcdCluster and create it again: with \
+                 spec.bootstrap.restore to begin with a backup, or without its status to begin with nothing",
+                names(voters)
+            ),
+            Self::RestoredWithoutData(by) => write!(
+                f,
+                "{by} created this EtcdCluster, and there is neither a volume of it nor spec.bootstrap.restore. No empty cluster is \
+                 started in its place. Bring the volumes back, or delete this EtcdCluster and create it again with \
+                 spec.bootstrap.restore to begin with a backup. To begin with nothing, take off its label velero.io/restore-name"
+            ),
             Self::AdoptionDiffers { field, needed, found } => write!(
                 f,
                 "the data of the earlier cluster need {field}: {needed}, and it is {found}, which cannot be changed once they \
@@ -278,6 +352,23 @@ impl fmt::Display for Waiting {
                 "etcd's member list has member {id} at {url}, which this EtcdCluster does not manage. Nothing is scaled or \
                  rolled until it is removed (etcdctl member remove {id})"
             ),
+            Self::UpgradeBackup(what) => {
+                write!(f, "no member is upgraded before the backup of spec.upgrade.backupBefore is complete: {what}")
+            }
+            Self::UpgradeBackupFailed(why) => {
+                write!(f, "no member is upgraded, because the backup before that is missing: {why}")
+            }
+            Self::FinalBackup(what) => write!(
+                f,
+                "the members are stopped once the backup of spec.deletion.finalBackup is complete: {what}. To delete without it, remove \
+                 spec.deletion.finalBackup"
+            ),
+            Self::NoFinalBackup(why) => {
+                write!(
+                    f,
+                    "deletion goes on without the backup of spec.deletion.finalBackup, so the volumes are kept: {why}"
+                )
+            }
             Self::VersionRefused(why) | Self::SafePoint(why) | Self::Downgrading(why) | Self::Wave(why) => {
                 f.write_str(why)
             }
@@ -323,6 +414,31 @@ impl fmt::Display for Waiting {
                  new volumes, one after another: annotate Pod {member} with operator.etcd.io/replace=true. Or set \
                  spec.etcd.quotaBackendBytes to the present quota"
             ),
+            Self::Recovering { from, logs } => recovering(f, from, logs),
+            Self::RecoveryRefused(why) => {
+                write!(f, "operator.etcd.io/recover-quorum-from is not followed: {why}")
+            }
+            Self::NotRead { member, why } => {
+                write!(f, "it is not known yet what {member} has stored: {why}")
+            }
+            Self::MayRun { member, why } => write!(
+                f,
+                "the quorum is recovered only once no member can run any more, and {member} may: {why}"
+            ),
+            Self::OrderWaits(order, why) => {
+                write!(f, "{order} is not begun, and the members go on as they are: {why}")
+            }
+            Self::Replacing(order) => write!(
+                f,
+                "{order} replaces the data: every member is stopped, its volume is quarantined, and new members begin with the snapshot"
+            ),
+            Self::OldMemberStays { member, node, order } => {
+                let node = node.as_deref().unwrap_or("unknown");
+                write!(
+                    f,
+                    "{order} waits: Pod {member} was to be gone by now, and its kubelet on Node {node} does not report that it stopped. It                      may run and acknowledge writes, so no new member is started beside it. Bring the node back. If the machine is off for                      certain, delete the Node or give it the taint node.kubernetes.io/out-of-service. Or delete {order}: then the old                      members start again"
+                )
+            }
         }
     }
 }
@@ -349,6 +465,25 @@ fn still_full(
         "the database of {member} has reached {quota}, and {why}. Raise spec.etcd.quotaBackendBytes or \
          spec.storageSpec.volumeSizeRequest; the alarm is disarmed once every member has room"
     )
+}
+
+/// What each member has, and what the others lack.
+fn recovering(
+    f: &mut fmt::Formatter<'_>,
+    from: &RecoverFrom,
+    logs: &[(MemberName, Result<Log, String>)],
+) -> fmt::Result {
+    write!(
+        f,
+        "operator.etcd.io/recover-quorum-from={from}: etcd is stopped in every Pod, and the members report what they have stored"
+    )?;
+    for (member, log) in logs {
+        match log {
+            Ok(log) => write!(f, ". {member}: {log}")?,
+            Err(why) => write!(f, ". {member} has nothing: {why}")?,
+        }
+    }
+    f.write_str(". To end it and start the members again as they were, remove the annotation")
 }
 
 fn undecided(

@@ -1,6 +1,7 @@
-//! The comparison of the members' data, by the hashes that they make of their keys and history. It is made only with a reason, and it
-//! alone decides whose data differ: etcd's alarm CORRUPT may name nobody (3.5 never names a member) or the wrong one (from 3.6 on a
-//! follower where the leader's data are wrong), and a member that ends at its start because its data differ from a peer's may be the good one.
+//! The comparison of the members' data, by the hashes that they make of their keys and history. It is made only with a reason: data may
+//! differ, or a cluster begins with a snapshot. It alone decides whose data differ: etcd's alarm CORRUPT may name nobody (3.5 never names a
+//! member) or the wrong one (from 3.6 on a follower where the leader's data are wrong), and a member that ends at its start because its
+//! data differ from a peer's may be the good one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -64,11 +65,19 @@ type Basis = (Version, Revision, Revision);
 impl Hashes {
     /// Whether two members have other data at the same revision.
     pub fn differ(&self) -> bool {
-        let made = || self.replies.values().flatten();
+        self.contradiction().is_some()
+    }
+
+    /// Two members that have other data at the same revision, and that revision.
+    pub fn contradiction(&self) -> Option<(&MemberName, &MemberName, Revision)> {
+        let made = || self.replies.iter().filter_map(|(member, reply)| Some((member, reply.as_ref().ok()?)));
         let contradicts = |one: &KeysHash, other: &KeysHash| {
             (one.revision, one.compacted) == (other.revision, other.compacted) && one.hash != other.hash
         };
-        made().any(|one| made().any(|other| contradicts(one, other)))
+        made().find_map(|(member, one)| {
+            let (other, _) = made().find(|(_, other)| contradicts(one, other))?;
+            Some((member, other, one.revision))
+        })
     }
 }
 
@@ -81,14 +90,27 @@ impl Comparison {
 
 impl Snapshot {
     /// Whether anything gives a reason to compare the members: an alarm CORRUPT, a member that ends because its data differ from a
-    /// peer's, or an earlier comparison that is to be confirmed. A calm cluster is never asked.
+    /// peer's, an earlier comparison that is to be confirmed, or that the cluster begins with a snapshot. A calm cluster is never asked.
     pub fn has_reason_to_compare(&self, now: Instant) -> bool {
+        if self.begins_with_a_snapshot(now) {
+            return true;
+        }
         let inconsistent = |loss: Loss| loss == Loss::Inconsistent;
         let is_suspected = self.record.suspected.values().any(|suspected| inconsistent(suspected.loss));
         let is_replaced = self.record.replacement.as_ref().is_some_and(|order| inconsistent(order.loss));
         let kept_out = self.kept_out(now).next().is_some();
         let at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
         at_work && (self.is_alarmed(now) || is_suspected || is_replaced || kept_out)
+    }
+
+    /// Whether members that restored a snapshot have their first leader. etcd's own check at the start of a member compares it with
+    /// the peers that serve by then, and those that start at the same time find nobody.
+    pub fn begins_with_a_snapshot(&self, now: Instant) -> bool {
+        let has_leader = |member| self.status_of(member, now).is_some_and(|status| status.leader.is_some());
+        self.record.restore.is_some()
+            && !self.record.is_bootstrapped()
+            && !self.deleting
+            && self.record.members.keys().any(has_leader)
     }
 
     /// The revision up to which all can make a hash that were asked for their Status; `None` for the latest, where all have the same.
@@ -100,10 +122,14 @@ impl Snapshot {
         revisions.first().copied().filter(|_| revisions.len() > 1)
     }
 
+    /// The hashes, if there are recent ones.
+    pub fn hashes(&self, now: Instant) -> Option<&Hashes> {
+        self.etcd.hashes.as_ref().filter(|hashes| hashes.at <= now && now - hashes.at <= COMPARED_WITHIN)
+    }
+
     /// What the hashes say, if there are recent ones and a list.
     pub fn comparison(&self, now: Instant) -> Option<Comparison> {
-        let recent = |hashes: &&Hashes| hashes.at <= now && now - hashes.at <= COMPARED_WITHIN;
-        let hashes = self.etcd.hashes.as_ref().filter(recent)?;
+        let hashes = self.hashes(now)?;
         let list = self.list(now)?;
         let mut comparison = Comparison { is_complete: true, ..Comparison::default() };
         let mut groups: BTreeMap<(Basis, u32), BTreeSet<MemberName>> = BTreeMap::new();

@@ -93,7 +93,9 @@ impl Snapshot {
             let stopped_voter = may_vote && !self.pods.get(*name).is_some_and(runs);
             let has_volume = self.volumes.contains_key(*name) && !self.record.is_in_memory();
             let is_at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
-            is_at_work && has_volume && (stopped_voter || joins(member.stage))
+            // Where nothing else shows it, the node says whether a container may still run.
+            let is_recovered = self.record.recovery.is_some();
+            is_at_work && ((has_volume && (stopped_voter || joins(member.stage))) || is_recovered)
         });
         in_question.map(|(name, _)| name)
     }

@@ -1,5 +1,6 @@
 //! Where volumes can be used, and when lost members are replaced.
 
+use crate::recovery::NodeState;
 use crate::time::Span;
 
 /// What Kubernetes says about the volume of a member: of its PersistentVolume, its storage class, and the nodes.
@@ -10,6 +11,8 @@ pub struct Site {
     /// Why it can never be used again, if so: it is bound to a node that does not exist any more, or that a person declared out of
     /// service.
     pub gone: Option<String>,
+    /// The node of the member's last Pod, if it was asked for.
+    pub node: Option<NodeState>,
 }
 
 /// `spec.recovery`: when and how a lost member is replaced.

@@ -20,6 +20,7 @@ use quorate_model::ClusterRef;
 use quorate_planner::fleet::Limit;
 use quorate_reconcile::ReadCluster;
 
+use crate::controllers::schedule::ReadSchedule;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches};
 use indexes::Indexes;
@@ -45,6 +46,8 @@ pub(crate) struct Shared {
     pub(crate) metrics: ClusterMetrics,
     /// Which clusters take new defaults now.
     pub(crate) waves: Arc<Waves>,
+    /// The cache of EtcdBackupSchedules, which their own controller fills.
+    pub(crate) schedules: Index<ReadSchedule>,
 }
 
 impl ClusterController {
@@ -55,6 +58,7 @@ impl ClusterController {
         defaults: Defaults,
         transport: Transport,
         max_rolling: Limit,
+        schedules: Index<ReadSchedule>,
     ) -> Self {
         Self(Shared {
             runtime: runtime.clone(),
@@ -63,6 +67,7 @@ impl ClusterController {
             transport,
             metrics: ClusterMetrics::new(registry),
             waves: Arc::new(Waves::new(max_rolling)),
+            schedules,
         })
     }
 }

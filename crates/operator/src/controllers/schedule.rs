@@ -1,11 +1,13 @@
 //! The controller of EtcdBackupSchedules. Each pass: observe -> decide -> one act -> status.
 //!
 //! - `cron`: the times of a schedule; `decide`: what is next, as a pure function of what is observed
+//! - `health`: what the schedules of a cluster say about its backups, which its own status reports
 //! - `retention`: which backups are kept; `verify`: restore tests; `report`: what status says
 //! - `pass`: the worker, which reads and writes
 
 mod cron;
 mod decide;
+mod health;
 mod metrics;
 mod pass;
 mod report;
@@ -29,11 +31,12 @@ use quorate_reconcile::ReadCluster;
 use crate::controllers::backup::ReadBackup;
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
+pub(crate) use health::health;
 use metrics::ScheduleMetrics;
 use pass::ScheduleWorker;
 
 /// An EtcdBackupSchedule, or why it cannot be read.
-type ReadSchedule = DeserializeGuard<EtcdBackupSchedule>;
+pub(crate) type ReadSchedule = DeserializeGuard<EtcdBackupSchedule>;
 
 /// The controller of EtcdBackupSchedules.
 #[derive(Clone)]
@@ -49,18 +52,20 @@ pub(crate) struct ScheduleController {
 }
 
 impl ScheduleController {
-    /// The controller, its metrics registered. `clusters` is the cache of EtcdClusters that their own controller fills.
+    /// The controller, its metrics registered. It fills `schedules`; `clusters` is the cache of EtcdClusters that their own controller
+    /// fills.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Arc<Defaults>,
+        schedules: Index<ReadSchedule>,
         clusters: Index<ReadCluster>,
     ) -> Self {
         Self {
             runtime: runtime.clone(),
             defaults,
             metrics: ScheduleMetrics::new(registry),
-            schedules: Index::default(),
+            schedules,
             backups: Index::default(),
             jobs: Index::default(),
             pods: Index::default(),

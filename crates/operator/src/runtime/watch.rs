@@ -41,8 +41,11 @@ impl<K> Watched for K where
 {
 }
 
-/// Maps an object to the root object that it belongs to.
+/// Maps an object to the root object that it belongs to, by its metadata.
 pub type Owner = fn(&ObjectMeta) -> Option<NamespacedName>;
+
+/// Maps an object to the root object that it belongs to.
+type OwnerOf<K> = Arc<dyn Fn(&K) -> Option<NamespacedName> + Send + Sync>;
 
 /// Wakes the worker of a root object.
 pub trait Wake: Send + Sync + 'static {
@@ -68,12 +71,23 @@ impl<'a> Watches<'a> {
 
     /// Adds the watch of one kind.
     pub fn add<K: Watched>(&mut self, config: &watcher::Config, index: &Index<K>, owner: Owner) {
+        self.add_by(config, index, move |object: &K| owner(object.meta()));
+    }
+
+    /// Adds the watch of one kind whose objects name their root object in their spec.
+    pub fn add_by<K: Watched>(
+        &mut self,
+        config: &watcher::Config,
+        index: &Index<K>,
+        owner: impl Fn(&K) -> Option<NamespacedName> + Send + Sync + 'static,
+    ) {
+        let owner: OwnerOf<K> = Arc::new(owner);
         if self.namespaces.is_empty() {
-            self.add_in(None, Api::all(self.client.clone()), config.clone(), index, owner);
+            self.add_in(None, Api::all(self.client.clone()), config.clone(), index, owner.clone());
         }
         for namespace in self.namespaces {
             let api = Api::namespaced(self.client.clone(), namespace);
-            self.add_in(Some(namespace.clone()), api, config.clone(), index, owner);
+            self.add_in(Some(namespace.clone()), api, config.clone(), index, owner.clone());
         }
     }
 
@@ -88,7 +102,7 @@ impl<'a> Watches<'a> {
         api: Api<K>,
         config: watcher::Config,
         index: &Index<K>,
-        owner: Owner,
+        owner: OwnerOf<K>,
     ) {
         let listed = CancellationToken::new();
         let (index, wake) = (index.clone(), self.wake.clone());
@@ -101,7 +115,7 @@ impl<'a> Watches<'a> {
 struct Watch<K> {
     namespace: Option<String>,
     index: Index<K>,
-    owner: Owner,
+    owner: OwnerOf<K>,
     wake: Arc<dyn Wake>,
     listed: CancellationToken,
 }
@@ -114,7 +128,7 @@ impl<K: Watched> Watch<K> {
             match event {
                 Ok(Event::Init) => list.clear(),
                 Ok(Event::InitApply(object)) => {
-                    if let Some(root) = (self.owner)(object.meta()) {
+                    if let Some(root) = (self.owner)(&object) {
                         list.push((root, object));
                     }
                 }
@@ -137,7 +151,7 @@ impl<K: Watched> Watch<K> {
     }
 
     fn update(&self, object: K, change: impl FnOnce(&Index<K>, &NamespacedName, K)) {
-        if let Some(root) = (self.owner)(object.meta()) {
+        if let Some(root) = (self.owner)(&object) {
             change(&self.index, &root, object);
             self.wake.wake(&root);
         }

@@ -10,8 +10,9 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Patch, PatchParams, PostParams};
+use quorate_api::in_place::RestorePhase;
 use quorate_api::status::RecoveryResult;
-use quorate_api::{EtcdCluster, keys};
+use quorate_api::{EtcdCluster, EtcdRestore, keys};
 use quorate_manifests::AgentDelivery;
 use quorate_model::effect::{DowngradeAction, LEARNER_DEADLINE};
 use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Step};
@@ -23,7 +24,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::members::CallOutcome;
 use super::requests::{RequestOutcome, Sent};
-use super::{World, plain, scale, settled, until};
+use super::{World, jobs, plain, scale, settled, until};
 
 /// An action of a user or a fault, and the state that the test waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,10 @@ pub enum Scene {
     CreateCompacting,
     /// The database of every member is full.
     FillDatabases,
+    /// A person orders to replace the data by those of a snapshot.
+    RestoreInPlace,
+    /// The same order, which is deleted while a Pod does not go.
+    WithdrawRestore,
 }
 
 /// A failure that happens once.
@@ -102,7 +107,8 @@ struct Director {
 }
 
 /// The kinds of effects.
-pub const EFFECTS: [&str; 27] = [
+pub const EFFECTS: [&str; 28] = [
+    "CreateBackup",
     "AddFinalizer",
     "RemoveFinalizer",
     "ApplyPeerService",
@@ -141,6 +147,7 @@ pub fn name_of(effect: &Effect) -> &'static str {
             KubeEffect::ApplyPeerService => "ApplyPeerService",
             KubeEffect::ApplyClientService => "ApplyClientService",
             KubeEffect::ApplyBudget { .. } => "ApplyBudget",
+            KubeEffect::CreateBackup { .. } => "CreateBackup",
             KubeEffect::CreateAuthority => "CreateAuthority",
             KubeEffect::KeepAuthority { .. } => "KeepAuthority",
             KubeEffect::DeleteAuthority { .. } => "DeleteAuthority",
@@ -255,7 +262,7 @@ impl Hook for Stage {
 /// Runs a story, with this failure if one is given, and checks its end.
 pub async fn run_story(story: &[Scene], failure: Option<Failure>) -> Result<StoryRun> {
     let world = World::new().await?;
-    let _kubelet = world.kubelet();
+    let _kubelets = [world.kubelet(), jobs::kubelet(&world, jobs::able())];
     let director = Arc::new(Director { failure, ..Director::default() });
     let (calls, members, mut leads) = (director.clone(), world.members.clone(), false);
     let story_of = story.to_vec();
@@ -491,8 +498,58 @@ impl Scene {
                 .await?;
                 settled(world, 3).await
             }
+            Self::RestoreInPlace => {
+                order_restore(world).await?;
+                until("the order is complete", async || {
+                    let order = world.api::<EtcdRestore>().get("back").await?;
+                    let status = order.status.unwrap_or_default();
+                    let is_complete = status.phase == Some(RestorePhase::Complete);
+                    Ok(if is_complete { Ok(()) } else { Err(format!("{status:#?}")) })
+                })
+                .await?;
+                settled(world, 3).await
+            }
+            Self::WithdrawRestore => {
+                hold(world, "demo-1", &json!(["example.org/held"])).await?;
+                order_restore(world).await?;
+                until("demo-1 is to be deleted", async || {
+                    let pod = world.api::<Pod>().get("demo-1").await?;
+                    Ok(pod.metadata.deletion_timestamp.map_or(Err("not yet".to_owned()), |_| Ok(())))
+                })
+                .await?;
+                world.delete::<EtcdRestore>("back").await?;
+                until("the order is withdrawn", async || {
+                    let replacing = world.status().await?.replacing;
+                    Ok(replacing.map_or(Ok(()), |replacing| Err(format!("{replacing:?}"))))
+                })
+                .await?;
+                hold(world, "demo-1", &json!(null)).await?;
+                settled(world, 3).await
+            }
         }
     }
+}
+
+/// Orders to replace the data of the cluster by those of the snapshot that the modelled nodes know.
+async fn order_restore(world: &World) -> Result<()> {
+    let id = world.status().await?.cluster_id.context("it is bootstrapped")?;
+    world.members.nodes().oracle.may_be_replaced(id.parse()?);
+    let source = json!({"destination": {"s3": {"bucket": "backups"}}, "key": "k", "sha256": "a".repeat(64)});
+    let order = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore",
+        "metadata": {"name": "back"},
+        "spec": {"clusterName": "demo", "clusterID": id, "snapshot": {"source": source}},
+    });
+    let order = serde_json::from_value(order)?;
+    world.api::<EtcdRestore>().create(&PostParams::default(), &order).await?;
+    Ok(())
+}
+
+/// Keeps a Pod from going while it has finalizers.
+async fn hold(world: &World, pod: &str, finalizers: &Value) -> Result<()> {
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+    world.api::<Pod>().patch(pod, &PatchParams::default(), &patch).await?;
+    Ok(())
 }
 
 async fn scaled(world: &World, size: u32) -> Result<()> {
@@ -525,7 +582,9 @@ impl World {
         ensure!(goal.is_ok(), "the goal is not reached: {goal:?}");
         let violation = self.members.nodes().oracle.violation().cloned();
         ensure!(violation.is_none(), "{}", violation.map(|one| one.to_string()).unwrap_or_default());
-        let ids = self.members.cluster_ids();
+        let mut ids = self.members.cluster_ids();
+        // Those that an order replaced.
+        ids.retain(|id| id.parse().is_ok_and(|id| !self.members.nodes().oracle.is_given_up(id)));
         ensure!(ids.len() <= 1, "there were several clusters: {ids:?}");
         if let Some(cluster) = self.api::<EtcdCluster>().get_opt("demo").await? {
             let status = cluster.status.unwrap_or_default();

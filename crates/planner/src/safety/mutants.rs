@@ -5,7 +5,7 @@ pub use quorate_model::mutants::is_broken;
 use quorate_model::mutants::replace;
 
 /// The names of the checks that can be turned off: those of their refusals, as [`Unsafe::name`] returns them.
-pub const CHECKS: [&str; 31] = [
+pub const CHECKS: [&str; 39] = [
     "NotABootstrapMember",
     "MustRestore",
     "RestoresAgain",
@@ -25,6 +25,7 @@ pub const CHECKS: [&str; 31] = [
     "DataKept",
     "NoQuorum",
     "WouldLoseQuorum",
+    "NotReplaced",
     "SplitBrain",
     "AnotherAuthority",
     "AuthorityKept",
@@ -37,6 +38,13 @@ pub const CHECKS: [&str; 31] = [
     "Defragmenting",
     "NoRoomToDefragment",
     "HistoryKept",
+    "OldMemberRuns",
+    "NotOrdered",
+    "NotQuarantined",
+    "BeingReplaced",
+    "QuorumAnswers",
+    "DataInMemory",
+    "NotRead",
 ];
 
 /// Rules without a refusal: R4, R8, the parts of R15 and L3 in the simulation, R13, R14 and R18 in the operator.

@@ -22,11 +22,12 @@ pub(super) fn may_delete(scene: &Scene<'_>, member: &MemberName, volume: &Uid, v
     }
     let never_served = scene.seen.never_served(scene.record);
     if scene.seen.deleting {
-        let kept = scene.seen.desired.storage.when_deleted == Retention::Retain && !never_served;
+        let kept = scene.seen.keeps_data_when_deleted() && (!never_served || may_have_data(seen));
         return if kept { forbid(Unsafe::DataKept(member.clone())) } else { Ok(()) };
     }
     if never_served {
-        let decided = scene.record.abandoned.is_some();
+        // Data of an earlier incarnation are not part of the attempt.
+        let decided = scene.record.abandoned.is_some() && !may_have_data(seen);
         return if decided { Ok(()) } else { forbid(Unsafe::DataKept(member.clone())) };
     }
     is_decided(scene, member, seen)?;

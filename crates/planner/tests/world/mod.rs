@@ -11,10 +11,11 @@ use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::Loss;
+use quorate_model::recovery::{Held, HeldAnswer, HeldOrder};
 use quorate_model::snapshot::{
-    Alarm, Answer, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash,
-    List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy, StatusReply,
-    TransferAttempt, Unready, Volume,
+    Alarm, Answer, BackupState, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd,
+    Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy,
+    StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -114,6 +115,9 @@ impl World {
             seen: Snapshot {
                 newer_status: None,
                 restore: None,
+                order: None,
+                recover_from: None,
+                last_nodes: BTreeMap::new(),
                 cluster: ClusterRef::new("default", "demo"),
                 uid: ClusterUid::new("uid-1"),
                 desired: target(size),
@@ -124,6 +128,8 @@ impl World {
                 deleting: false,
                 finalizer: false,
                 adopt: None,
+                adopt_copies: None,
+                restored_by: None,
                 record: Record::default(),
                 pods: BTreeMap::new(),
                 volumes: BTreeMap::new(),
@@ -138,6 +144,7 @@ impl World {
                 certificates: Some(certificates::none()),
                 etcd: Etcd::default(),
                 allow_downgrade: None,
+                backup_before: None,
                 defaults: DefaultsTurn::Now,
                 maintenance: Maintenance { no_space_remedy: true, defrag: None },
             },
@@ -329,6 +336,7 @@ impl World {
                 (!pod.terminating || self.serving_on.contains(*name))
                     && !pod.gated
                     && pod.trouble.is_none()
+                    && pod.held.is_none()
                     && !self.silent.contains(name)
             })
             .map(|(name, _)| name.clone())
@@ -471,6 +479,10 @@ impl World {
         match write {
             KubeEffect::AddFinalizer => self.seen.finalizer = true,
             KubeEffect::RemoveFinalizer => self.seen.finalizer = false,
+            KubeEffect::CreateBackup { .. } => {
+                let backup = self.seen.backup_before.as_mut().expect("it is asked for");
+                backup.state = BackupState::Pending("it runs".to_owned());
+            }
             KubeEffect::ApplyPeerService => self.seen.peer_service = Presence::Matches,
             KubeEffect::CreateAuthority
             | KubeEffect::KeepAuthority { .. }
@@ -492,6 +504,7 @@ impl World {
                     member_id: None,
                     token: self.seen.record.token.clone(),
                     labelled: true,
+                    copied_by: None,
                     tls: None,
                     quarantine: None,
                     bytes: self.seen.desired.storage.bytes,
@@ -610,6 +623,10 @@ impl World {
         self.versions.insert(member.clone(), version);
         let uid = self.new_uid("pod");
         let is_first = matches!(boot, Boot::New | Boot::Restore);
+        let replaced = self.seen.record.incarnation.is_some();
+        if is_first && replaced && !self.members.iter().any(|listed| self.is(member, listed)) {
+            self.members.clear();
+        }
         if is_first && self.members.is_empty() {
             let names: Vec<MemberName> = self.seen.record.members.keys().cloned().collect();
             assert_eq!(names.len(), peers);
@@ -648,6 +665,7 @@ impl World {
                 .unwrap_or_default(),
             gated: is_first,
             boots_new: boot == Boot::New,
+            held: self.held(boot),
             restores: boot == Boot::Restore,
             restore_failure: None,
             runs: !is_first,
@@ -668,6 +686,27 @@ impl World {
             quota: Some(QUOTA),
         };
         assert!(self.seen.pods.insert(member.clone(), pod).is_none(), "two Pods of one name");
+    }
+}
+
+impl World {
+    /// A Pod in which etcd does not start.
+    fn held(&self, boot: Boot) -> Option<Held> {
+        let order = match boot {
+            Boot::Read => HeldOrder::Read,
+            Boot::Extract => {
+                HeldOrder::Extract(self.seen.record.recovery.as_ref().expect("it is recorded").key())
+            }
+            Boot::New | Boot::Restore | Boot::Join | Boot::Resume => return None,
+        };
+        Some(Held { order, answer: None, failure: None })
+    }
+
+    /// The agent of a held Pod answers, and its container ends.
+    pub fn answers(&mut self, member: &str, answer: HeldAnswer) {
+        let pod = self.seen.pods.get_mut(&name(member)).expect("it has a Pod");
+        pod.held.as_mut().expect("etcd does not start in it").answer = Some(answer);
+        (pod.finished, pod.ready, pod.runs) = (true, false, false);
     }
 }
 

@@ -20,16 +20,21 @@ impl Observed {
             memory.hashes = None;
             return Vec::new();
         }
-        let is_recent = |last: &Hashes| last.at <= now && now - last.at < COMPARE_AGAIN;
+        let votes = |member: &&MemberName| {
+            self.snapshot.status_of(member, now).is_some_and(|status| !status.is_learner)
+        };
+        let voters = || self.snapshot.etcd.answers.keys().filter(votes);
+        // A cluster that begins with a snapshot waits for nothing else than the hash of a member that has just started.
+        let misses_one = |last: &Hashes| {
+            self.snapshot.begins_with_a_snapshot(now)
+                && voters().any(|voter| !last.replies.contains_key(voter))
+        };
+        let is_recent = |last: &Hashes| last.at <= now && now - last.at < COMPARE_AGAIN && !misses_one(last);
         if memory.hashes.as_ref().is_some_and(is_recent) {
             return Vec::new();
         }
         let revision = self.snapshot.revision_to_compare(now);
-        let votes = |member: &&MemberName| {
-            self.snapshot.status_of(member, now).is_some_and(|status| !status.is_learner)
-        };
-        let voters = self.snapshot.etcd.answers.keys().filter(votes);
-        voters.map(|member| Task::Hash { member: member.clone(), revision }).collect()
+        voters().map(|member| Task::Hash { member: member.clone(), revision }).collect()
     }
 
     /// Takes a hash.

@@ -2,10 +2,14 @@
 //! every member is asked for its Status, all at the same time, and one of them for the member list. Where the list of an earlier pass
 //! still holds and nothing is to be done, that is all: such a look is one request to each member.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use quorate_api::EtcdRestore;
 use quorate_api::backup::EtcdBackup;
-use quorate_manifests::{Defaults, Invalid, NameConflict, Observation, SiteQuestion, restore, snapshot};
+use quorate_manifests::{
+    Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, in_place, restore, snapshot,
+};
 use quorate_model::snapshot::{DefaultsTurn, List};
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
@@ -145,8 +149,8 @@ impl Observing {
             (Phase::Hashes(observed), Task::Hash { member, .. }, Reply::Hash(hash)) => {
                 observed.hashed(member, hash, now);
             }
-            (Phase::Members(observed), Task::Backup { .. }, Reply::Backup(backup)) => {
-                observed.resolve_restore(backup.as_ref());
+            (Phase::Members(observed), Task::Backup { name }, Reply::Backup(backup)) => {
+                observed.resolve_backup(name, backup.as_ref(), memory, now);
             }
             (Phase::Entry { observed, is_made, .. }, Task::Entry { .. }, Reply::Entry(entry)) => {
                 if entry.is_ok() {
@@ -205,7 +209,7 @@ impl Observing {
                     Ok(observed) => {
                         let mut tasks = observed.status_tasks();
                         tasks.extend(observed.sites_to_ask());
-                        tasks.extend(observed.backup_to_read());
+                        tasks.extend(observed.backups_to_read());
                         self.begin(Phase::Members(observed), tasks);
                     }
                     Err(stage) => return Some(*stage),
@@ -347,6 +351,7 @@ impl Observing {
             refused,
             at: now,
             conflicts,
+            backups: memory.backups.clone(),
             last_failure: memory.failure.clone(),
             defaults: self.defaults.clone(),
         };
@@ -364,25 +369,53 @@ impl Observed {
 
     /// About whose volumes Kubernetes is asked.
     fn sites_to_ask(&self) -> Vec<Task> {
-        let members = self.snapshot.sites_to_ask();
-        let claims = members.filter_map(|member| Some((member, self.view.volumes.get(member.as_str())?)));
-        let ask = |(member, claim): (&MemberName, &Arc<_>)| Task::Site {
-            member: member.clone(),
-            question: SiteQuestion::of(claim),
+        let recovery = self.snapshot.record.recovery.as_ref();
+        let node = |member: &MemberName| recovery?.containers.get(member)?.node.clone();
+        let ask = |member: &MemberName| {
+            let claim = self.view.volumes.get(member.as_str());
+            let of_claim = claim.map_or_else(SiteQuestion::default, |claim| SiteQuestion::of(claim));
+            let question = SiteQuestion { node: node(member), ..of_claim };
+            Task::Site { member: member.clone(), question }
         };
-        claims.map(ask).collect()
+        self.snapshot.sites_to_ask().map(ask).collect()
     }
 
-    /// The EtcdBackup that the cluster is to begin with, while the bootstrap has not recorded what it is.
-    fn backup_to_read(&self) -> Option<Task> {
-        let name = restore::backup_to_read(parsed(&self.cluster)?)?;
-        Some(Task::Backup { name: name.to_owned() })
+    /// The EtcdBackups that matter now: the one that the cluster is to begin with, while the bootstrap has not recorded what it is; the one
+    /// of the order to restore it in place; and the one that comes before an upgrade or the end of the cluster.
+    fn backups_to_read(&self) -> Vec<Task> {
+        let Some(cluster) = parsed(&self.cluster) else { return Vec::new() };
+        let by_order = in_place::backup_to_read(&self.restores(), &self.snapshot);
+        let restored = restore::backup_to_read(cluster).or(by_order).map(str::to_owned);
+        let names: BTreeSet<String> = restored.into_iter().chain(backup_before::to_read(cluster)).collect();
+        names.into_iter().map(|name| Task::Backup { name }).collect()
     }
 
-    fn resolve_restore(&mut self, backup: Result<&Option<Box<EtcdBackup>>, &String>) {
+    fn resolve_backup(
+        &mut self,
+        name: &str,
+        backup: Result<&Option<Box<EtcdBackup>>, &String>,
+        memory: &Memory,
+        now: Instant,
+    ) {
         let Some(cluster) = parsed(&self.cluster) else { return };
         let backup = backup.map(Option::as_deref).map_err(String::as_str);
-        self.snapshot.restore = restore::by_backup(cluster, backup);
+        if backup_before::to_read(cluster).as_deref() == Some(name) {
+            self.snapshot.backup_before = backup_before::read(cluster, backup, now);
+            memory.add_ending_namespace(&mut self.snapshot);
+        }
+        // An EtcdRestore may name the same one.
+        if restore::backup_to_read(cluster) == Some(name) {
+            self.snapshot.restore = restore::by_backup(cluster, backup);
+        } else {
+            let restores: Vec<_> = self.view.restores.values().map(AsRef::as_ref).collect();
+            if in_place::backup_to_read(&restores, &self.snapshot) == Some(name) {
+                in_place::resolve(&restores, &mut self.snapshot, name, backup);
+            }
+        }
+    }
+
+    fn restores(&self) -> Vec<&EtcdRestore> {
+        self.view.restores.values().map(AsRef::as_ref).collect()
     }
 
     fn list(&mut self, list: Result<List, String>) {

@@ -83,10 +83,15 @@ impl Observing {
         let unread = observed.unread.take();
         let etcd = std::mem::take(&mut observed.snapshot.etcd);
         let sites = std::mem::take(&mut observed.snapshot.sites);
+        // What the backups say was read once in this pass.
+        let (restore, order) = (observed.snapshot.restore.take(), observed.snapshot.order.take());
+        let backup_before = observed.snapshot.backup_before.take();
         let Observed { view, cluster, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
         again.snapshot.etcd = etcd;
         again.snapshot.sites = sites;
+        (again.snapshot.restore, again.snapshot.order) = (restore, order);
+        again.snapshot.backup_before = backup_before;
         if let Some(why) = unread {
             again.snapshot.etcd.proof = None;
             again.snapshot.etcd.proof_failure = Some(why);

@@ -44,9 +44,7 @@ pub async fn series(
     runs: u32,
     mut disrupt: impl AsyncFnMut(u32) -> Result<()>,
 ) -> Result<Outcome> {
-    let writer = Writer::start(world, CLUSTER);
-    until("the first write", PATIENCE, async || Ok((!writer.has_written()).then(|| "none yet".to_owned())))
-        .await?;
+    let writer = Writer::start(world, CLUSTER).await?;
     let (mut pauses, mut took) = (Vec::new(), Vec::new());
     for run in 1..=runs {
         writer.lap();

@@ -48,7 +48,10 @@ pub fn etcd(context: &Context) -> Result<Verdict> {
     tools::build(tools::Set::S3)?;
     // The tests of the port start every version by themselves.
     if context.etcd.is_none() {
-        results.run(context, "port", None, &[])?;
+        if context.full {
+            tools::build(tools::Set::Azure)?;
+        }
+        results.run(context, if context.full { "port-full" } else { "port" }, None, &[])?;
     }
     let (whole, life) = if context.full { (WHOLE_FULL, LIFE_FULL) } else { (WHOLE_CI, LIFE_CI) };
     let asked = |minor: &&&str| context.etcd.as_deref().is_none_or(|asked| asked == **minor);

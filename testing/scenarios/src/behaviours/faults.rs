@@ -9,7 +9,7 @@ pub async fn h22_killed_pods_and_processes_come_back_as_the_same_members(world: 
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
-    let writer = Writer::start(world, "demo");
+    let writer = Writer::start(world, "demo").await?;
 
     world.delete_pod("demo-1").await?;
     world.settled_again("demo", 3).await?;

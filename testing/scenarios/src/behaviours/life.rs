@@ -12,7 +12,7 @@ pub async fn a_cluster_goes_through_every_size_and_loses_no_acknowledged_write(
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let id = world.one_cluster_id("demo").await?;
-    let writer = Writer::start(world, "demo");
+    let writer = Writer::start(world, "demo").await?;
     for size in [5, 1, 0, 3, 5] {
         world.scale("demo", size).await?;
         world.settled("demo", size).await?;
@@ -29,7 +29,7 @@ pub async fn a_cluster_without_tls_is_bootstrapped_and_scaled(world: &impl World
     plain["tls"] = json!({"provider": "disabled"});
     world.create("plain", plain).await?;
     world.settled("plain", 1).await?;
-    let writer = Writer::start(world, "plain");
+    let writer = Writer::start(world, "plain").await?;
     world.scale("plain", 3).await?;
     world.settled("plain", 3).await?;
     writer.stop().await?.are_all_readable(world, "plain").await
@@ -41,11 +41,7 @@ pub async fn retained_volumes_wait_for_a_person_and_are_served_after_the_adopt_a
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let id = world.one_cluster_id("demo").await?;
-    let writer = Writer::start(world, "demo");
-    until("something is written", async || {
-        Ok(if writer.has_written() { Ok(()) } else { Err("nothing".into()) })
-    })
-    .await?;
+    let writer = Writer::start(world, "demo").await?;
     let acknowledged = writer.stop().await?;
     world.delete("demo").await?;
     ensure!(world.volumes_of("demo").await?.len() == 3, "volumes are retained");

@@ -17,7 +17,7 @@ pub async fn h21_a_member_whose_disk_is_lost_is_replaced_and_one_is_moved_on_ord
     world.create("demo", soon(3)).await?;
     world.settled("demo", 3).await?;
     let id = world.one_cluster_id("demo").await?;
-    let writer = Writer::start(world, "demo");
+    let writer = Writer::start(world, "demo").await?;
 
     let emptied = Instant::now();
     world.wipe_volume("demo-1").await?;
@@ -53,7 +53,7 @@ pub async fn h21_a_member_whose_disk_is_lost_is_replaced_and_one_is_moved_on_ord
 pub async fn a_cluster_of_one_is_moved_to_another_volume_on_order(world: &impl World) -> Result<()> {
     world.create("one", soon(1)).await?;
     world.settled("one", 1).await?;
-    let writer = Writer::start(world, "one");
+    let writer = Writer::start(world, "one").await?;
     let ordered = Instant::now();
     let order = Patch::Merge(json!({"metadata": {"annotations": {"operator.etcd.io/replace": "true"}}}));
     world.pods().patch("one-0", &PatchParams::default(), &order).await?;

@@ -20,7 +20,7 @@ pub async fn minor_upgrades_keep_data_leases_and_users(world: &impl World) -> Re
     let lease = etcdctl(world, &["lease", "grant", "3600"]).await?;
     let lease = lease.split_whitespace().nth(1).context("the lease has an id")?.to_owned();
     etcdctl(world, &["put", "leased", "value", &format!("--lease={lease}")]).await?;
-    let writer = Writer::start(world, "demo");
+    let writer = Writer::start(world, "demo").await?;
     for version in [second, third] {
         set_version(world, version).await?;
         all_run(world, version).await?;
@@ -44,7 +44,7 @@ pub async fn minor_upgrades_keep_data_leases_and_users(world: &impl World) -> Re
 pub async fn h36_a_minor_upgrade_that_is_half_done_is_taken_back(world: &impl World) -> Result<()> {
     let [_, old, new] = VERSIONS;
     create(world, old).await?;
-    let writer = Writer::start(world, "demo");
+    let writer = Writer::start(world, "demo").await?;
     set_version(world, new).await?;
     some_run(world, new).await?;
     set_version(world, old).await?;
@@ -67,7 +67,7 @@ pub async fn a_finished_minor_upgrade_is_refused_without_the_order_cancelled_hal
 ) -> Result<()> {
     let [_, old, new] = VERSIONS;
     create(world, new).await?;
-    let writer = Writer::start(world, "demo");
+    let writer = Writer::start(world, "demo").await?;
     set_version(world, old).await?;
     let message = world.wait_for_condition("demo", "VersionUpgradeBlocked", "True").await?;
     ensure!(message.contains(ALLOW), "{message}");

@@ -35,7 +35,10 @@ async fn all_nodes_are_drained_one_after_the_other_at_every_size() -> Result<()>
     for (cluster, _) in CLUSTERS {
         ids.insert(cluster, world.one_cluster_id(cluster).await?);
     }
-    let writers = SURVIVE.map(|cluster| (cluster, Writer::start(&world, cluster)));
+    let mut writers = Vec::new();
+    for cluster in SURVIVE {
+        writers.push((cluster, Writer::start(&world, cluster).await?));
+    }
     let nodes = world.shell()?.run("kubectl get nodes -o name").await?;
     for node in nodes.lines().map(|node| node.trim_start_matches("node/")) {
         let drained = Drained::drain(&world, node).await?;
@@ -44,7 +47,8 @@ async fn all_nodes_are_drained_one_after_the_other_at_every_size() -> Result<()>
         }
         drop(drained);
         all_settled(&world).await.with_context(|| format!("after {node} was drained"))?;
-        eprintln!("{node}: {:?}", writers.each_ref().map(|(cluster, writer)| (*cluster, writer.lap())));
+        let laps: Vec<_> = writers.iter().map(|(cluster, writer)| (*cluster, writer.lap())).collect();
+        eprintln!("{node}: {laps:?}");
     }
 
     a_sick_member_keeps_the_others_from_being_drained(&world).await?;

@@ -14,7 +14,7 @@ async fn h23_a_pod_on_an_unreachable_node_is_waited_for_and_never_force_deleted(
     world.settled("demo", 3).await?;
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
     let pod = world.pods().get("demo-1").await?;
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     let outage = Outage::cut(&[&node_of(&pod)?])?;
 
     let message = world.wait_for_condition("demo", "Degraded", "True").await?;
@@ -46,7 +46,7 @@ async fn drains_evict_one_member_at_a_time_and_an_uncordoned_node_gets_its_membe
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     let node = node_of(&world.pods().get("demo-1").await?)?;
     let cordoned = Cordoned::new(&world, &node)?;
 

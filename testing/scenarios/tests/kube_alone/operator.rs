@@ -15,7 +15,7 @@ async fn h17_an_operator_that_hangs_loses_the_lease_and_writes_nothing_when_it_r
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let id = world.one_cluster_id("demo").await?;
-    let writer = Writer::start(&world, "demo");
+    let writer = Writer::start(&world, "demo").await?;
     world.scale("demo", 5).await?;
     for number in 0..4 {
         world.create(&format!("c{number}"), spec(1)).await?;
@@ -104,7 +104,7 @@ async fn upgrade(world: &Kubernetes, install: impl FnOnce() -> Result<()>) -> Re
     let (id, members) = (world.one_cluster_id("demo").await?, world.member_ids("demo").await?);
     let old = agents(&world.pods_of("demo").await?)?;
     ensure!(old.iter().all(|image| image == "quorate:previous"), "{old:?}");
-    let writer = Writer::start(world, "demo");
+    let writer = Writer::start(world, "demo").await?;
 
     install()?;
     until("every member has the new agents", async || {

@@ -14,8 +14,12 @@ if kubectl get crd etcdclusters.operator.etcd.io >/dev/null 2>&1; then
         while read namespace name; do
             kubectl -n "$namespace" patch etcd "$name" --type merge -p '{"metadata":{"finalizers":null}}'
         done
-    kubectl delete crd etcdclusters.operator.etcd.io
 fi
+kubectl get etcdbackups --all-namespaces --no-headers -o custom-columns=:metadata.namespace,:metadata.name 2>/dev/null |
+    while read namespace name; do
+        kubectl -n "$namespace" patch etcdbackups "$name" --type merge -p '{"metadata":{"finalizers":null}}'
+    done
+kubectl get crd -o name | grep '[.]operator[.]etcd[.]io$' | xargs --no-run-if-empty kubectl delete
 kubectl delete namespace team-a team-b team-c --ignore-not-found
 kubectl delete clusterrole,clusterrolebinding -l app.kubernetes.io/name=quorate
 kubectl delete pvc,secret --all-namespaces -l operator.etcd.io/cluster
@@ -26,7 +30,7 @@ const LEFT: &str = r#"
 kinds=$(kubectl api-resources --verbs=list -o name | paste -sd, -)
 kubectl get "$kinds" --all-namespaces -o name -l app.kubernetes.io/name=quorate
 kubectl get "$kinds" --all-namespaces -o name -l operator.etcd.io/cluster
-kubectl get crd etcdclusters.operator.etcd.io -o name --ignore-not-found
+kubectl get crd -o name | grep '[.]operator[.]etcd[.]io$' || true
 kubectl get namespace quorate-system -o name --ignore-not-found
 "#;
 

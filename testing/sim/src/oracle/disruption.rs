@@ -50,7 +50,11 @@ impl Oracle {
                 write: KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. },
                 ..
             } => {
-                let stays = observed.deleting || plan.record.hibernating || plan.record.cluster_id.is_none();
+                let makes_way = plan.record.replacing.is_some() || plan.record.recovery.is_some();
+                let stays = observed.deleting
+                    || plan.record.hibernating
+                    || makes_way
+                    || plan.record.cluster_id.is_none();
                 let Some(id) = landing.now.members.get(pod.as_str()).filter(|_| !stays) else { return };
                 self.judge_restart(member, *id, plan, landing);
                 self.ordered.insert(*id);

@@ -1,7 +1,11 @@
 //! Checks against the state of the world: of requests as they arrive, and of the state itself at any moment.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, deleting, flag, items, name, text, uid};
+use quorate_apistore::selectors::map_selects;
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::{Effect, Plan, Record, Span};
 use serde_json::Value;
@@ -148,6 +152,7 @@ impl World {
     /// Checks what must hold at any moment.
     pub(crate) fn check_for_harm(&mut self) {
         self.judge_trust();
+        self.judge_incarnation();
         let mut violated = Vec::new();
         for group in self.etcd.groups() {
             if let Some(lost) = group.lost().first() {
@@ -160,7 +165,7 @@ impl World {
         }
         for (at, process) in self.etcd.processes().filter(|(_, process)| process.state == State::Running) {
             let Some(dir) = self.etcd.dir_of(process) else { continue };
-            if let Some(how) = self.lacks_the_snapshot(dir) {
+            if let Some(how) = self.lacks_the_snapshot(dir, &process.launch.name) {
                 violated.push((Property::SnapshotIsThere, format!("{} {how} ({at})", process.launch.name)));
             }
             if dir.stored.len > 0 {
@@ -204,13 +209,44 @@ impl World {
         }
     }
 
+    /// Checks that another incarnation begins only where a person ordered it, and never beside members of the one before it that could still
+    /// acknowledge writes: a quorum of them, under names that clients and peers resolve. A Pod that no Service selects has none.
+    fn judge_incarnation(&mut self) {
+        let record = self.record();
+        let replaced = record.incarnation.as_ref().map(|present| present.replaced);
+        if let Some(replaced) = replaced {
+            let uid = self.cluster_uid();
+            self.oracle.is_replaced(replaced, &uid);
+        }
+        let services = [self.at.name.clone(), format!("{}-client", self.at.name)];
+        let services: Vec<_> = services.iter().filter_map(|name| self.object(Kind::Service, name)).collect();
+        let pods = self.objects(Kind::Pod);
+        let has_name = |pod: &&Arc<Value>| {
+            services.iter().any(|service| map_selects(service.pointer("/spec/selector"), pod))
+        };
+        let named: BTreeSet<&str> = pods.iter().filter(has_name).map(|pod| uid(pod)).collect();
+        let runs = |at: &Group| {
+            let votes = |dir: &&Dir| dir.cluster == at.id() && at.conf().is_voter(dir.member);
+            let running = self.etcd.processes().filter(|(_, process)| process.state == State::Running);
+            let running = running.filter(|(at, _)| named.contains(at));
+            running.filter_map(|(_, process)| self.etcd.dir_of(process)).filter(votes).count()
+        };
+        let of_earlier = |group: &&Group| self.oracle.is_given_up(group.id());
+        let old = self.etcd.groups().filter(of_earlier).find(|group| runs(group) >= group.conf().quorum());
+        let new = self.etcd.groups().filter(|group| !of_earlier(group)).find(|group| runs(group) > 0);
+        if let (Some(old), Some(new)) = (old.map(Group::id), new.map(Group::id)) {
+            let how = format!("a quorum of cluster {old}, which was replaced, runs beside members of {new}");
+            self.oracle.add_violation(Property::OneClusterId, how);
+        }
+    }
+
     /// What a member runs on instead of the snapshot that the cluster begins with.
-    fn lacks_the_snapshot(&self, dir: &Dir) -> Option<&'static str> {
-        if !self.begins_with_snapshot() || self.faults.foreign.contains(&dir.cluster) {
+    fn lacks_the_snapshot(&self, dir: &Dir, member: &str) -> Option<&'static str> {
+        if !self.begins_with_snapshot(member) || self.faults.foreign.contains(&dir.cluster) {
             return None;
         }
         let snap = self.etcd.group(dir.cluster)?.began_with();
-        if !snap.is_some_and(|snap| Self::is_the_snapshot(snap)) {
+        if !snap.is_some_and(|snap| Self::is_the_snapshot(snap) || self.is_extracted(snap)) {
             return Some("is of a cluster that began without the snapshot");
         }
         dir.astray.then_some("began without the snapshot, beside members that have it")

@@ -61,7 +61,10 @@ impl Truth {
             .iter()
             .filter(|pod| {
                 let not_joined = annotation(pod, keys::JOINED).or(label(pod, keys::JOINED)).is_none();
-                not_joined && record.attempt > 0 && !record.members.contains_key(&MemberName::new(name(pod)))
+                let member = MemberName::new(name(pod));
+                let is_superseded =
+                    world.at.ordinal(&member).is_some_and(|own| record.is_of_earlier_incarnation(own));
+                is_superseded || (not_joined && record.attempt > 0 && !record.members.contains_key(&member))
             })
             .map(|pod| uid(pod).to_owned())
             .collect();

@@ -40,6 +40,7 @@ impl World {
             attempt,
             token,
             adopted_by,
+            earlier,
             had_leader,
             restore,
             cluster_id,
@@ -58,6 +59,10 @@ impl World {
             goes_back_to,
             takes_defaults,
             defragmenting,
+            incarnation,
+            replacing,
+            recovery,
+            spent_recovery,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -65,8 +70,29 @@ impl World {
             format!("next ordinal {}", next_ordinal.0),
         ];
         lines.extend(adopted_by.iter().map(|uid| format!("adopted by {uid}")));
+        lines.extend(
+            earlier.iter().map(|earlier| format!("an earlier status, of cluster {}", earlier.cluster_id)),
+        );
         lines.extend(had_leader.then(|| "a member of the attempt had a leader".to_owned()));
         lines.extend(restore.iter().map(|restore| format!("begins with {}", restore.url)));
+        lines.extend(incarnation.iter().map(|present| {
+            let (number, first) = (present.number, present.first.0);
+            format!(
+                "incarnation {number} from ordinal {first}, by {}, in place of {}",
+                present.order, present.replaced
+            )
+        }));
+        lines.extend(replacing.iter().map(|ordered| {
+            format!(
+                "{} is to be replaced by {}, stopped: {}",
+                ordered.replaces, ordered.order, ordered.stopped
+            )
+        }));
+        lines.extend(recovery.iter().map(|recovery| {
+            let chosen = recovery.chosen.as_ref().map(|chosen| format!("{}: {}", chosen.member, chosen.log));
+            format!("the quorum is recovered from {}, chosen: {}", recovery.from, or_none(chosen.as_ref()))
+        }));
+        lines.extend(spent_recovery.iter().map(|from| format!("the order to recover from {from} is spent")));
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
         lines.extend(

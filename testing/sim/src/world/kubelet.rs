@@ -8,20 +8,21 @@ use std::sync::Arc;
 
 use quorate_api::cluster::DEFAULT_IMAGE_REGISTRY;
 use quorate_api::keys;
-use quorate_apistore::fields::{annotation, deleting, items, name, text, uid};
+use quorate_apistore::fields::{annotation, deleting, integer, items, name, text, uid};
 use quorate_apistore::store::{DeleteOptions, Part, Propagation};
 use quorate_apistore::{ObjectKey, Store};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
 use quorate_model::guard::{self, EtcdData, Expected, VolumeContents};
+use quorate_model::recovery::NodeState;
 use quorate_model::snapshot::Site;
-use quorate_model::{ClusterUid, GuardVerdict, MemberName, PeerUrl, Token};
+use quorate_model::{ClusterUid, GuardVerdict, Instant, MemberName, PeerUrl, Token};
 use serde_json::{Value, json};
 
 use super::World;
 use super::canary::Times;
 use super::faults::Stopping;
-use super::objects::resource;
+use super::objects::{is_of_job, member_pods, resource};
 use crate::etcd::{Disk, Launch, State, version_of_image};
 
 /// A Pod that a kubelet runs.
@@ -41,6 +42,8 @@ pub struct Running {
     pub restarts: u32,
     /// The message with which the container ended last: etcd's, or the guard's report.
     pub last_words: Option<String>,
+    /// The agent's answer, where etcd does not start: then the container has ended for good.
+    pub answer: Option<String>,
 }
 
 /// Restarts are counted up to this number. The planner uses only whether there was one.
@@ -86,7 +89,10 @@ impl World {
             for object in self.store.objects(&resource(kind)) {
                 let mut of =
                     items(&object, "/metadata/ownerReferences").iter().map(|owner| text(owner, "/uid"));
-                if of.next().is_some_and(|of| !owners.contains(of)) && !deleting(&object) {
+                if of.next().is_some_and(|of| !owners.contains(of))
+                    && !deleting(&object)
+                    && !is_of_job(&object)
+                {
                     any |= delete(&self.store, kind, &object, None);
                 }
             }
@@ -129,7 +135,7 @@ impl World {
 
     /// Ends processes whose Pods are gone, and removes deleted Pods with their processes.
     fn stop_pods(&mut self) -> bool {
-        let pods = self.store.objects(&resource(Kind::Pod));
+        let pods = member_pods(&self.store);
         let existing: BTreeSet<String> = pods.iter().map(|pod| uid(pod).to_owned()).collect();
         let orphans: Vec<String> = self
             .pods
@@ -154,7 +160,9 @@ impl World {
                 None => {
                     self.pods.remove(uid(pod));
                     self.etcd.stop(uid(pod));
-                    any |= delete(&self.store, Kind::Pod, pod, Some(0));
+                    // Finalizers keep one whose end was confirmed before.
+                    let is_confirmed = integer(pod, "/metadata/deletionGracePeriodSeconds") == Some(0);
+                    any |= !is_confirmed && delete(&self.store, Kind::Pod, pod, Some(0));
                 }
             }
         }
@@ -164,7 +172,7 @@ impl World {
     /// Starts Pods whose volume exists: the guard runs first, then etcd.
     fn start_pods(&mut self) -> bool {
         let mut any = false;
-        for pod in self.store.objects(&resource(Kind::Pod)) {
+        for pod in member_pods(&self.store) {
             let slow = self.faults.slow.contains(name(&pod))
                 || self.faults.on_lost_node.contains(name(&pod))
                 || self.faults.gone.contains(name(&pod));
@@ -180,7 +188,7 @@ impl World {
                 continue;
             }
             self.oracle.uses_volume(name(&pod), &dir);
-            let refused = self.prepare(&pod, &dir, false).err();
+            let (answer, refused) = self.answer_or_prepare(&pod, &dir, false);
             let running = Running {
                 member: name(&pod).to_owned(),
                 dir: dir.clone(),
@@ -189,9 +197,10 @@ impl World {
                 seen: false,
                 restarts: 0,
                 last_words: refused.clone(),
+                answer: answer.clone(),
             };
             self.pods.insert(uid(&pod).to_owned(), running);
-            if refused.is_none() {
+            if refused.is_none() && answer.is_none() {
                 let launch = launch(&pod, &dir);
                 if uses_default_image(&pod) && !self.faults.status_lost {
                     let data = self.etcd.dir(&dir).and_then(|own| own.stored.cluster_version);
@@ -207,7 +216,7 @@ impl World {
     /// Restarts every container that ended, once in each call of `settle`: the guard runs first, then etcd.
     fn restart_processes(&mut self, relaunched: &mut BTreeSet<String>) -> bool {
         let mut any = false;
-        for pod in self.store.objects(&resource(Kind::Pod)) {
+        for pod in member_pods(&self.store) {
             let at = uid(&pod).to_owned();
             let Some(running) = self.pods.get_mut(&at) else { continue };
             running.seen |= self.etcd.dir(&running.dir).is_some();
@@ -220,16 +229,17 @@ impl World {
             if !again || deleting(&pod) || !relaunched.insert(at.clone()) {
                 continue;
             }
-            let refused = self.prepare(&pod, &running.dir, running.seen).err();
-            let starts = refused.is_none();
+            let (answer, refused) = self.answer_or_prepare(&pod, &running.dir, running.seen);
+            let starts = refused.is_none() && answer.is_none();
             let next = Running {
                 restarts: (running.restarts + 1).min(MANY),
                 last_words: refused.clone().or(ended).or(running.last_words.clone()),
                 refused,
+                answer,
                 ..running.clone()
             };
-            any |= (next.restarts, &next.last_words, &next.refused)
-                != (running.restarts, &running.last_words, &running.refused);
+            any |= (next.restarts, &next.last_words, &next.refused, &next.answer)
+                != (running.restarts, &running.last_words, &running.refused, &running.answer);
             if starts {
                 self.etcd.launch(&at, launch(&pod, &next.dir), self.now);
             } else {
@@ -243,7 +253,7 @@ impl World {
     /// Writes the status of every Pod.
     fn write_pod_statuses(&mut self) -> bool {
         let mut any = false;
-        for pod in self.store.objects(&resource(Kind::Pod)) {
+        for pod in member_pods(&self.store) {
             let Some(running) = self.pods.get(uid(&pod)) else { continue };
             let status = self.status_of(&pod, running);
             if pod["status"] != status || text(&pod, "/spec/nodeName").is_empty() {
@@ -264,6 +274,9 @@ impl World {
 
     fn status_of(&self, pod: &Value, running: &Running) -> Value {
         let at = uid(pod);
+        if let Some(answer) = &running.answer {
+            return finished(answer);
+        }
         let process = self.etcd.process(at);
         // A partition does not keep a probe from etcd in its own Pod. The Pods of a node out of reach are set to not ready.
         let is_reached = !self.faults.on_lost_node.contains(&running.member);
@@ -294,7 +307,18 @@ impl World {
     /// What Kubernetes says about where the volume of a member can be used.
     pub(super) fn site_of(&self, member: &MemberName) -> Site {
         let gone = self.faults.gone.contains(member.as_str());
-        Site { waits_for_consumer: true, gone: gone.then(|| "its node does not exist any more".to_owned()) }
+        let node = if gone {
+            NodeState::Gone
+        } else if self.faults.on_lost_node.contains(member.as_str()) {
+            NodeState::NotReady
+        } else {
+            NodeState::Ready { since: Instant(0) }
+        };
+        Site {
+            waits_for_consumer: true,
+            gone: gone.then(|| "its node does not exist any more".to_owned()),
+            node: Some(node),
+        }
     }
 
     /// Whether all Secrets that a Pod mounts exist. Without one of them its containers do not start.
@@ -315,6 +339,15 @@ impl World {
         Some(uid(&volume).to_owned())
     }
 
+    /// What the agent answers where etcd does not start; otherwise, what keeps it from starting.
+    fn answer_or_prepare(&mut self, pod: &Value, dir: &str, seen: bool) -> (Option<String>, Option<String>) {
+        match self.recover(pod, dir, seen) {
+            Some(Ok(answer)) => (Some(answer), None),
+            Some(Err(failed)) => (None, Some(failed)),
+            None => (None, self.prepare(pod, dir, seen).err()),
+        }
+    }
+
     /// What the agent does before etcd starts. Fails with its termination message.
     fn prepare(&mut self, pod: &Value, dir: &str, seen: bool) -> Result<(), String> {
         self.restore(pod, dir, seen)?;
@@ -322,7 +355,7 @@ impl World {
     }
 
     /// Runs the product's guard on the modelled volume. If etcd may start, the identity file is written.
-    fn guard(&mut self, pod: &Value, dir: &str, seen: bool) -> Result<(), (GuardVerdict, String)> {
+    pub(super) fn guard(&mut self, pod: &Value, dir: &str, seen: bool) -> Result<(), (GuardVerdict, String)> {
         let args = flags(etcd_in(pod));
         let arg = |flag: &str| args.get(flag).cloned().unwrap_or_default();
         let joined = annotation(pod, keys::JOINED) == Some(keys::JOINED_VALUE);
@@ -345,6 +378,18 @@ impl World {
         self.identities.insert(dir.to_owned(), identity);
         Ok(())
     }
+}
+
+/// The status of a Pod whose only container has ended well, and does not start again.
+fn finished(answer: &str) -> Value {
+    let terminated = json!({ "exitCode": 0, "message": answer, "reason": "Completed" });
+    json!({
+        "phase": "Succeeded",
+        "containerStatuses": [{
+            "name": ETCD, "image": "", "imageID": "", "ready": false, "started": false, "restartCount": 0,
+            "state": { "terminated": terminated }, "lastState": {},
+        }],
+    })
 }
 
 /// The guard's termination message.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::DeserializeGuard;
-use quorate_api::{EtcdCluster, keys};
-use quorate_apistore::fields::{label, name, namespace, text};
+use quorate_api::{EtcdCluster, EtcdRestore, keys};
+use quorate_apistore::fields::{items, label, name, namespace, text};
 use quorate_apistore::{ApiError, ObjectKey, ResourceKey, Store};
 use quorate_manifests::Kind;
 use quorate_model::ClusterRef;
@@ -50,6 +50,18 @@ pub fn key(kind: Kind, at: &ClusterRef, name: &str) -> ObjectKey {
     ObjectKey::new(resource(kind), at.namespace.clone(), name)
 }
 
+/// The Pods of members. Those of Jobs run elsewhere.
+pub fn member_pods(store: &Store) -> Vec<Arc<Value>> {
+    let mut pods = store.objects(&resource(Kind::Pod));
+    pods.retain(|pod| !is_of_job(pod));
+    pods
+}
+
+/// Whether a Job owns it.
+pub fn is_of_job(object: &Value) -> bool {
+    items(object, "/metadata/ownerReferences").iter().any(|owner| text(owner, "/kind") == "Job")
+}
+
 impl Parsed {
     /// The objects of a cluster in the operator's watches, one kind of them as of an earlier version if `stale` names it.
     pub fn caches(
@@ -66,6 +78,7 @@ impl Parsed {
             services: cached(&mut self.services, watched(Kind::Service)?, parse),
             budgets: cached(&mut self.budgets, watched(Kind::Budget)?, parse),
             secrets: cached(&mut self.secrets, watched(Kind::Secret)?, parse),
+            restores: restores(store, at),
         })
     }
 
@@ -80,6 +93,13 @@ impl Parsed {
             Kind::Secret => Object::Secret(parsed(&mut self.secrets, object, parse)),
         }
     }
+}
+
+/// The orders to restore the cluster in place.
+fn restores(store: &Store, at: &ClusterRef) -> BTreeMap<String, Arc<EtcdRestore>> {
+    let all = store.objects(&ResourceKey::new(keys::GROUP, "etcdrestores"));
+    let own = all.iter().filter(|object| text(object, "/spec/clusterName") == at.name);
+    own.map(|object| (name(object).to_owned(), Arc::new(parse(object)))).collect()
 }
 
 /// Objects of one kind that have the cluster's label, or are the cluster itself, and the version up to which they are known.

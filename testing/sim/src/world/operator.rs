@@ -231,6 +231,10 @@ impl World {
                     None => Err(CallError::NoConnection(at)),
                 })
             }
+            // No spec of the simulation asks for one.
+            Task::CreateBackup(_) => {
+                Reply::BackupCreated(Err(WriteError::Forbidden("no stores here".to_owned())))
+            }
             Task::Read { kind, name } => self.read(kind, &name),
             Task::Generate(order) => Reply::Keys(Ok(self.trust.generate(&order))),
             Task::Caches
@@ -280,7 +284,9 @@ impl World {
             Task::Site { member, .. } => Some(Reply::Site(Ok(self.site_of(&member)))),
             Task::Backup { name } => Some(Reply::Backup(Ok(self.backup(&name).map(Box::new)))),
             Task::Read { kind, name } => Some(self.read(kind, &name)),
-            Task::Write(_) | Task::Call { .. } | Task::Generate(_) => Some(self.carry_out(pass, task)),
+            Task::Write(_) | Task::CreateBackup(_) | Task::Call { .. } | Task::Generate(_) => {
+                Some(self.carry_out(pass, task))
+            }
         }
     }
 

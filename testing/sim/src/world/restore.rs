@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use quorate_api::backup::EtcdBackup;
-use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
+use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder, Source};
 use quorate_api::keys;
 use quorate_apistore::fields::{annotation, items, name, text};
-use quorate_apistore::store::Part;
+use quorate_apistore::store::{DeleteOptions, Part};
 use quorate_apistore::{ObjectKey, ResourceKey};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
@@ -54,11 +54,51 @@ impl World {
         EtcdBackup::deserialize(backup.as_ref()).ok()
     }
 
-    /// Creates the complete EtcdBackup that a spec names.
-    pub(super) fn create_backup(&self, spec: &Value) {
-        let Some(name) = spec.pointer("/bootstrap/restore/backupRef/name").and_then(Value::as_str) else {
-            return;
+    /// A person orders to restore the snapshot in place of the present data by an EtcdRestore of this name, or deletes the order.
+    pub(super) fn order_restore(&mut self, order: &Value) -> Result<(), String> {
+        let resource = ResourceKey::new(keys::GROUP, "etcdrestores");
+        if let Some(deleted) = order.get("deleted").and_then(Value::as_str) {
+            let key = ObjectKey::new(resource, &*self.at.namespace, deleted);
+            return self
+                .store
+                .delete(&key, &DeleteOptions::default())
+                .map(drop)
+                .map_err(|error| error.message);
+        }
+        let Some(id) = self.record().cluster_id else {
+            return Err("there is no cluster id to name".to_owned());
         };
+        if self.backup(BACKUP).is_none() {
+            self.create_backup(BACKUP);
+        }
+        let object = json!({
+            "metadata": { "name": order, "namespace": self.at.namespace },
+            "spec": {
+                "clusterName": self.at.name,
+                "clusterID": id.to_string(),
+                "snapshot": { "backupRef": { "name": BACKUP } },
+            },
+        });
+        let created = self.store.create(&resource, &self.at.namespace, object, false);
+        created.map_err(|error| error.message)?;
+        // A Job reads the snapshot to its end. That is another controller's, and nothing begins before.
+        let key = ObjectKey::new(resource, &*self.at.namespace, order.as_str().unwrap_or_default());
+        let read = json!({ "snapshot": { "sha256": SHA256, "bytes": 20480 } });
+        self.change(&key, Part::Status, |order| order["status"] = read).expect("the status is valid");
+        self.oracle.may_be_replaced(id);
+        Ok(())
+    }
+
+    /// An order names the present cluster, and is not carried out.
+    pub(crate) fn open_order(&self) -> Option<String> {
+        let id = self.record().cluster_id?.to_string();
+        let orders = self.store.objects(&ResourceKey::new(keys::GROUP, "etcdrestores"));
+        let open = orders.iter().find(|order| text(order, "/spec/clusterID") == id);
+        open.map(|order| name(order).to_owned())
+    }
+
+    /// Creates a complete EtcdBackup.
+    pub(super) fn create_backup(&self, name: &str) {
         let backup = json!({
             "metadata": { "name": name, "namespace": self.at.namespace },
             "spec": { "source": { "cluster": "other" }, "destination": { "s3": { "bucket": "backups" } } },
@@ -97,11 +137,14 @@ impl World {
         let is_as_ordered = order.name == launch.name
             && order.token == launch.token
             && order.peer_url == launch.url.as_str()
-            && order.initial_cluster == flags(etcd_in(pod)).remove("--initial-cluster").unwrap_or_default()
-            && order.source.sha256.as_deref() == Some(SHA256);
+            && order.initial_cluster == flags(etcd_in(pod)).remove("--initial-cluster").unwrap_or_default();
         assert!(is_as_ordered, "the order contradicts the flags of etcd: {order:?}");
         let bump = i64::try_from(order.bump_revision).unwrap_or(i64::MAX);
-        let snap = Snap { revision: SNAP.revision + bump, ..Snap::clone(&SNAP) };
+        let Some(found) = self.object_of(&order) else {
+            let failure = Failure::new(FailureKind::NotInStore, "the object does not exist");
+            return Err(serde_json::to_string(&Answer::Failed(failure)).expect("it is plain data"));
+        };
+        let snap = Snap { revision: found.revision + bump, ..Snap::clone(&found) };
         // Before the data, so that a crash between the two leaves no data without an identity.
         let identity = VolumeIdentity {
             cluster_uid: ClusterUid::new(flags(etcd_in(pod)).remove("--cluster-uid").unwrap_or_default()),
@@ -114,8 +157,25 @@ impl World {
         Ok(())
     }
 
-    /// Whether the spec has the cluster begin with the snapshot.
-    pub(crate) fn begins_with_snapshot(&self) -> bool {
+    /// What the store has that the order names.
+    fn object_of(&mut self, order: &RestoreOrder) -> Option<Arc<Snap>> {
+        let Source { destination, key, sha256 } = &order.source;
+        if destination.pvc.is_none() {
+            assert_eq!(sha256.as_deref(), Some(SHA256), "the order names another object");
+            return Some(SNAP.clone());
+        }
+        let snap = self.extracted(destination, key, sha256.as_deref())?;
+        self.judge_recovery(&snap);
+        Some(snap)
+    }
+
+    /// Whether this member began with the snapshot: the spec has the cluster begin with it, or its incarnation took the place of another one.
+    pub(crate) fn begins_with_snapshot(&self, member: &str) -> bool {
+        let record = self.record();
+        if let Some(present) = &record.incarnation {
+            let ordinal = self.at.ordinal(&MemberName::new(member));
+            return ordinal.is_some_and(|ordinal| ordinal >= present.first);
+        }
         let cluster = self.object(Kind::Cluster, &self.at.name);
         cluster.is_some_and(|cluster| cluster.pointer("/spec/bootstrap/restore").is_some())
     }

@@ -236,6 +236,7 @@ fn start(observed: &Snapshot, record: &Record, member: &str, boot: Boot) -> Effe
         Boot::New | Boot::Restore => Step::B4,
         Boot::Join => Step::G4,
         Boot::Resume => Step::W1,
+        Boot::Read | Boot::Extract => Step::Q2,
     };
     Effect::kube(step, KubeEffect::CreatePod { member: MemberName::new(member), boot, peers })
 }

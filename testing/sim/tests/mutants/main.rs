@@ -38,8 +38,9 @@ const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
 
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
-/// its kubelet reports no more. `crates/planner/tests/rules.rs` and `replace.rs` show that they are needed.
-const OF_REPLACEMENT: [&str; 3] = ["NotLost", "NoClaim", "P second look"];
+/// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and
+/// `losses.rs` show that they are needed.
+const OF_REPLACEMENT: [&str; 4] = ["NotLost", "NoClaim", "NotReplaced", "P second look"];
 /// `crates/planner/tests/corruption.rs` shows that these are needed.
 const OF_CORRUPTION: [&str; 4] = ["P majority", "P one version", "P second comparison", "P agrees"];
 /// `crates/planner/tests/versions.rs` shows that these are needed. What an older binary would meet too early is refused before, too.
@@ -49,6 +50,12 @@ const OF_SPACE: [&str; 2] = ["Defragmenting", "NoRoomToDefragment"];
 
 /// Only a cluster that begins with a snapshot has them: `crates/planner/tests/restore.rs` shows that they are needed.
 const OF_RESTORE: [&str; 2] = ["MustRestore", "RestoresAgain"];
+
+/// Only an order to restore in place has them: `crates/planner/tests/in_place.rs` shows that they are needed.
+const OF_INCARNATIONS: [&str; 4] = ["OldMemberRuns", "NotOrdered", "NotQuarantined", "BeingReplaced"];
+
+/// Only an order to recover the quorum has them: `crates/planner/tests/recover.rs` shows that they are needed.
+const OF_RECOVERY: [&str; 3] = ["QuorumAnswers", "DataInMemory", "NotRead"];
 
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;
@@ -117,7 +124,9 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_CORRUPTION.contains(check)
             || OF_VERSIONS.contains(check)
             || OF_SPACE.contains(check)
-            || OF_RESTORE.contains(check);
+            || OF_RESTORE.contains(check)
+            || OF_INCARNATIONS.contains(check)
+            || OF_RECOVERY.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.into_iter().chain(RULES).filter(|check| !shown(check)).collect();

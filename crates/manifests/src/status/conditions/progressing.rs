@@ -1,6 +1,6 @@
 //! Whether a change is under way, which, and what it waits for.
 
-use quorate_api::Reason;
+use quorate_api::{Explanation, Reason};
 use quorate_model::effect::Boot;
 use quorate_model::{Effect, KubeEffect, Waiting};
 
@@ -10,10 +10,19 @@ use crate::status::picture::Picture;
 
 pub(super) fn find(picture: &Picture<'_>) -> Finding {
     if picture.seen.deleting {
+        if let Some(backup) = picture.waits(final_backup) {
+            return Finding::yes(backup.reason(), or_both(backup.message(), &picture.next_step()));
+        }
         return Finding::yes(Reason::Deleting, or(picture.next_step(), "the cluster is being deleted"));
     }
     if let Some(halt) = picture.waits(|waiting| halted(waiting, picture)) {
         return halt;
+    }
+    if let Some(why) = picture.recovers() {
+        return Finding { holds: Some(true), why };
+    }
+    if let Some(makes_way) = picture.makes_way() {
+        return Finding { holds: Some(true), why: makes_way };
     }
     if !picture.record.is_bootstrapped() {
         return bootstrapping(picture);
@@ -36,6 +45,9 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::SplitBrain(_)
         | Waiting::WrongMember { .. }
         | Waiting::ExistingData { .. }
+        | Waiting::AdoptionRefused(..)
+        | Waiting::EarlierDataGone { .. }
+        | Waiting::RestoredWithoutData(_)
         | Waiting::AdoptionDiffers { .. }
         | Waiting::NoSnapshot(_)
         | Waiting::UnknownPods(_) => true,
@@ -58,6 +70,10 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::LeadershipStays { .. }
         | Waiting::LearnersFailed { .. }
         | Waiting::UnmanagedMember(..)
+        | Waiting::UpgradeBackup(_)
+        | Waiting::UpgradeBackupFailed(_)
+        | Waiting::FinalBackup(_)
+        | Waiting::NoFinalBackup(_)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
         | Waiting::Unsafe(_)
@@ -70,6 +86,13 @@ fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
         | Waiting::Wave(_)
         | Waiting::Defragmenting(_)
         | Waiting::StillFull { .. }
+        | Waiting::OrderWaits(..)
+        | Waiting::Replacing(_)
+        | Waiting::OldMemberStays { .. }
+        | Waiting::Recovering { .. }
+        | Waiting::RecoveryRefused(_)
+        | Waiting::MayRun { .. }
+        | Waiting::NotRead { .. }
         | Waiting::VolumeGrowing(_) => false,
     };
     halts.then(|| Finding::because(explain(waiting)))
@@ -103,6 +126,8 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
         Reason::Scaling
     } else if picture.waits(|waiting| matches!(waiting, Waiting::Downgrading(_)).then_some(())).is_some() {
         Reason::Downgrading
+    } else if picture.waits(|waiting| matches!(waiting, Waiting::UpgradeBackup(_)).then_some(())).is_some() {
+        Reason::UpgradeBackupRunning
     } else if !picture.stale().is_empty() {
         Reason::RollingOut
     } else if restarting {
@@ -133,6 +158,7 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Sick(..)
         | Waiting::PodStuck(..)
         | Waiting::ForeignObjects(_)
+        | Waiting::UpgradeBackupFailed(_)
         | Waiting::VersionRefused(_)
         | Waiting::SafePoint(_)
         | Waiting::LeadershipStays { .. }
@@ -148,10 +174,18 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::Wave(_)
         | Waiting::Objects
         | Waiting::StillFull { .. }
+        | Waiting::OrderWaits(..)
+        | Waiting::RecoveryRefused(_)
         | Waiting::VolumeGrowing(_) => true,
-        Waiting::Paused
+        Waiting::UpgradeBackup(_)
+        | Waiting::FinalBackup(_)
+        | Waiting::NoFinalBackup(_)
+        | Waiting::Paused
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ExistingData { .. }
+        | Waiting::AdoptionRefused(..)
+        | Waiting::EarlierDataGone { .. }
+        | Waiting::RestoredWithoutData(_)
         | Waiting::AdoptionDiffers { .. }
         | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)
@@ -167,6 +201,11 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
         | Waiting::ClaimPending { .. }
         | Waiting::Downgrading(_)
         | Waiting::InSync(_)
+        | Waiting::Replacing(_)
+        | Waiting::OldMemberStays { .. }
+        | Waiting::Recovering { .. }
+        | Waiting::MayRun { .. }
+        | Waiting::NotRead { .. }
         | Waiting::Defragmenting(_) => false,
     };
     lasts.then_some(waiting)
@@ -174,4 +213,14 @@ fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
 
 fn or(text: String, otherwise: &str) -> String {
     if text.is_empty() { otherwise.to_owned() } else { text }
+}
+
+/// The backup before the end of the cluster: what it waits for, or why it is missing.
+fn final_backup(waiting: &Waiting) -> Option<Explanation> {
+    matches!(waiting, Waiting::FinalBackup(_) | Waiting::NoFinalBackup(_)).then(|| explain(waiting))
+}
+
+/// The first text, and the second where it says more.
+fn or_both(first: &str, second: &str) -> String {
+    if first == second { first.to_owned() } else { format!("{first}. {second}") }
 }

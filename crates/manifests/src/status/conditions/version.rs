@@ -8,8 +8,10 @@ use crate::status::explain;
 use crate::status::picture::Picture;
 
 pub(super) fn blocked(picture: &Picture<'_>) -> Finding {
-    let refused =
-        picture.waits(|waiting| matches!(waiting, Waiting::VersionRefused(_)).then(|| explain(waiting)));
+    let refused = picture.waits(|waiting| {
+        matches!(waiting, Waiting::VersionRefused(_) | Waiting::UpgradeBackupFailed(_))
+            .then(|| explain(waiting))
+    });
     if let Some(why) = refused {
         return Finding::yes(why.reason(), why.message());
     }

@@ -204,7 +204,13 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             let why = Explanation::new(failure.kind.into(), failure.message.clone());
             if failure.kind.may_pass() { try_again(seen, status, &why) } else { failed(seen, status, why) }
         }
-        JobOutcome::Answered(Answer::Removed | Answer::Verified(_)) => {
+        JobOutcome::Answered(
+            Answer::Removed
+            | Answer::Read(_)
+            | Answer::Verified(_)
+            | Answer::Stored(_)
+            | Answer::NothingStored(_),
+        ) => {
             let text =
                 format!("Job {name} answered what it was not asked: its image is not that of this operator");
             failed(seen, status, Explanation::new(Reason::JobFailed, text))
@@ -289,6 +295,12 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
             let cluster = seen.cluster.ok_or_else(|| {
                 not_yet(Reason::ClusterNotFound, format!("there is no EtcdCluster {name} in this namespace"))
             })?;
+            if is_of_another(backup, cluster) {
+                let text = format!(
+                    "the EtcdCluster {name} that it was to be taken of is gone, and this is another one"
+                );
+                return Err(Refusal::Never(Explanation::new(Reason::ClusterNotFound, text)));
+            }
             let policy = cluster.spec.backup.clone().unwrap_or_default();
             if !policy.allows(&backup.spec.destination) {
                 return Err(Refusal::Never(not_allowed(backup, cluster)));
@@ -303,6 +315,13 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
     let order = backup::backup_order(backup, of)
         .ok_or_else(|| not_yet(Reason::ClusterNotServing, "the EtcdCluster has no voter now".to_owned()))?;
     Ok((order, backup::tls_secret(backup, of)))
+}
+
+/// Whether the operator created it for an earlier EtcdCluster of this name, which had other data.
+fn is_of_another(backup: &EtcdBackup, cluster: &EtcdCluster) -> bool {
+    let annotations = backup.metadata.annotations.as_ref();
+    let uid = annotations.and_then(|annotations| annotations.get(keys::CLUSTER_UID));
+    uid.is_some() && uid != cluster.metadata.uid.as_ref()
 }
 
 fn not_allowed(backup: &EtcdBackup, cluster: &EtcdCluster) -> Explanation {

@@ -2,7 +2,7 @@
 
 use quorate_api::backup::{BackupCondition, BackupPhase, DeletionPolicy, EtcdBackupStatus};
 use quorate_api::job::{Answer, FailureKind};
-use quorate_api::{Explanation, Reason, keys};
+use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::job::remove_name;
 use quorate_model::Instant;
 
@@ -76,9 +76,19 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             | FailureKind::Mismatch
             | FailureKind::CannotDecrypt
             | FailureKind::NoSpace
+            | FailureKind::InUse
             | FailureKind::Unfit => again(seen, status, failure.kind.into(), &failure.message),
         },
-        Some((_, JobOutcome::Answered(Answer::BackedUp(_) | Answer::Verified(_)))) => {
+        Some((
+            _,
+            JobOutcome::Answered(
+                Answer::BackedUp(_)
+                | Answer::Read(_)
+                | Answer::Verified(_)
+                | Answer::Stored(_)
+                | Answer::NothingStored(_),
+            ),
+        )) => {
             let text = "the Job answered what it was not asked: its image is not that of this operator";
             again(seen, status, Reason::JobFailed, text)
         }
@@ -93,6 +103,12 @@ pub(super) fn way_out() -> String {
         keys::ABANDON_OBJECT,
         keys::ABANDON_OBJECT_VALUE
     )
+}
+
+/// Whether the namespace is being deleted, by the refusal of a Job: then none is created here any more, and the object is left in the store.
+/// Otherwise the namespace would wait for ever, and its end would take the last backups of what was in it.
+pub(super) fn is_of_namespace_in_deletion(refusal: &str) -> bool {
+    refusal.contains("because it is being terminated")
 }
 
 /// The next removal.
@@ -122,11 +138,13 @@ fn removing(seen: Seen<'_>, status: EtcdBackupStatus, text: &str, act: Act) -> D
 }
 
 fn last(seen: Seen<'_>, status: EtcdBackupStatus, leaves_object: bool) -> Decision {
-    let event = leaves_object.then(|| {
-        let place = seen.backup.spec.destination.url(&quorate_manifests::backup::key(seen.backup));
-        let text =
-            format!("the EtcdBackup was deleted by order, and {place} may still exist: remove it by hand");
-        (true, Explanation::new(Reason::ObjectAbandoned, text))
-    });
+    let event = leaves_object.then(|| (true, abandoned(seen.backup, "by order")));
     Decision { status, act: Act::RemoveFinalizer, event }
+}
+
+/// That the object is left.
+pub(super) fn abandoned(backup: &EtcdBackup, how: &str) -> Explanation {
+    let place = backup.spec.destination.url(&quorate_manifests::backup::key(backup));
+    let text = format!("the EtcdBackup was deleted {how}, and {place} may still exist: remove it by hand");
+    Explanation::new(Reason::ObjectAbandoned, text)
 }

@@ -193,6 +193,9 @@ impl BackupWorker {
             | WriteError::Blocked(_)
             | WriteError::Unknown(_) => return self.stopped(backup, error, now),
         };
+        if matches!(act, Act::Remove) && ending::is_of_namespace_in_deletion(text) {
+            return self.let_go(backup, now).await;
+        }
         let mut text = format!("the API server refuses the Job: {text}");
         if matches!(act, Act::Remove) {
             text = format!("{text}. {}", ending::way_out());
@@ -218,6 +221,20 @@ impl BackupWorker {
             let _ = writer.patch_status(backup, status_patch(backup, &decision)).await;
         }
         self.stopped(backup, error, now)
+    }
+
+    /// The namespace is being deleted: the EtcdBackup goes without its object.
+    async fn let_go(&mut self, backup: &EtcdBackup, now: Instant) -> Outcome {
+        let writer = Writer::<EtcdBackup>::new(&self.controller.runtime, &self.root.namespace);
+        let without = json!({ "finalizers": finalizers(backup, false) });
+        if let Err(error) = writer.patch_metadata(backup, without).await {
+            return self.stopped(backup, &error, now);
+        }
+        let what = ending::abandoned(backup, "with its namespace");
+        tracing::warn!("{what}");
+        let notice = Notice { about: backup.object_ref(&()), warning: true, what, at: now };
+        self.controller.runtime.events.publish(&mut self.reported, notice);
+        Outcome::Acted
     }
 
     fn stopped(&mut self, backup: &EtcdBackup, error: &WriteError, now: Instant) -> Outcome {

@@ -440,3 +440,14 @@ fn only_pods_of_its_own_jobs_hold_up_the_removal() {
     assert!(!of(owner("ReplicaSet", JOB)));
     assert!(!of(Value::Null), "it only has the label");
 }
+
+#[test]
+fn a_backup_that_the_operator_ordered_for_one_cluster_is_not_taken_of_a_later_one() {
+    let ordered = |uid: &str| {
+        let metadata = json!({"annotations": {"operator.etcd.io/cluster-uid": uid}});
+        next(&backup(json!({}), metadata, Value::Null), &[])
+    };
+    assert!(matches!(ordered("c1").act, Act::Backup { .. }));
+    let (type_, reason, _) = holds(&ordered("c0"));
+    assert_eq!((type_.as_str(), reason.as_str()), ("Failed", "ClusterNotFound"));
+}

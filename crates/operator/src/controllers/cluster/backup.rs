@@ -1,13 +1,32 @@
-//! The EtcdBackup that a cluster is to begin with: one read, and only until the bootstrap has recorded it, so no watch is kept for it.
+//! Backups of a cluster: the EtcdBackup that it is to begin with, those that it takes by itself, and whether those that are taken of it come about.
 
 use kube::Api;
 use quorate_api::backup::EtcdBackup;
+use quorate_manifests::BackupHealth;
+use quorate_model::{ClusterRef, Instant};
+use quorate_reconcile::WriteError;
 use tokio::time::timeout;
 
 use crate::controllers::cluster::Shared;
+use crate::controllers::schedule;
 use crate::runtime::lease::WRITE_DEADLINE;
+use crate::runtime::write::Writer;
 
-/// The EtcdBackup; `None` if it does not exist.
+/// What its schedules say about its backups, from the cache of their own controller.
+pub(super) fn health(shared: &Shared, cluster: &ClusterRef, now: Instant) -> Option<BackupHealth> {
+    let schedules = shared.schedules.in_namespace(&cluster.namespace);
+    // One that does not parse is reported by its own controller: which cluster it names is not known.
+    schedule::health(&cluster.name, schedules.iter().filter_map(|schedule| schedule.0.as_ref().ok()), now)
+}
+
+/// Creates the EtcdBackup that comes before an upgrade or the end of a cluster.
+pub(super) async fn create(shared: &Shared, backup: &EtcdBackup) -> Result<(), WriteError> {
+    let namespace = backup.metadata.namespace.as_deref().unwrap_or_default();
+    Writer::<EtcdBackup>::new(&shared.runtime, namespace).create(backup).await.map(drop)
+}
+
+/// An EtcdBackup that a cluster begins with, or that comes before an upgrade or its end; `None` if it does not exist. One read, and only
+/// while it is waited for, so no watch is kept for it.
 pub(super) async fn read(
     shared: &Shared,
     namespace: &str,

@@ -1,14 +1,22 @@
 //! The caches of one controller: EtcdClusters and everything that carries their label.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource as _;
+use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
-use quorate_api::keys;
+use quorate_api::{EtcdRestore, keys};
 use quorate_model::ClusterRef;
-use quorate_reconcile::{Caches, ReadCluster};
+use quorate_reconcile::{CachedObjects, Caches, ReadCluster};
 
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
+
+/// An EtcdRestore, or why it cannot be read: one that a newer operator wrote must not stop the watch.
+pub type ReadRestore = DeserializeGuard<EtcdRestore>;
 
 /// Every kind that is watched.
 #[derive(Clone, Debug, Default)]
@@ -25,12 +33,14 @@ pub struct Indexes {
     pub budgets: Index<PodDisruptionBudget>,
     /// Certificates.
     pub secrets: Index<Secret>,
+    /// The orders to restore in place, by the EtcdCluster that they name.
+    pub restores: Index<ReadRestore>,
 }
 
 impl Indexes {
     /// Watches every kind.
     pub fn watch(&self, watches: &mut Watches<'_>) {
-        let Self { clusters, pods, volumes, services, budgets, secrets } = self;
+        let Self { clusters, pods, volumes, services, budgets, secrets, restores } = self;
         let labelled = Config::default().labels(keys::CLUSTER);
         watches.add(&Config::default(), clusters, itself);
         watches.add(&labelled, pods, by_label);
@@ -38,6 +48,7 @@ impl Indexes {
         watches.add(&labelled, services, by_label);
         watches.add(&labelled, budgets, by_label);
         watches.add(&labelled, secrets, by_label);
+        watches.add_by(&Config::default(), restores, by_cluster);
     }
 
     /// What the watches have of a cluster.
@@ -50,21 +61,37 @@ impl Indexes {
             services: self.services.get(root),
             budgets: self.budgets.get(root),
             secrets: self.secrets.get(root),
+            restores: parsed(self.restores.get(root)),
         }
     }
 
     /// Forgets a cluster of which nothing is left.
     pub fn remove_if_empty(&self, cluster: &NamespacedName) {
-        let Self { clusters, pods, volumes, services, budgets, secrets } = self;
+        let Self { clusters, pods, volumes, services, budgets, secrets, restores } = self;
         clusters.remove_if_empty(cluster);
         pods.remove_if_empty(cluster);
         volumes.remove_if_empty(cluster);
         services.remove_if_empty(cluster);
         budgets.remove_if_empty(cluster);
         secrets.remove_if_empty(cluster);
+        restores.remove_if_empty(cluster);
     }
 }
 
 fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
     Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::CLUSTER)?))
+}
+
+/// The EtcdCluster that an EtcdRestore names.
+fn by_cluster(restore: &ReadRestore) -> Option<NamespacedName> {
+    let name = &restore.0.as_ref().ok()?.spec.cluster_name;
+    Some(NamespacedName::new(restore.meta().namespace.as_ref()?, name))
+}
+
+fn parsed(restores: CachedObjects<ReadRestore>) -> BTreeMap<String, Arc<EtcdRestore>> {
+    let parsed = restores.objects.into_iter().filter_map(|(name, restore)| {
+        let restore = restore.0.as_ref().ok()?.clone();
+        Some((name, Arc::new(restore)))
+    });
+    parsed.collect()
 }

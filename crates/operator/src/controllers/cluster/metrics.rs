@@ -20,6 +20,7 @@ pub struct ClusterMetrics {
     leader: Family<Cluster, Gauge>,
     available: Family<Cluster, Gauge>,
     certificate_expiry: Family<Cluster, Gauge>,
+    backup_healthy: Family<Cluster, Gauge>,
 }
 
 /// The figures of one cluster.
@@ -39,6 +40,8 @@ pub struct Figures {
     pub available: bool,
     /// When the first certificate ends, in seconds since the Unix epoch; `None` without TLS.
     pub certificate_expiry: Option<i64>,
+    /// Whether the backups of its schedules come about; `None` if no schedule names it, or that is not known yet.
+    pub backup_healthy: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -78,6 +81,7 @@ impl ClusterMetrics {
             leader: Family::default(),
             available: Family::default(),
             certificate_expiry: Family::default(),
+            backup_healthy: Family::default(),
         };
         let Self {
             etcd_calls,
@@ -90,6 +94,7 @@ impl ClusterMetrics {
             leader,
             available,
             certificate_expiry,
+            backup_healthy,
         } = metrics.clone();
         to.register("etcd_calls", "Calls to members of clusters", etcd_calls);
         to.register("effects", "Effects carried out, by protocol step", effects);
@@ -108,6 +113,11 @@ impl ClusterMetrics {
             "cluster_certificate_expiry_timestamp_seconds",
             "When the first certificate ends, the authority included",
             certificate_expiry,
+        );
+        to.register(
+            "cluster_backup_healthy",
+            "Whether the backups of the schedules that name the cluster come about",
+            backup_healthy,
         );
         metrics
     }
@@ -131,7 +141,16 @@ impl ClusterMetrics {
         let set = |family: &Family<Cluster, Gauge>, value: usize| {
             family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
         };
-        let Figures { members, desired, ready, healthy, leader, available, certificate_expiry } = figures;
+        let Figures {
+            members,
+            desired,
+            ready,
+            healthy,
+            leader,
+            available,
+            certificate_expiry,
+            backup_healthy,
+        } = figures;
         set(&self.members, members);
         set(&self.desired, desired);
         set(&self.ready, ready);
@@ -141,6 +160,10 @@ impl ClusterMetrics {
         match certificate_expiry {
             Some(at) => drop(self.certificate_expiry.get_or_create(&labels).set(at)),
             None => drop(self.certificate_expiry.remove(&labels)),
+        }
+        match backup_healthy {
+            Some(healthy) => drop(self.backup_healthy.get_or_create(&labels).set(i64::from(healthy))),
+            None => drop(self.backup_healthy.remove(&labels)),
         }
     }
 
@@ -155,6 +178,7 @@ impl ClusterMetrics {
             &self.leader,
             &self.available,
             &self.certificate_expiry,
+            &self.backup_healthy,
         ];
         for family in families {
             family.remove(&labels);
@@ -186,6 +210,7 @@ mod tests {
             members: 3,
             available: true,
             certificate_expiry: Some(1_800_000_000),
+            backup_healthy: Some(false),
             ..Figures::default()
         };
         metrics.cluster(&demo, figures);

@@ -48,6 +48,7 @@ impl Passes for Worker {
         let clock = &shared.runtime.clock;
         let turn = shared.waves.turn(&shared.indexes.clusters, &shared.defaults, &self.cluster, clock.now());
         self.memory.set_defaults_turn(turn);
+        self.memory.set_backup_health(backup::health(&shared, &self.cluster, clock.now()));
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
         let mut under_way = FuturesUnordered::new();
         let mut begun = BTreeSet::new();
@@ -131,6 +132,9 @@ impl Worker {
             }
             Task::Write(write) => {
                 async move { Reply::Written(execute::write(shared, &write, not_after).await) }.boxed()
+            }
+            Task::CreateBackup(backup) => {
+                async move { Reply::BackupCreated(backup::create(shared, &backup).await) }.boxed()
             }
             Task::Call { at, call } => {
                 let client = self.clients.open(&at);
@@ -322,6 +326,8 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::VolumeGoing(_)
         | Waiting::Downgrading(_)
         | Waiting::SafePoint(_)
+        | Waiting::Replacing(_)
+        | Waiting::Recovering { .. }
         | Waiting::Defragmenting(_) => Outcome::Waiting,
         // Each of the clusters that wait looks now and then, so that one of them soon finds that it may.
         Waiting::Wave(_) => Outcome::Calm,
@@ -331,6 +337,15 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::RestoreFailed(..)
         // A backup is not watched.
         | Waiting::NoSnapshot(_)
+        | Waiting::UpgradeBackup(_)
+        | Waiting::UpgradeBackupFailed(_)
+        | Waiting::FinalBackup(_)
+        | Waiting::NoFinalBackup(_)
+        | Waiting::OrderWaits(..)
+        | Waiting::OldMemberStays { .. }
+        | Waiting::MayRun { .. }
+        | Waiting::NotRead { .. }
+        | Waiting::RecoveryRefused(_)
         | Waiting::LeadershipStays { .. }
         | Waiting::LearnersFailed { .. }
         | Waiting::VolumeLost(_)
@@ -343,6 +358,9 @@ fn waits(waiting: &Waiting) -> Outcome {
         | Waiting::StatusFromNewerVersion(_)
         | Waiting::ForeignObjects(_)
         | Waiting::ExistingData { .. }
+        | Waiting::AdoptionRefused(..)
+        | Waiting::EarlierDataGone { .. }
+        | Waiting::RestoredWithoutData(_)
         | Waiting::AdoptionDiffers { .. }
         | Waiting::UnknownPods(_)
         | Waiting::SplitBrain(_)

@@ -51,6 +51,12 @@ pub(crate) fn show(shared: &Shared, planned: &Planned) {
             .as_ref()
             .and_then(Certificates::first_end)
             .map(|at| at.0 / 1000),
+        // At size zero none can be taken.
+        backup_healthy: planned
+            .backups
+            .as_ref()
+            .filter(|_| !plan.record.hibernating)
+            .and_then(|backups| backups.healthy),
     };
     shared.metrics.cluster(&seen.cluster, figures);
     for waiting in &plan.waiting {

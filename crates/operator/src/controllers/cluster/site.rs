@@ -6,7 +6,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::ListParams;
 use quorate_manifests::SiteQuestion;
-use quorate_manifests::site::{Pin, judge, pins, waits_for_consumer};
+use quorate_manifests::site::{Pin, judge, pins, state_of, waits_for_consumer};
 use quorate_model::snapshot::Site;
 use tokio::time::timeout;
 
@@ -31,16 +31,20 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
         },
         None => true,
     };
-    let Some(name) = &question.volume else { return Ok(judge(&[], waits)) };
+    let node = match &question.node {
+        Some(name) => Some(state_of(Api::<Node>::all(client.clone()).get_opt(name).await?.as_ref())),
+        None => None,
+    };
+    let Some(name) = &question.volume else { return Ok(Site { node, ..judge(&[], waits) }) };
     let Some(volume) = Api::<PersistentVolume>::all(client.clone()).get_opt(name).await? else {
-        return Ok(judge(&[], waits));
+        return Ok(Site { node, ..judge(&[], waits) });
     };
     let mut found = Vec::new();
     for pin in pins(&volume) {
         let nodes = nodes(shared, &pin).await?;
         found.push((pin, nodes));
     }
-    Ok(judge(&found, waits))
+    Ok(Site { node, ..judge(&found, waits) })
 }
 
 /// The nodes with that label, and the one with that name: the labels of a driver may come later than the node.

@@ -22,17 +22,7 @@ pub(super) struct Times {
 impl Times {
     /// Reads a schedule, and looks at its times from `now` on. The error says what is wrong and what to do.
     pub(super) fn read(schedule: &str, zone: Option<&str>, now: Instant) -> Result<Self, String> {
-        let name = zone.unwrap_or("UTC");
-        let zone = TimeZone::get(name).map_err(|_| {
-            format!(
-                "the time zone {name:?} is not known: give one such as Europe/Berlin, or leave it out for UTC"
-            )
-        })?;
-        let parser = CronParser::builder().seconds(Seconds::Disallowed).build();
-        let cron = parser
-            .parse(schedule)
-            .map_err(|error| format!("the schedule {schedule:?} cannot be read: {error}. Five fields are needed, such as \"30 2 * * *\""))?;
-        let times = Self { cron, zone };
+        let times = Self::parse(schedule, zone)?;
         let mut at = times.next(now).ok_or_else(|| {
             format!("the schedule {schedule:?} has no time at all: there is no such day of the month")
         })?;
@@ -46,6 +36,21 @@ impl Times {
             at = next;
         }
         Ok(times)
+    }
+
+    /// Reads a schedule, and looks at none of its times.
+    pub(super) fn parse(schedule: &str, zone: Option<&str>) -> Result<Self, String> {
+        let name = zone.unwrap_or("UTC");
+        let zone = TimeZone::get(name).map_err(|_| {
+            format!(
+                "the time zone {name:?} is not known: give one such as Europe/Berlin, or leave it out for UTC"
+            )
+        })?;
+        let parser = CronParser::builder().seconds(Seconds::Disallowed).build();
+        let cron = parser
+            .parse(schedule)
+            .map_err(|error| format!("the schedule {schedule:?} cannot be read: {error}. Five fields are needed, such as \"30 2 * * *\""))?;
+        Ok(Self { cron, zone })
     }
 
     /// The first time after this one.

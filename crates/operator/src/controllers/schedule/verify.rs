@@ -104,9 +104,13 @@ fn running(
         JobOutcome::Answered(Answer::Failed(failure)) => {
             (Is::False, failed(failure.kind.into(), &failure.message))
         }
-        JobOutcome::Answered(Answer::BackedUp(_) | Answer::Removed) => {
-            (Is::False, failed(Reason::JobFailed, "the Job answered what it was not asked"))
-        }
+        JobOutcome::Answered(
+            Answer::BackedUp(_)
+            | Answer::Removed
+            | Answer::Read(_)
+            | Answer::Stored(_)
+            | Answer::NothingStored(_),
+        ) => (Is::False, failed(Reason::JobFailed, "the Job answered what it was not asked")),
         JobOutcome::Lost(text) => (Is::False, failed(Reason::JobFailed, text)),
     };
     events.push((is == Is::False, why.clone()));

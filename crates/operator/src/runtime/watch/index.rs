@@ -50,6 +50,13 @@ impl<K> Index<K> {
         index.iter().filter(|(_, cached)| !cached.objects.is_empty()).map(|(root, _)| root.clone()).collect()
     }
 
+    /// The cached objects of a namespace.
+    pub fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        let index = self.read();
+        let of_namespace = index.iter().filter(|(root, _)| root.namespace == namespace);
+        of_namespace.flat_map(|(_, cached)| cached.objects.values().cloned()).collect()
+    }
+
     /// Forgets the version that was seen of a root object that has no objects left. Call it when its worker has ended.
     pub fn remove_if_empty(&self, root: &NamespacedName) {
         let mut index = self.write();

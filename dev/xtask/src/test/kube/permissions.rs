@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -14,12 +14,13 @@ use crate::{kube, manifests, repo};
 const ACCOUNT: &str = "system:serviceaccount:quorate-system:quorate";
 
 /// Permissions that are not used in every run.
-const NOT_ALWAYS_SEEN: [(&str, &str); 8] = [
+const NOT_ALWAYS_SEEN: [(&str, &str); 9] = [
     // No request of its own: an API server that is configured to checks it when an owner reference with blockOwnerDeletion is
     // written.
     ("etcdclusters.operator.etcd.io/finalizers", "update"),
     ("etcdbackups.operator.etcd.io/finalizers", "update"),
     ("etcdbackupschedules.operator.etcd.io/finalizers", "update"),
+    ("etcdrestores.operator.etcd.io/finalizers", "update"),
     // Of schedules, whose first backup is due after five minutes at the earliest: `crates/operator/tests/backups.rs` uses them.
     ("etcdbackups.operator.etcd.io", "create"),
     ("etcdbackups.operator.etcd.io", "delete"),
@@ -32,28 +33,53 @@ const NOT_ALWAYS_SEEN: [(&str, &str); 8] = [
 /// A resource (`pods`, `etcdclusters.operator.etcd.io/status`) and a verb.
 type Permission = (String, String);
 
-/// The audit log from a moment on.
+/// The audit log from a moment on. The API server begins another file when it has 100 MiB.
 pub struct Watch {
+    /// The files that were full then.
+    full: BTreeSet<PathBuf>,
+    /// How far the newest had come.
     from: u64,
 }
 
 impl Watch {
     /// From now on.
     pub fn start() -> Result<Self> {
-        Ok(Self {
-            from: fs::metadata(kube::audit_log()).context("the API server writes no audit log")?.len(),
-        })
+        let from = fs::metadata(kube::audit_log()).context("the API server writes no audit log")?.len();
+        Ok(Self { full: full(&kube::audit_log())?, from })
     }
 
     /// Requests that RBAC refused, and permissions that were not used, a line each.
     pub fn faults(&self) -> Result<Vec<String>> {
-        let mut log = File::open(kube::audit_log())?;
-        log.seek(SeekFrom::Start(self.from))?;
-        let mut text = String::new();
-        log.read_to_string(&mut text)?;
         let manifests = manifests::documents(&repo::read(Path::new(manifests::PLAIN))?)?;
-        judge(&manifests, &text)
+        judge(&manifests, &self.read(&kube::audit_log())?)
     }
+
+    /// What was written since.
+    fn read(&self, newest: &Path) -> Result<String> {
+        let mut text = String::new();
+        let mut from = self.from;
+        // Their names end with the time, so they are in order.
+        for file in full(newest)?.difference(&self.full).map(PathBuf::as_path).chain([newest]) {
+            let mut log = File::open(file).with_context(|| format!("cannot read {}", file.display()))?;
+            log.seek(SeekFrom::Start(from))?;
+            log.read_to_string(&mut text)?;
+            from = 0;
+        }
+        Ok(text)
+    }
+}
+
+/// The files beside the newest: `audit-2026-11-25T15-24-20.330.log` beside `audit.log`.
+fn full(newest: &Path) -> Result<BTreeSet<PathBuf>> {
+    let dir = newest.parent().context("the audit log is in a directory")?;
+    let mut files = BTreeSet::new();
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot read {}", dir.display()))? {
+        let name = entry?.file_name();
+        if name.to_str().is_some_and(|name| name.starts_with("audit-")) {
+            files.insert(dir.join(name));
+        }
+    }
+    Ok(files)
 }
 
 fn judge(manifests: &[Value], log: &str) -> Result<Vec<String>> {
@@ -143,6 +169,22 @@ mod tests {
 
     fn role(verbs: &[&str]) -> Value {
         json!({"kind": "ClusterRole", "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]})
+    }
+
+    #[test]
+    fn a_log_that_goes_on_in_another_file_is_read_whole() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let newest = dir.path().join("audit.log");
+        file("audit-2026-11-24T01-00-00.000.log", "of an earlier run\n");
+        file("audit.log", "before\n");
+        let watch = Watch { full: full(&newest).unwrap(), from: 7 };
+        file("audit.log", "before\nfirst\n");
+        assert_eq!(watch.read(&newest).unwrap(), "first\n");
+        fs::rename(&newest, dir.path().join("audit-2026-11-25T01-00-00.000.log")).unwrap();
+        file("audit-2026-11-25T02-00-00.000.log", "second\n");
+        file("audit.log", "third\n");
+        assert_eq!(watch.read(&newest).unwrap(), "first\nsecond\nthird\n");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use quorate_model::Effect;
 
 use super::{Fault, Patch};
 use crate::world::World;
-use crate::world::objects::resource;
+use crate::world::objects::member_pods;
 use crate::world::wire::RequestOutcome;
 
 impl World {
@@ -63,7 +63,7 @@ impl World {
 
     fn faults_of_members(&self) -> Vec<Fault> {
         let mut faults = Vec::new();
-        for pod in self.store.objects(&resource(Kind::Pod)) {
+        for pod in member_pods(&self.store) {
             let member = name(&pod).to_owned();
             if !self.pods.contains_key(uid(&pod)) {
                 faults.push(Fault::Slow(member.clone()));

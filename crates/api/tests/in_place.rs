@@ -1,0 +1,81 @@
+//! Bad EtcdRestores are refused with a message that says what to do, and the sample passes.
+
+use quorate_api::{EtcdRestore, crd};
+use serde_json::{Value, json};
+
+#[path = "validation/judge.rs"]
+mod judge;
+
+fn schema() -> Value {
+    let version = crd("EtcdRestore").unwrap().spec.versions.remove(0);
+    serde_json::to_value(version.schema.unwrap().open_api_v3_schema.unwrap()).unwrap()
+}
+
+fn order(patch: &Value) -> Value {
+    let mut spec = json!({
+        "clusterName": "demo", "clusterID": "8e9e05c52164694d", "snapshot": {"backupRef": {"name": "first"}},
+    });
+    json_merge(&mut spec, patch);
+    json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "back"}, "spec": spec,
+    })
+}
+
+fn json_merge(into: &mut Value, from: &Value) {
+    for (field, value) in from.as_object().unwrap() {
+        into[field] = value.clone();
+    }
+}
+
+fn refusals(before: Option<&Value>, patch: &Value) -> Vec<String> {
+    judge::refusals(&schema(), before, &order(patch))
+}
+
+#[test]
+fn a_bad_order_is_refused_and_says_why() {
+    let source = json!({"destination": {"s3": {"bucket": "bucket"}}, "key": "k", "sha256": "a".repeat(64)});
+    let cases = [
+        (json!({"clusterID": "8E9E"}), "clusterID must be status.clusterID of the EtcdCluster"),
+        (json!({"clusterID": ""}), "clusterID must be status.clusterID of the EtcdCluster"),
+        (json!({"snapshot": {}}), "snapshot must have exactly one of backupRef and source"),
+        (
+            json!({"snapshot": {"backupRef": {"name": "first"}, "source": source}}),
+            "snapshot must have exactly one of backupRef and source",
+        ),
+        (
+            json!({"snapshot": {"backupRef": {"name": "first"}, "bumpRevision": 0}}),
+            "snapshot.bumpRevision must be above 0",
+        ),
+    ];
+    for (patch, expected) in cases {
+        let refused = refusals(None, &patch);
+        assert_eq!(refused.len(), 1, "{patch}: {refused:?}");
+        assert!(refused[0].contains(expected), "{patch}: {refused:?}");
+    }
+    assert_eq!(refusals(None, &json!({})), Vec::<String>::new());
+    assert_eq!(refusals(None, &json!({"snapshot": {"source": source}})), Vec::<String>::new());
+}
+
+#[test]
+fn an_order_is_immutable() {
+    let before = order(&json!({}));
+    let refused = refusals(Some(&before), &json!({"clusterID": "91bc3c398fb3c146"}));
+    assert!(refused.len() == 1 && refused[0].contains("create another EtcdRestore"), "{refused:?}");
+}
+
+#[test]
+fn the_sample_is_accepted_and_its_status_survives_the_types() {
+    let mut sample: Value =
+        serde_yaml_ng::from_str(include_str!("../../../config/samples/etcdrestore.yaml")).unwrap();
+    assert_eq!(judge::refusals(&schema(), None, &sample), Vec::<String>::new());
+    sample["status"] = json!({
+        "phase": "Complete", "oldClusterID": "8e9e05c52164694d", "newClusterID": "91bc3c398fb3c146", "url": "s3://b/k",
+        "revision": 1_000_000_007, "quarantinedVolumes": ["demo-0"], "started": "2026-10-03T12:00:00Z",
+        "finished": "2026-10-03T12:01:00Z",
+        "conditions": [{"type": "Complete", "status": "True", "reason": "RestoredInPlace", "message": "x",
+            "lastTransitionTime": "2026-10-03T12:01:00Z"}],
+    });
+    assert_eq!(judge::refusals(&schema(), None, &sample), Vec::<String>::new());
+    let read: EtcdRestore = serde_json::from_value(sample.clone()).unwrap();
+    assert_eq!(json!(read)["status"], sample["status"]);
+}

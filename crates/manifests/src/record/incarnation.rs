@@ -1,0 +1,77 @@
+//! The recorded facts about incarnations of the cluster.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use quorate_api::status::{IncarnationStatus, OrderedBy, ReplacingStatus, RestoreOrderRef};
+use quorate_model::incarnation::{Incarnation, Order, Replacing};
+use quorate_model::recovery::RecoverFrom;
+use quorate_model::{Instant, Ordinal, Uid};
+
+use crate::restore;
+
+pub(super) fn read(status: &IncarnationStatus) -> Option<Incarnation> {
+    Some(Incarnation {
+        number: status.number,
+        first: Ordinal(status.first_ordinal),
+        order: read_order(&status.ordered_by)?,
+        replaced: status.replaced_cluster_id.parse().ok()?,
+        members: status.members.and_then(|members| usize::try_from(members).ok()),
+    })
+}
+
+pub(super) fn write(incarnation: &Incarnation) -> IncarnationStatus {
+    let Incarnation { number, first, order, replaced, members } = incarnation;
+    IncarnationStatus {
+        number: *number,
+        first_ordinal: first.0,
+        ordered_by: write_order(order),
+        replaced_cluster_id: replaced.to_string(),
+        members: members.and_then(|members| u32::try_from(members).ok()),
+    }
+}
+
+pub(super) fn read_replacing(status: &ReplacingStatus) -> Option<Replacing> {
+    Some(Replacing {
+        order: read_order(&status.ordered_by)?,
+        replaces: status.cluster_id.parse().ok()?,
+        restore: restore::read(&status.restore),
+        members: status.members.and_then(|members| usize::try_from(members).ok()),
+        stopped: status.stopped,
+        since: Instant(status.since.0.as_millisecond()),
+    })
+}
+
+pub(super) fn write_replacing(replacing: &Replacing) -> Option<ReplacingStatus> {
+    let Replacing { order, replaces, restore, members, stopped, since } = replacing;
+    Some(ReplacingStatus {
+        ordered_by: write_order(order),
+        cluster_id: replaces.to_string(),
+        restore: restore::write(restore)?,
+        members: members.and_then(|members| u32::try_from(members).ok()),
+        stopped: *stopped,
+        since: MicroTime(Timestamp::from_millisecond(since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+    })
+}
+
+fn read_order(by: &OrderedBy) -> Option<Order> {
+    match (&by.etcd_restore, &by.recover_quorum_from) {
+        (Some(RestoreOrderRef { name, uid }), _) => {
+            Some(Order::Restore { name: name.clone(), uid: Uid::new(&**uid) })
+        }
+        (None, Some(from)) => Some(Order::Recovery { from: RecoverFrom::read(from) }),
+        (None, None) => None,
+    }
+}
+
+/// Who ordered it, as status has it.
+pub(crate) fn write_order(order: &Order) -> OrderedBy {
+    match order {
+        Order::Restore { name, uid } => OrderedBy {
+            etcd_restore: Some(RestoreOrderRef { name: name.clone(), uid: uid.as_str().to_owned() }),
+            ..OrderedBy::default()
+        },
+        Order::Recovery { from } => {
+            OrderedBy { recover_quorum_from: Some(from.to_string()), ..OrderedBy::default() }
+        }
+    }
+}

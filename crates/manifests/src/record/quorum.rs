@@ -1,0 +1,72 @@
+//! The recorded facts about the recovery of a lost quorum.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use quorate_api::status::{ChosenMember, LastContainer, QuorumRecoveryStatus};
+use quorate_model::recovery::{Chosen, Container, Log, RecoverFrom, Recovery};
+use quorate_model::{Instant, MemberName, Revision, Uid};
+
+pub(super) fn read(status: &QuorumRecoveryStatus) -> Recovery {
+    let QuorumRecoveryStatus { from, since, containers, chosen } = status;
+    let containers = containers.iter().map(|container| {
+        let LastContainer { member, pod_uid, node_name } = container;
+        let container = Container { pod: pod_uid.as_deref().map(Uid::new), node: node_name.clone() };
+        (MemberName::new(&**member), container)
+    });
+    Recovery {
+        from: RecoverFrom::read(from),
+        since: Instant(since.0.as_millisecond()),
+        containers: containers.collect(),
+        // One that cannot be read is chosen once more.
+        chosen: chosen.as_ref().and_then(read_chosen),
+    }
+}
+
+fn read_chosen(status: &ChosenMember) -> Option<Chosen> {
+    let index = |index: i64| u64::try_from(index).ok();
+    Some(Chosen {
+        member: MemberName::new(&*status.member),
+        log: Log {
+            committed: index(status.committed_index)?,
+            last_term: index(status.last_term)?,
+            last_index: index(status.last_index)?,
+            consistent: index(status.consistent_index)?,
+            term: index(status.term)?,
+            revision: Revision(status.revision),
+            cluster_id: status.cluster_id.parse().ok()?,
+            member_id: status.member_id.parse().ok()?,
+        },
+    })
+}
+
+pub(super) fn write(recovery: &Recovery) -> QuorumRecoveryStatus {
+    let Recovery { from, since, containers, chosen } = recovery;
+    let containers = containers.iter().map(|(member, Container { pod, node })| LastContainer {
+        member: member.as_str().to_owned(),
+        pod_uid: pod.as_ref().map(ToString::to_string),
+        node_name: node.clone(),
+    });
+    QuorumRecoveryStatus {
+        from: from.to_string(),
+        since: MicroTime(Timestamp::from_millisecond(since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        containers: containers.collect(),
+        chosen: chosen.as_ref().map(write_chosen),
+    }
+}
+
+fn write_chosen(chosen: &Chosen) -> ChosenMember {
+    let Chosen { member, log } = chosen;
+    let Log { committed, last_term, last_index, consistent, term, revision, cluster_id, member_id } = *log;
+    let index = |index: u64| i64::try_from(index).unwrap_or(i64::MAX);
+    ChosenMember {
+        member: member.as_str().to_owned(),
+        cluster_id: cluster_id.to_string(),
+        member_id: member_id.to_string(),
+        committed_index: index(committed),
+        consistent_index: index(consistent),
+        last_index: index(last_index),
+        last_term: index(last_term),
+        term: index(term),
+        revision: revision.0,
+    }
+}

@@ -1,0 +1,131 @@
+//! Restore in place: which EtcdRestore counts, what status records of it, and how Pods of an earlier incarnation are kept from clients.
+
+mod world;
+
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube_core::ResourceExt;
+use quorate_api::EtcdRestore;
+use quorate_api::in_place::{EtcdRestoreStatus, ReadSnapshot, RestorePhase};
+use quorate_manifests::in_place::{is_of_earlier_incarnation, name_of};
+use quorate_manifests::{ClusterObjects, Defaults, Kind, snapshot};
+use quorate_model::Snapshot;
+use quorate_model::snapshot::Presence;
+use serde_json::{Value, json};
+use world::World;
+
+fn order(name: &str, created: &str, id: &str) -> EtcdRestore {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": "default", "uid": format!("uid of {name}"), "creationTimestamp": created},
+        "spec": {"clusterName": "demo", "clusterID": id, "snapshot": {"source": {
+            "key": "k", "sha256": "a".repeat(64), "destination": {"s3": {"bucket": "b"}},
+        }}},
+    }))
+    .unwrap()
+}
+
+/// What is observed of a world beside which there are these orders.
+fn seen(world: &World, restores: &[EtcdRestore]) -> Snapshot {
+    let cluster = world.cluster();
+    let (pods, services) = (world.all::<Pod>(Kind::Pod), world.all::<Service>(Kind::Service));
+    let objects = ClusterObjects {
+        cluster: &cluster,
+        pods: pods.iter().collect(),
+        volumes: Vec::new(),
+        services: services.iter().collect(),
+        budgets: Vec::new(),
+        secrets: Vec::new(),
+        restores: restores.iter().collect(),
+        conflicts: Vec::new(),
+    };
+    snapshot(&objects, &Defaults::default()).unwrap().snapshot
+}
+
+fn id(world: &World) -> String {
+    world.status().cluster_id.expect("it is bootstrapped")
+}
+
+#[test]
+fn the_oldest_order_that_names_the_present_cluster_counts_and_none_that_is_being_deleted() {
+    let world = World::running(3);
+    let id = id(&world);
+    let mut deleted = order("deleted", "2026-11-23T00:00:00Z", &id);
+    deleted.metadata.deletion_timestamp = deleted.metadata.creation_timestamp.clone();
+    let orders = [
+        order("second", "2026-11-25T00:00:00Z", &id),
+        order("first", "2026-11-24T00:00:00Z", &id),
+        order("other", "2026-11-22T00:00:00Z", "bad"),
+        deleted,
+    ];
+    let found = seen(&world, &orders).order.expect("one counts");
+    assert_eq!(Some(found.order), name_of(&orders[1]));
+    let unread = found.restore.expect_err("it was not read yet");
+    assert!(unread.message.contains("is read first"), "{unread}");
+    let snapshot =
+        |sha256: &str| ReadSnapshot { sha256: sha256.to_owned(), bytes: 4096, ..ReadSnapshot::default() };
+    let mut read = orders.clone();
+    read[1].status =
+        Some(EtcdRestoreStatus { snapshot: Some(snapshot("b")), ..EtcdRestoreStatus::default() });
+    assert!(seen(&world, &read).order.unwrap().restore.is_err(), "another object was read");
+    read[1].status =
+        Some(EtcdRestoreStatus { snapshot: Some(snapshot(&"a".repeat(64))), ..EtcdRestoreStatus::default() });
+    let restore = seen(&world, &read).order.unwrap().restore.expect("it was read");
+    assert_eq!(restore.bytes, Some(4096), "what the store says is known");
+    assert_eq!(seen(&world, &orders[2..]).order, None);
+    let mut world = world;
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["metadata"]["creationTimestamp"] = json!("2026-11-20T00:00:00Z");
+    });
+    // The data of before were adopted: an order that has ended, or was meant for an earlier EtcdCluster, gives them up no second time.
+    let mut ended = order("ended", "2026-11-24T00:00:00Z", &id);
+    ended.status =
+        Some(EtcdRestoreStatus { phase: Some(RestorePhase::Complete), ..EtcdRestoreStatus::default() });
+    let older = order("older", "2001-01-01T00:00:00Z", &id);
+    let mut copied = order("copied", "2026-11-24T00:00:00Z", &id);
+    copied.labels_mut().insert("velero.io/restore-name".to_owned(), "r".to_owned());
+    assert_eq!(seen(&world, &[ended, older, copied]).order, None);
+}
+
+fn present() -> Value {
+    json!({
+        "number": 1, "firstOrdinal": 3, "orderedBy": {"etcdRestore": {"name": "back", "uid": "u"}},
+        "replacedClusterID": "a1",
+    })
+}
+
+#[test]
+fn the_services_of_a_later_incarnation_select_its_pods_only_and_those_of_the_first_have_no_such_key() {
+    let mut world = World::running(3);
+    let before = seen(&world, &[]);
+    assert_eq!((before.peer_service, before.client_service), (Presence::Matches, Presence::Matches));
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["incarnation"] = present());
+    let after = seen(&world, &[]);
+    assert_eq!((after.peer_service, after.client_service), (Presence::Differs, Presence::Differs));
+    assert!(after.can_answer().next().is_none(), "demo-0 to demo-2 are of the first one");
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["incarnation"]["firstOrdinal"] = json!(0));
+    for _ in 0..5 {
+        world.pass();
+    }
+    let service: Service = world.get(Kind::Service, "demo-client");
+    let selector = service.spec.unwrap().selector.unwrap();
+    assert_eq!(selector.get("operator.etcd.io/incarnation").map(String::as_str), Some("1"), "{selector:?}");
+    // Status was lost: nothing says any more that there were others.
+    world.edit(Kind::Cluster, "demo", |cluster| {
+        cluster["status"].as_object_mut().unwrap().remove("incarnation");
+    });
+    for _ in 0..5 {
+        world.pass();
+    }
+    let service: Service = world.get(Kind::Service, "demo-client");
+    let selector = service.spec.unwrap().selector.unwrap();
+    assert_eq!(selector.get("operator.etcd.io/incarnation"), None, "{selector:?}");
+}
+
+#[test]
+fn the_volumes_of_an_earlier_incarnation_are_known_by_their_ordinals() {
+    let mut world = World::running(1);
+    assert!(!is_of_earlier_incarnation(&world.cluster(), "demo-0"));
+    world.edit(Kind::Cluster, "demo", |cluster| cluster["status"]["incarnation"] = present());
+    let cluster = world.cluster();
+    assert!(is_of_earlier_incarnation(&cluster, "demo-2") && !is_of_earlier_incarnation(&cluster, "demo-3"));
+    assert!(!is_of_earlier_incarnation(&cluster, "other-1"));
+}

@@ -1,0 +1,81 @@
+//! Incarnations of a cluster: the one that the EtcdCluster was created with, and those that took its place, each by a recorded order.
+//!
+//! A new incarnation has another cluster id, another token, and other member names (R2). It begins only once every container of the one
+//! before it is seen stopped, and the volumes of that one are quarantined.
+
+use std::fmt;
+
+use crate::ids::ClusterId;
+use crate::names::{Ordinal, Uid};
+use crate::recovery::RecoverFrom;
+use crate::restore::{Restore, RestoreFailure};
+use crate::time::Instant;
+
+/// The present incarnation, if it is not the one that the EtcdCluster was created with. Recorded at J4 and kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incarnation {
+    /// How many incarnations there were before it.
+    pub number: u32,
+    /// The first ordinal of its members. Pods and volumes with lower ones are of earlier incarnations.
+    pub first: Ordinal,
+    /// By which order it began.
+    pub order: Order,
+    /// The cluster id of the incarnation before it.
+    pub replaced: ClusterId,
+    /// How many members its bootstrap set has; `None`: as many as the spec asks for.
+    pub members: Option<usize>,
+}
+
+/// The order to replace the present incarnation. Recorded at J1, until the new one is recorded (J4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Replacing {
+    /// The order.
+    pub order: Order,
+    /// The cluster id of the incarnation that is replaced.
+    pub replaces: ClusterId,
+    /// What the new incarnation begins with.
+    pub restore: Restore,
+    /// How many members its bootstrap set has; `None`: as many as the spec asks for.
+    pub members: Option<usize>,
+    /// Every member was seen stopped (J3). From then on the order is not withdrawn.
+    pub stopped: bool,
+    /// Since when.
+    pub since: Instant,
+}
+
+/// Who ordered another incarnation.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Order {
+    /// An EtcdRestore.
+    Restore {
+        /// Its name.
+        name: String,
+        /// Its uid: another EtcdRestore of the same name is another order.
+        uid: Uid,
+    },
+    /// The annotation that orders to recover a lost quorum.
+    Recovery {
+        /// Its value.
+        from: RecoverFrom,
+    },
+}
+
+/// An EtcdRestore that names the present cluster id, as it was observed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RestoreOrder {
+    /// Which.
+    pub order: Order,
+    /// The cluster id of the incarnation that it replaces.
+    pub replaces: ClusterId,
+    /// What it restores, or why that is not known.
+    pub restore: Result<Restore, RestoreFailure>,
+}
+
+impl fmt::Display for Order {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Restore { name, .. } => write!(f, "EtcdRestore {name}"),
+            Self::Recovery { from } => write!(f, "operator.etcd.io/recover-quorum-from={from}"),
+        }
+    }
+}

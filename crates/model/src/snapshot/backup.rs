@@ -1,0 +1,42 @@
+//! A backup that the operator takes by itself, before it does what cannot be undone.
+
+use crate::time::Instant;
+use crate::version::Minor;
+
+/// A backup that the spec wants before an upgrade, or before the members of a deleted cluster are stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupBefore {
+    /// What it comes before.
+    pub before: Before,
+    /// Its name, a function of the EtcdCluster's uid and of what it comes before.
+    pub name: String,
+    /// How far it is.
+    pub state: BackupState,
+}
+
+/// What a backup comes before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    /// An upgrade to this minor version.
+    Upgrade(Minor),
+    /// The end of the cluster, which does not wait beyond this time.
+    Deletion {
+        /// The end of the deadline.
+        until: Instant,
+    },
+}
+
+/// How far a backup is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BackupState {
+    /// It does not exist.
+    Missing,
+    /// It waits or runs; what it does, for people.
+    Pending(String),
+    /// Whether it exists is not known; why.
+    Unknown(String),
+    /// It is in the store.
+    Complete,
+    /// It cannot be used; why, and what can be done.
+    Failed(String),
+}

@@ -1,0 +1,85 @@
+//! The controller of EtcdRestores. It has the snapshot read, and reports: the controller of the EtcdCluster carries the order out.
+//!
+//! - `decide`: the status, as a pure function of what is observed; `reading`: whether the snapshot can be read
+//! - `pass`: the worker, which reads and writes
+
+mod decide;
+mod pass;
+mod reading;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::core::DeserializeGuard;
+use kube::runtime::watcher::Config;
+use quorate_api::{EtcdRestore, keys};
+use quorate_manifests::Defaults;
+use quorate_reconcile::ReadCluster;
+
+use crate::controllers::backup::ReadBackup;
+use crate::runtime::controller::{Controller, Runtime};
+use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
+use pass::RestoreWorker;
+
+/// An EtcdRestore, or why it cannot be read: one that a newer operator wrote must not stop the watch.
+type ReadRestore = DeserializeGuard<EtcdRestore>;
+
+/// The controller of EtcdRestores.
+#[derive(Clone)]
+pub(crate) struct RestoreController {
+    runtime: Runtime,
+    defaults: Arc<Defaults>,
+    restores: Index<ReadRestore>,
+    jobs: Index<Job>,
+    pods: Index<Pod>,
+    backups: Index<ReadBackup>,
+    clusters: Index<ReadCluster>,
+}
+
+impl RestoreController {
+    /// The controller. `backups` and `clusters` are the caches that their own controllers fill.
+    pub(crate) fn new(
+        runtime: &Runtime,
+        defaults: Arc<Defaults>,
+        backups: Index<ReadBackup>,
+        clusters: Index<ReadCluster>,
+    ) -> Self {
+        let (restores, jobs, pods) = (Index::default(), Index::default(), Index::default());
+        Self { runtime: runtime.clone(), defaults, restores, jobs, pods, backups, clusters }
+    }
+}
+
+impl Controller for RestoreController {
+    type Root = ReadRestore;
+    type Worker = RestoreWorker;
+    const NAME: &'static str = "restore";
+
+    fn roots(&self) -> &Index<ReadRestore> {
+        &self.restores
+    }
+
+    fn watch(&self, watches: &mut Watches<'_>) {
+        let labelled = Config::default().labels(keys::RESTORE);
+        watches.add(&Config::default(), &self.restores, itself);
+        watches.add(&labelled, &self.jobs, by_label);
+        watches.add(&labelled, &self.pods, by_label);
+    }
+
+    fn worker(&self, root: &NamespacedName) -> RestoreWorker {
+        RestoreWorker::new(self.clone(), root.clone())
+    }
+
+    fn forget(&self, root: &NamespacedName) {
+        self.restores.remove_if_empty(root);
+        self.jobs.remove_if_empty(root);
+        self.pods.remove_if_empty(root);
+    }
+}
+
+fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
+    Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::RESTORE)?))
+}

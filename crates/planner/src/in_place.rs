@@ -1,0 +1,130 @@
+//! Restore in place: the present incarnation of the cluster makes way for another one, which begins with a snapshot. J1 record the order; J2
+//! stop every member, and wait until each is seen stopped; J3 record that, and quarantine their volumes; J4 record the new incarnation; then
+//! the bootstrap B1 to B8 with the snapshot. JX the order is withdrawn before J3: the members start again.
+//!
+//! An old majority that runs somewhere, unseen, would acknowledge writes beside the new members. So nothing new begins before every Pod of
+//! the old ones is gone, and no Pod is ever deleted by force.
+
+use quorate_model::incarnation::{Order, Replacing, RestoreOrder};
+use quorate_model::record::QuarantineCause;
+use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
+use quorate_model::snapshot::Volume;
+use quorate_model::{MemberName, Step, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
+use crate::{incarnation, restore, upgrade};
+
+pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
+    delete_superseded_pods(draft);
+    if draft.record.replacing.is_none() && !begin(draft) {
+        return ON;
+    }
+    let Some(replacing) = draft.record.replacing.clone() else { return ON };
+    if is_withdrawn(draft, &replacing) {
+        // The members start again on their own volumes (W1).
+        draft.write_record(Step::JX, |record| record.replacing = None);
+        return ON;
+    }
+    draft.wait(Waiting::Replacing(replacing.order.clone()));
+    if stop_members(draft, &replacing.order).is_done()
+        && quarantine_volumes(draft).is_done()
+        && let Err(why) = incarnation::begin(draft)
+    {
+        draft.wait(Waiting::Unsafe(why));
+    }
+    DONE
+}
+
+/// A late call may create a Pod of an earlier incarnation again. Its names are never used again, so nothing needs it.
+fn delete_superseded_pods(draft: &mut Draft<'_>) {
+    let pods = draft.seen.pods.keys().filter(|member| draft.seen.is_superseded(member));
+    for member in pods.cloned().collect::<Vec<_>>() {
+        let _ = draft.delete_pod(Step::J2, &member);
+    }
+}
+
+/// J1. Whatever refuses the snapshot refuses it here, while the present members still serve. Returns whether the order is recorded.
+///
+/// A change that is under way ends with the incarnation: a member that joins or leaves is stopped and its volume kept like the others'. So
+/// the order also helps a cluster that is stuck in a change.
+fn begin(draft: &mut Draft<'_>) -> bool {
+    let Some(RestoreOrder { order, replaces, restore }) = draft.seen.order.clone() else { return false };
+    if draft.record.cluster_id != Some(replaces) {
+        return false;
+    }
+    match fit(draft, restore) {
+        Ok(restore) => {
+            let since = draft.now;
+            let replacing = Replacing { order, replaces, restore, members: None, stopped: false, since };
+            draft.write_record(Step::J1, |record| record.replacing = Some(replacing));
+            true
+        }
+        Err(why) => {
+            draft.wait(Waiting::OrderWaits(order, why));
+            false
+        }
+    }
+}
+
+fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Restore, RestoreFailure> {
+    let refused = |why: String| RestoreFailure::new(RestoreCause::Refused, why);
+    let restore = restore?;
+    let desired = &draft.seen.desired;
+    if desired.size == 0 || draft.record.hibernating {
+        return Err(refused(
+            "the cluster is at size zero. Set spec.size to a number above 0 first".to_owned(),
+        ));
+    }
+    if !draft.seen.foreign.is_empty() {
+        let names: Vec<&str> = draft.seen.foreign.values().map(String::as_str).collect();
+        return Err(refused(format!(
+            "names that it needs are taken: {}. Delete or rename them",
+            names.join(", ")
+        )));
+    }
+    upgrade::refuse_unsound(desired.version).map_err(refused)?;
+    match restore::unfit(&restore, desired) {
+        None => Ok(restore),
+        Some(why) => Err(refused(why)),
+    }
+}
+
+/// Whether the object that orders it is gone while nothing was given up yet.
+fn is_withdrawn(draft: &Draft<'_>, replacing: &Replacing) -> bool {
+    let still_there = draft.seen.order.as_ref().is_some_and(|seen| seen.order == replacing.order);
+    let is_gone = match replacing.order {
+        Order::Restore { .. } => !still_there,
+        Order::Recovery { .. } => draft.seen.recover_from.is_none(),
+    };
+    is_gone && !replacing.stopped
+}
+
+/// J2. Done when no Pod of the cluster is left. Kubernetes shows a Pod until its kubelet reports that its containers have stopped. Where no
+/// kubelet can, it removes the Pod once the Node is deleted, or has the taint out-of-service.
+fn stop_members(draft: &mut Draft<'_>, order: &Order) -> Progress {
+    let pods: Vec<MemberName> = draft.seen.pods.keys().cloned().collect();
+    for member in &pods {
+        if let Some(pod) = draft.pod(member).filter(|pod| pod.is_stuck(draft.now)) {
+            let (member, node, order) = (member.clone(), pod.node.clone(), order.clone());
+            draft.wait(Waiting::OldMemberStays { member, node, order });
+        }
+    }
+    for_all(&pods, |member| draft.delete_pod(Step::J2, member))
+}
+
+/// J3. Records that every member is stopped, then quarantines the volumes (R17): of members, of who was joining or leaving, and of who left.
+fn quarantine_volumes(draft: &mut Draft<'_>) -> Progress {
+    draft.write_record(Step::J3, |record| {
+        if let Some(replacing) = &mut record.replacing {
+            replacing.stopped = true;
+        }
+    });
+    let is_left = |member: &MemberName, volume: &Volume| {
+        let recorded = draft.record.members.get(member).and_then(|member| member.volume.as_ref());
+        let is_own = volume.cluster_uid.as_ref() == Some(&draft.seen.uid) || recorded == Some(&volume.uid);
+        is_own && volume.quarantine.is_none() && !volume.terminating
+    };
+    let left = draft.seen.volumes.iter().filter(|(member, volume)| is_left(member, volume));
+    let left: Vec<MemberName> = left.map(|(member, _)| member.clone()).collect();
+    for_all(&left, |member| draft.quarantine(Step::J3, member, QuarantineCause::Superseded))
+}

@@ -1,0 +1,62 @@
+//! J4: a new incarnation of the cluster takes the place of the present one: another token and cluster id, new names (R2), and the data of a
+//! snapshot. The bootstrap goes on from there (B1 to B8).
+//!
+//! Whoever orders it records a [`Replacing`] first (J1). `in_place` then stops the present members and quarantines their volumes (J2, J3).
+
+use std::collections::BTreeMap;
+
+use quorate_model::effect::Unsafe;
+use quorate_model::incarnation::{Incarnation, Replacing};
+use quorate_model::{Record, Step};
+
+use crate::draft::Draft;
+use crate::safety;
+
+/// Records the new incarnation, unless it is not safe yet.
+pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
+    safety::may_begin_incarnation(draft.seen, &draft.record)?;
+    let Some(Replacing { order, replaces, restore, members, stopped: _, since: _ }) =
+        draft.record.replacing.clone()
+    else {
+        return Ok(());
+    };
+    let first = draft.next_ordinal();
+    draft.write_record(Step::J4, |record| {
+        let before = std::mem::take(record);
+        let number = before.incarnation.map_or(0, |present| present.number) + 1;
+        *record = Record {
+            // B1 counts the next attempt, whose token is another one.
+            attempt: before.attempt,
+            token: before.token,
+            adopted_by: before.adopted_by,
+            // The authority signs for the life of the EtcdCluster (R19).
+            authority: before.authority,
+            // B1 commits the spec. Until then a spec that cannot be carried out is replaced by what was committed.
+            target: before.target,
+            restore: Some(restore),
+            next_ordinal: first,
+            no_image_volume: before.no_image_volume,
+            no_priority_class: before.no_priority_class,
+            last_replacement: before.last_replacement,
+            incarnation: Some(Incarnation { number, first, order, replaced: replaces, members }),
+            // What follows is of the members that are gone.
+            cluster_id: None,
+            had_leader: false,
+            abandoned: None,
+            hibernating: false,
+            failed_learners: None,
+            members: BTreeMap::new(),
+            suspected: BTreeMap::new(),
+            replacement: None,
+            goes_back_to: None,
+            earlier: None,
+            takes_defaults: false,
+            defragmenting: None,
+            replacing: None,
+            recovery: None,
+            // The annotation is still there, and was followed.
+            spent_recovery: before.spent_recovery,
+        };
+    });
+    Ok(())
+}

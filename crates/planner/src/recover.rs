@@ -1,0 +1,348 @@
+//! Recovery of a lost quorum, only by order of a person: the annotation `operator.etcd.io/recover-quorum-from`.
+//!
+//! Q1 record the order, and where the members ran; Q2 stop etcd: every Pod is deleted, and created again on its volume with an agent that
+//! only reads; Q3 what each member has; Q4 every container is seen stopped, and the member with the most committed entries is chosen; Q5
+//! its agent takes a snapshot of what etcd keeps; Q6 record the order for another incarnation, which begins with that snapshot (J2 to J4).
+//! QX the order ends: it was withdrawn, or a quorum answers.
+//!
+//! Up to Q6 nothing is given up: the data of every member are only read. When the order ends, the members start again as they were.
+
+use quorate_model::effect::Boot;
+use quorate_model::incarnation::{Order, Replacing};
+use quorate_model::quorum::has_quorum;
+use quorate_model::record::{Leaving, Loss, Stage};
+use quorate_model::recovery::{
+    self, Chosen, Container, Held, HeldAnswer, HeldOrder, LOST_FOR, Log, RecoverFrom, Recovery,
+};
+use quorate_model::restore::Restore;
+use quorate_model::snapshot::Pod;
+use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
+
+use crate::draft::{DONE, Draft, Flow, ON};
+use crate::{commit, delivery, priority, restore, safety, upgrade, upkeep};
+
+pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
+    if draft.record.recovery.is_none() && !begin(draft) {
+        return ON;
+    }
+    let Some(recovery) = draft.record.recovery.clone() else { return ON };
+    if has_ended(draft, &recovery) {
+        return ON;
+    }
+    if draft.seen.paused {
+        draft.wait(Waiting::Paused);
+        return DONE;
+    }
+    let recovery = follow_edit(draft, recovery);
+    draft.wait(Waiting::Recovering { from: recovery.from.clone(), logs: logs(draft) });
+    // An edit may cure a Pod that does not start: its image, its tolerations, the size of its volume.
+    delivery::fall_back(draft);
+    priority::fall_back(draft);
+    if commit::target(draft).is_break() {
+        return DONE;
+    }
+    upkeep::expand_volumes(draft);
+    hold(draft, &recovery);
+    let known = all_are_stopped(draft, &recovery) & all_are_read(draft, &recovery);
+    let chosen = match (recovery.chosen.clone(), known) {
+        (Some(chosen), _) => chosen,
+        (None, false) => return DONE,
+        (None, true) => match choose(draft, &recovery) {
+            Some(chosen) => chosen,
+            None => return DONE,
+        },
+    };
+    if let Some(restore) = snapshot_of(draft, &recovery, &chosen) {
+        order_incarnation(draft, &recovery, restore);
+    }
+    // `in_place` goes on in this pass, if the order is recorded.
+    if draft.record.recovery.is_none() { ON } else { DONE }
+}
+
+/// Q1. Returns whether the order is recorded.
+fn begin(draft: &mut Draft<'_>) -> bool {
+    let Some(from) = draft.seen.recover_from.clone() else {
+        // The next one is another order, also with the same value.
+        draft.write_record(Step::QX, |record| record.spent_recovery = None);
+        return false;
+    };
+    let record = &draft.record;
+    let is_at_work = record.is_bootstrapped()
+        && !record.hibernating
+        && record.replacing.is_none()
+        && draft.seen.desired.size > 0;
+    if !is_at_work || draft.seen.paused {
+        return false;
+    }
+    let quorum_answers = draft.seen.list(draft.now).is_some();
+    if record.spent_recovery.as_ref() == Some(&from) {
+        if !quorum_answers {
+            let why = "it was followed before, or given while a quorum answered. To give the order again, remove the annotation, and set it \
+                       once the operator has seen that";
+            draft.wait(Waiting::RecoveryRefused(why.to_owned()));
+        }
+        return false;
+    }
+    if quorum_answers {
+        // It must not begin by itself when the quorum is lost another day.
+        draft.write_record(Step::QX, |record| record.spent_recovery = Some(from));
+        return false;
+    }
+    if let Err(why) = fit(draft, &from) {
+        draft.wait(Waiting::RecoveryRefused(why));
+        return false;
+    }
+    if draft.seen.etcd.unserved_since.is_none_or(|since| draft.now - since < LOST_FOR) {
+        draft.wait(Waiting::RecoveryRefused(format!(
+            "no quorum has answered for less than {} s, and one may come back by itself. It begins then",
+            LOST_FOR.0 / 1000
+        )));
+        return false;
+    }
+    if let Err(why) = safety::may_recover(draft.seen, &draft.record, draft.now) {
+        draft.wait(Waiting::Unsafe(why));
+        return false;
+    }
+    let container = |member: &MemberName| {
+        let pod = draft.pod(member);
+        let node = pod.and_then(|pod| pod.node.as_ref()).or_else(|| draft.seen.last_nodes.get(member));
+        Container { pod: pod.map(|pod| pod.uid.clone()), node: node.cloned() }
+    };
+    let containers = draft.record.members.keys().map(|member| (member.clone(), container(member))).collect();
+    let recovery = Recovery { from, since: draft.now, containers, chosen: None };
+    draft.write_record(Step::Q1, |record| record.recovery = Some(recovery));
+    true
+}
+
+/// Why the order cannot be followed, whatever the members have.
+fn fit(draft: &Draft<'_>, from: &RecoverFrom) -> Result<(), String> {
+    let record = &draft.record;
+    if record.is_in_memory() {
+        return Err(
+            "the members keep their data in memory, and those of a Pod that stops are gone. Restore a backup"
+                .to_owned(),
+        );
+    }
+    if let Some(forgets) = recovery::forgets_entries(draft.seen.target().version) {
+        return Err(forgets);
+    }
+    match from {
+        RecoverFrom::Member(member) if !record.members.contains_key(member) => {
+            Err(format!("{member} is no member of this cluster. Name one of status.members, or auto"))
+        }
+        RecoverFrom::Auto | RecoverFrom::Member(_) => Ok(()),
+    }
+}
+
+/// QX. Whether the order has ended: then the members start again on their own volumes.
+fn has_ended(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
+    let is_withdrawn = draft.seen.recover_from.is_none();
+    let quorum_answers = draft.seen.list(draft.now).is_some();
+    if !is_withdrawn && !quorum_answers {
+        return false;
+    }
+    let spent = (!is_withdrawn).then(|| recovery.from.clone());
+    draft.write_record(Step::QX, |record| (record.recovery, record.spent_recovery) = (None, spent));
+    true
+}
+
+/// Another member may be named until Q6.
+fn follow_edit(draft: &mut Draft<'_>, mut recovery: Recovery) -> Recovery {
+    if let Some(from) = draft.seen.recover_from.clone().filter(|from| *from != recovery.from) {
+        match fit(draft, &from) {
+            Ok(()) => (recovery.from, recovery.chosen) = (from, None),
+            Err(why) => draft.wait(Waiting::RecoveryRefused(why)),
+        }
+        let edited = recovery.clone();
+        draft.write_record(Step::Q1, |record| record.recovery = Some(edited));
+    }
+    recovery
+}
+
+/// Q2 and Q5: every member whose volume exists has a Pod in which etcd does not start.
+fn hold(draft: &mut Draft<'_>, recovery: &Recovery) {
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    for member in &members {
+        let order = order_for(recovery, member);
+        let step = if order == HeldOrder::Read { Step::Q2 } else { Step::Q5 };
+        match draft.pod(member) {
+            Some(pod) if is_held_for(pod, &order) && !is_outdated(draft, pod) => {}
+            Some(_) => {
+                let _ = draft.delete_pod(step, member);
+            }
+            None if safety::has_volume(draft.seen, &draft.record, member) => {
+                let boot = if order == HeldOrder::Read { Boot::Read } else { Boot::Extract };
+                let create = KubeEffect::CreatePod { member: member.clone(), boot, peers: Vec::new() };
+                if draft.propose(Effect::kube(step, create)) {
+                    draft.wait(Waiting::PodStarting(member.clone()));
+                }
+            }
+            None => {}
+        }
+    }
+}
+
+fn order_for(recovery: &Recovery, member: &MemberName) -> HeldOrder {
+    match &recovery.chosen {
+        Some(chosen) if chosen.member == *member => HeldOrder::Extract(recovery.key()),
+        Some(_) | None => HeldOrder::Read,
+    }
+}
+
+/// Whether the Pod does this, or has done it. One that its kubelet evicted has not.
+fn is_held_for(pod: &Pod, order: &HeldOrder) -> bool {
+    let held = pod.held.as_ref().filter(|held| held.order == *order);
+    held.is_some_and(|held| !pod.terminating && (!pod.finished || held.answer.is_some()))
+}
+
+/// Whether it has not answered, and the committed template is another one by now.
+fn is_outdated(draft: &Draft<'_>, pod: &Pod) -> bool {
+    let has_answered = pod.held.as_ref().is_some_and(|held| held.answer.is_some());
+    let committed = draft.record.target.as_ref().map(|target| &target.pod.revision);
+    !has_answered && committed.is_some_and(|committed| pod.revision != *committed)
+}
+
+/// Q3: what each member has that reported it.
+fn logs(draft: &Draft<'_>) -> Vec<(MemberName, Result<Log, String>)> {
+    let answer = |(member, pod): (&MemberName, &Pod)| {
+        let log = match pod.held.as_ref()?.answer.as_ref()? {
+            HeldAnswer::Stored(log) => Ok(*log),
+            HeldAnswer::Nothing(why) => Err(why.clone()),
+            HeldAnswer::Extracted(_) => return None,
+        };
+        Some((member.clone(), log))
+    };
+    draft.seen.pods.iter().filter_map(answer).collect()
+}
+
+/// Q4: waits for the containers that may still run.
+fn all_are_stopped(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    let mut all = true;
+    for member in members {
+        if let Err(why) = safety::is_stopped(draft.seen, &draft.record, recovery, &member, draft.now) {
+            draft.wait(Waiting::MayRun { member, why });
+            all = false;
+        }
+    }
+    all
+}
+
+/// Q3: waits for what is not known yet of the members' volumes.
+fn all_are_read(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
+    let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
+    let mut all = true;
+    for member in members {
+        if let Err(why) = safety::is_read(draft.seen, &draft.record, recovery, &member) {
+            draft.wait(Waiting::NotRead { member, why });
+            all = false;
+        }
+    }
+    all
+}
+
+/// Q4. `None` if there is nothing to choose; then what to do is waited for.
+fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
+    let all = logs(draft);
+    let is_ours = |log: &Log| Some(log.cluster_id) == draft.record.cluster_id;
+    let ours = || {
+        all.iter().filter_map(|(member, log)| Some((member, *log.as_ref().ok().filter(|log| is_ours(log))?)))
+    };
+    let found = match &recovery.from {
+        RecoverFrom::Auto => {
+            if let Some(why) = quorum_is_there(draft, ours().map(|(member, _)| member)) {
+                draft.wait(Waiting::RecoveryRefused(why));
+                return None;
+            }
+            recovery::best(ours().filter(|(member, _)| is_sound(draft, member)))
+        }
+        RecoverFrom::Member(named) => ours().find(|(member, _)| *member == named),
+    };
+    let Some((member, log)) = found else {
+        let why = match &recovery.from {
+            RecoverFrom::Auto => {
+                "no member has data of this cluster. Restore a backup into a new EtcdCluster".to_owned()
+            }
+            RecoverFrom::Member(named) => {
+                format!("{named} has no data of this cluster. Name another member, or auto")
+            }
+        };
+        draft.wait(Waiting::RecoveryRefused(why));
+        return None;
+    };
+    let chosen = Chosen { member: member.clone(), log };
+    let recorded = chosen.clone();
+    draft.write_record(Step::Q4, |record| {
+        if let Some(recovery) = &mut record.recovery {
+            recovery.chosen = Some(recorded);
+        }
+    });
+    Some(chosen)
+}
+
+/// Why the quorum is not lost, if the members that have their data are one. etcd would drop the ends of their logs, which may have been
+/// acknowledged.
+fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberName>) -> Option<String> {
+    let voters = draft.record.voters().count();
+    let readable = have_data.filter(|member| draft.record.voters().any(|voter| voter == *member)).count();
+    has_quorum(readable, voters).then(|| {
+        format!(
+            "{readable} of {voters} voters have their data, which is a quorum: nothing is lost if they start again. Remove the annotation, and \
+             mend what keeps them from running. If they can never run, name the member whose data are kept in place of auto"
+        )
+    })
+}
+
+/// Whether nothing says that its data differ from what the others had.
+fn is_sound(draft: &Draft<'_>, member: &MemberName) -> bool {
+    let suspected = draft.record.suspected.get(member).is_some_and(|one| one.loss == Loss::Inconsistent);
+    let is_given_up =
+        draft.record.members.get(member).is_some_and(|one| one.stage == Stage::Leaving(Leaving::Lost));
+    !suspected && !is_given_up
+}
+
+/// Q5: the snapshot that the agent of the chosen member has taken.
+fn snapshot_of(draft: &mut Draft<'_>, recovery: &Recovery, chosen: &Chosen) -> Option<Restore> {
+    let order = HeldOrder::Extract(recovery.key());
+    let Held { answer, failure, .. } =
+        draft.pod(&chosen.member)?.held.clone().filter(|held| held.order == order)?;
+    match (answer, failure) {
+        (Some(HeldAnswer::Extracted(restore)), _) => return Some(*restore),
+        (Some(HeldAnswer::Nothing(why)), _) => {
+            draft.wait(Waiting::RecoveryRefused(format!("{}: {why}", chosen.member)));
+        }
+        (_, Some(why)) => draft.wait(Waiting::RecoveryRefused(format!("{}: {}", chosen.member, why.message))),
+        (_, None) => {}
+    }
+    None
+}
+
+/// Q6: from here on the order is one for another incarnation, with one member that begins with the snapshot. The others grow from it.
+fn order_incarnation(draft: &mut Draft<'_>, recovery: &Recovery, restore: Restore) {
+    if let Err(why) = safety::may_recover(draft.seen, &draft.record, draft.now) {
+        draft.wait(Waiting::Unsafe(why));
+        return;
+    }
+    // What the spec does not take would only show when nothing is left to go back to.
+    let desired = &draft.seen.desired;
+    let unfit = if desired.size == 0 { Some("spec.size is zero".to_owned()) } else { None };
+    let unfit = unfit.or_else(|| restore::unfit(&restore, desired));
+    if let Some(why) = unfit.or_else(|| upgrade::refuse_unsound(desired.version).err()) {
+        draft.wait(Waiting::RecoveryRefused(why));
+        return;
+    }
+    let Some(replaces) = draft.record.cluster_id else { return };
+    let replacing = Replacing {
+        order: Order::Recovery { from: recovery.from.clone() },
+        replaces,
+        restore,
+        members: Some(1),
+        stopped: false,
+        since: draft.now,
+    };
+    let spent = recovery.from.clone();
+    draft.write_record(Step::Q6, |record| {
+        record.replacing = Some(replacing);
+        (record.recovery, record.spent_recovery) = (None, Some(spent));
+    });
+}

@@ -1,0 +1,170 @@
+//! R11 where a person orders to recover the quorum: only while none answers, and nothing new begins before every container of the
+//! incarnation is seen stopped.
+
+use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::recovery::{Container, HeldAnswer, NodeState, RecoverFrom, Recovery, STOPPED_WITHIN};
+use quorate_model::snapshot::Pod;
+use quorate_model::{Instant, MemberName, Record, Snapshot};
+
+use super::{Judged, Scene, forbid};
+
+/// Q1, Q6: a cluster whose quorum answers is never recovered: its members would lose what they acknowledge meanwhile.
+pub fn may_recover(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
+    if quorum_answers(seen, record, now) {
+        forbid(Unsafe::QuorumAnswers)?;
+    }
+    if record.is_in_memory() {
+        // The data go with the Pod that is stopped.
+        forbid(Unsafe::DataInMemory)?;
+    }
+    let Some(recovery) = &record.recovery else { return Ok(()) };
+    for member in record.members.keys() {
+        if is_stopped(seen, record, recovery, member, now).is_err() {
+            forbid(Unsafe::OldMemberRuns(member.clone()))?;
+        }
+        if is_read(seen, record, recovery, member).is_err() {
+            forbid(Unsafe::NotRead(member.clone()))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether a quorum serves a list, or a member follows a leader, which only a quorum elects.
+fn quorum_answers(seen: &Snapshot, record: &Record, now: Instant) -> bool {
+    let follows = |member| seen.status_of(member, now).is_some_and(|status| status.leader.is_some());
+    seen.list(now).is_some() || record.members.keys().any(follows)
+}
+
+/// Q4: whether no container of this member runs any more; otherwise why that is not certain, and what to do. An old majority that is out of
+/// reach would go on under the old cluster id.
+///
+/// What another Pod of the member reports proves nothing by itself: it may run on another node, and locks of files are known to one node
+/// only. So it is the node of the last Pod that decides.
+pub fn is_stopped(
+    seen: &Snapshot,
+    record: &Record,
+    recovery: &Recovery,
+    member: &MemberName,
+    now: Instant,
+) -> Result<(), String> {
+    let Container { pod: last, node } = recovery.containers.get(member).cloned().unwrap_or_default();
+    let node = node.as_deref();
+    let pod = seen.pods.get(member);
+    if pod.is_none() && last.is_none() && has_never_run(record, member) {
+        return Ok(());
+    }
+    let state = seen.sites.get(member).and_then(|site| site.node);
+    if state.is_some_and(NodeState::is_off) {
+        return Ok(());
+    }
+    if pod.is_some_and(|pod| pod.held.is_none()) {
+        return Err(format!("its Pod is not gone yet, on {}. {}", node_in_words(node), remedy(node)));
+    }
+    match state {
+        // Its kubelet has confirmed the end of the Pod that is recorded, and nothing else has the database open.
+        Some(NodeState::Ready { .. }) if last.is_some() && answer(pod).is_some() => Ok(()),
+        Some(NodeState::Ready { since }) => {
+            let stopped = now - since >= STOPPED_WITHIN && now - recovery.since >= STOPPED_WITHIN;
+            if stopped {
+                return Ok(());
+            }
+            Err(format!(
+                "its last Pod is gone, and the kubelet of {} has {} s to stop what may run",
+                node_in_words(node),
+                STOPPED_WITHIN.0 / 1000
+            ))
+        }
+        Some(NodeState::NotReady) => Err(format!(
+            "its Pod vanished while {} does not report, which proves nothing. {}",
+            node_in_words(node),
+            remedy(node)
+        )),
+        Some(NodeState::OutOfService | NodeState::Gone) => Ok(()),
+        None => Err(format!(
+            "the state of {} is not known: the operator needs the right to get Nodes. {}",
+            node_in_words(node),
+            remedy(node)
+        )),
+    }
+}
+
+/// Q3: whether it is known what this member has; otherwise why not. With `auto` every volume that can be read was read: one that is left out
+/// may have more than all others. That a volume is empty is believed when it was found twice: a mount may be missing for a moment.
+pub fn is_read(
+    seen: &Snapshot,
+    record: &Record,
+    recovery: &Recovery,
+    member: &MemberName,
+) -> Result<(), String> {
+    let is_asked = match &recovery.from {
+        RecoverFrom::Auto => true,
+        RecoverFrom::Member(named) => named == member,
+    };
+    let is_gone = seen.sites.get(member).is_some_and(|site| site.gone.is_some());
+    if !is_asked || is_gone || !has_volume(seen, record, member) {
+        return Ok(());
+    }
+    let pod = seen.pods.get(member);
+    let otherwise = match &recovery.from {
+        RecoverFrom::Auto => ". To go on without it, name the member whose data are kept in place of auto",
+        RecoverFrom::Member(_) => "",
+    };
+    let failure = |pod: &Pod| pod.held.as_ref()?.failure.as_ref().map(|failure| failure.message.clone());
+    match answer(pod) {
+        Some(HeldAnswer::Nothing(why)) if pod.is_none_or(|pod| pod.restarts == 0) => {
+            Err(format!("{why}. It is read once more"))
+        }
+        Some(_) => Ok(()),
+        None => {
+            let why = pod.and_then(|pod| failure(pod).or_else(|| pod.trouble.clone()));
+            let why = why.unwrap_or_else(|| "its agent has not reported yet what the volume has".to_owned());
+            Err(format!("{why}{otherwise}"))
+        }
+    }
+}
+
+fn answer(pod: Option<&Pod>) -> Option<&HeldAnswer> {
+    pod?.held.as_ref()?.answer.as_ref()
+}
+
+/// etcd does not know it, and it has nothing to run on.
+fn has_never_run(record: &Record, member: &MemberName) -> bool {
+    record.members.get(member).is_none_or(|recorded| recorded.id.is_none() && recorded.volume.is_none())
+}
+
+/// Whether a Pod may be deleted because its cluster is recovered.
+pub(super) fn may_stop(scene: &Scene<'_>) -> bool {
+    scene.record.recovery.is_some() && scene.seen.list(scene.now).is_none()
+}
+
+/// Q2, Q5: whether the Pod of a member may be created in which etcd does not start.
+pub(super) fn may_hold(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
+    let Some(recovery) = &scene.record.recovery else { return forbid(Unsafe::NotOrdered) };
+    if scene.seen.list(scene.now).is_some() {
+        forbid(Unsafe::QuorumAnswers)?;
+    }
+    let is_chosen = recovery.chosen.as_ref().is_some_and(|chosen| chosen.member == *member);
+    if boot == Boot::Extract && !is_chosen {
+        forbid(Unsafe::NotOrdered)?;
+    }
+    Ok(())
+}
+
+/// Whether its volume can be mounted by a Pod that reads it.
+pub(crate) fn has_volume(seen: &Snapshot, record: &Record, member: &MemberName) -> bool {
+    let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
+    let volume = seen.volumes.get(member).filter(|volume| Some(&volume.uid) == recorded);
+    volume.is_some_and(|volume| !volume.terminating && volume.quarantine.is_none())
+}
+
+fn node_in_words(node: Option<&str>) -> String {
+    node.map_or_else(|| "the node, which is not recorded,".to_owned(), |node| format!("Node {node}"))
+}
+
+fn remedy(node: Option<&str>) -> String {
+    let node = node.unwrap_or("<its node>");
+    format!(
+        "Bring the node back. If the machine is off for certain, delete Node {node}, or give it the taint \
+         node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
+    )
+}

@@ -1,0 +1,173 @@
+//! The paths of docs/disaster.md, on real etcd: a namespace is deleted and comes back. What a user types there, the tests do through the
+//! API; a command that is on the page and in no test fails them.
+
+#[path = "etcd_disaster/tenant.rs"]
+mod tenant;
+#[path = "etcd_disaster/velero.rs"]
+mod velero;
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+
+use anyhow::{Context, Result, ensure};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams};
+use quorate_etcd::{Deadlines, Endpoint, MemberClient, Tls};
+use quorate_scenarios::backups::restored;
+use quorate_scenarios::{Playground, S3Server, Writer, spec, until};
+use serde_json::{Value, json};
+use tenant::{Change, Tenant, hourly};
+
+/// Nothing of the namespace is left but what was saved: manifests, Secrets, and an object in a store that is outside.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deleted_namespace_comes_back_from_manifests_saved_secrets_and_one_snapshot() -> Result<()> {
+    let (world, store) = (Playground::start().await?, S3Server::start()?);
+    let tenant = Tenant::create(&world, "tenant").await?;
+    let destination = json!({"s3": {
+        "bucket": S3Server::BUCKET, "prefix": "etcd", "endpoint": store.endpoint(),
+        "credentialsSecret": {"name": "s3-credentials"},
+    }});
+    let keys =
+        json!({"AWS_ACCESS_KEY_ID": S3Server::ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": S3Server::SECRET_KEY});
+    tenant.create_secret(&json!({"metadata": {"name": "s3-credentials"}, "stringData": keys})).await?;
+    let mut first = spec(3);
+    first["storageSpec"]["volumeSizeRequest"] = json!("512Mi");
+    tenant.create("demo", first).await?;
+    let schedule = json!({
+        "schedule": hourly(5), "retention": {"keepLast": 1},
+        "backupTemplate": {"spec": {
+            "source": {"cluster": "demo"}, "destination": destination, "deletionPolicy": "Delete",
+        }},
+    });
+    tenant.create_schedule("nightly", &schedule).await?;
+    tenant.settled("demo", 3).await?;
+    let id = tenant.one_cluster_id("demo").await?;
+    let writer = Writer::start(&tenant, "demo").await?;
+    let before = tenant.backup_after("nightly", Change::HoursPass).await?;
+    let acknowledged = writer.stop().await?;
+
+    // What a user keeps: the Secrets, each without what the API server wrote. A client has its certificate.
+    let saved = tenant.saved_secrets(&["demo-ca", "s3-credentials"]).await?;
+    let client = tenant.client_certificate("demo").await?;
+    tenant.delete_namespace().await?;
+
+    let key = before["key"].as_str().context("a key")?;
+    let object = store.bucket_dir().join("etcd").join(key);
+    ensure!(object.is_file(), "the object went with the namespace, although nothing could be asked any more");
+    let manifest: Value = serde_json::from_slice(&std::fs::read(format!("{}.json", object.display()))?)?;
+    ensure!(manifest["storedSha256"] == before["storedSha256"], "{manifest}");
+
+    // Without the Secrets the cluster would begin with another authority; without `bootstrap.restore` it would begin empty.
+    let tenant = Tenant::create(&world, "tenant").await?;
+    for secret in &saved {
+        tenant.create_secret(secret).await?;
+    }
+    let source =
+        json!({"destination": destination, "key": manifest["key"], "sha256": manifest["storedSha256"]});
+    tenant.create("demo", restored(3, &json!({"source": source}))).await?;
+    tenant.create_schedule("nightly", &schedule).await?;
+    tenant.settled("demo", 3).await?;
+    let revision = manifest["revision"].as_i64().context("a revision")?;
+    acknowledged.are_readable_as_of(&tenant, "demo", revision).await?;
+    ensure!(tenant.one_cluster_id("demo").await? != id, "an old member could join it");
+    for address in tenant.addresses("demo").await? {
+        answers(address, &client).await.context("a client with a certificate of before")?;
+    }
+
+    // The schedule goes on. Its retention knows the objects of its own EtcdBackups, and not those of before.
+    let second = tenant.backup_after("nightly", Change::HoursPass).await?;
+    let third = tenant.backup_after("nightly", Change::Edit(json!({"schedule": hourly(2)}))).await?;
+    ensure!(second["clusterID"] == third["clusterID"] && second["clusterID"] != before["clusterID"]);
+    until("retention has left one of the new ones", async || {
+        let kept = objects(&store)?;
+        Ok(if kept.len() == 2 { Ok(()) } else { Err(format!("{kept:?}")) })
+    })
+    .await?;
+    ensure!(
+        object.is_file() && std::fs::metadata(&object)?.len() == before["storedBytes"].as_u64().unwrap_or(0)
+    );
+    Ok(())
+}
+
+/// Everything that Velero can bring back comes back in its order, with the volumes that were kept: Pods before their EtcdCluster, all objects
+/// without owner, claims under other uids.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_namespace_that_velero_restored_is_served_again_only_after_a_person_decided() -> Result<()> {
+    let world = Playground::start().await?;
+    let tenant = Tenant::create(&world, "tenant").await?;
+    tenant.create("demo", spec(3)).await?;
+    tenant.annotate("demo", "velero.io/restore-status", "true").await?;
+    tenant.settled("demo", 3).await?;
+    let id = tenant.one_cluster_id("demo").await?;
+    let writer = Writer::start(&tenant, "demo").await?;
+    let acknowledged = writer.stop().await?;
+    let claims = uids(&tenant).await?;
+
+    velero::retain_volumes(&tenant.client).await?;
+    let backup = velero::Backup::take(&tenant.client).await?;
+    tenant.delete_namespace().await?;
+    let tenant = Tenant::create(&world, "tenant").await?;
+    velero::release_volumes(&tenant.client).await?;
+    backup.restore(&tenant.client, &velero::Backup::all()).await?;
+
+    // Its status and its uid do not go together. The Pods run without an owner, and are named.
+    let message = tenant.wait_for_condition("demo", "ExistingData", "True").await?;
+    ensure!(message.contains(&format!("operator.etcd.io/adopt={id}")), "{message}");
+    ensure!(tenant.status("demo").await?["earlier"]["clusterID"] == json!(id));
+    tenant.annotate("demo", "operator.etcd.io/adopt", &id).await?;
+    tenant.reports("demo", "does not own Pod tenant/demo-0").await?;
+    for pod in tenant.pods_of("demo").await? {
+        ensure!(pod.owner_references().is_empty(), "the operator created {}", pod.name_any());
+        tenant.delete_pod(&pod.name_any()).await?;
+    }
+
+    // It cannot know whether these claims have the volumes of before or copies of them. This person knows.
+    tenant.reports("demo", "may be copies of the members' volumes").await?;
+    ensure!(tenant.pods_of("demo").await?.iter().all(|pod| pod.metadata.deletion_timestamp.is_some()));
+    tenant.annotate("demo", "operator.etcd.io/adopt-copies", &id).await?;
+
+    // What it needs and does not own is named, and it does not take it.
+    tenant.reports("demo", "names that are taken by objects it does not own").await?;
+    tenant.delete_what_nobody_owns("demo").await?;
+    tenant.settled("demo", 3).await?;
+    ensure!(tenant.one_cluster_id("demo").await? == id);
+    ensure!(uids(&tenant).await?.is_disjoint(&claims), "the claims are others");
+    acknowledged.are_all_readable(&tenant, "demo").await?;
+
+    // Only the EtcdCluster comes back, with its status: no empty cluster in its place.
+    let backup = velero::Backup::take(&tenant.client).await?;
+    tenant.delete_namespace().await?;
+    let tenant = Tenant::create(&world, "tenant").await?;
+    backup.restore(&tenant.client, &["EtcdCluster"]).await?;
+    let message = tenant.wait_for_condition("demo", "ExistingData", "True").await?;
+    ensure!(message.contains("No empty cluster is started in its place"), "{message}");
+    ensure!(tenant.pods_of("demo").await?.is_empty() && uids(&tenant).await?.is_empty());
+    Ok(())
+}
+
+async fn answers(address: SocketAddr, client: &Tls) -> Result<()> {
+    let endpoint =
+        Endpoint::tls(address, Tls { server_name: "demo-client.tenant.svc".to_owned(), ..client.clone() });
+    MemberClient::new(&endpoint, Deadlines::default())?.status().await?;
+    Ok(())
+}
+
+/// The objects in the store that are backups.
+fn objects(store: &S3Server) -> Result<BTreeSet<String>> {
+    let folder = store.bucket_dir().join("etcd/tenant/demo");
+    let names = std::fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
+    let names: BTreeSet<String> = names.collect::<std::io::Result<_>>()?;
+    Ok(names.into_iter().filter(|name| name.strip_suffix(".json").is_some()).collect())
+}
+
+async fn uids(tenant: &Tenant) -> Result<BTreeSet<String>> {
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(tenant.client.clone());
+    let claims = claims.list(&ListParams::default()).await?.items;
+    Ok(claims.into_iter().filter_map(|claim| claim.metadata.uid).collect())
+}
+
+#[test]
+fn every_command_of_the_page_has_its_test() -> Result<()> {
+    tenant::covers_the_page()
+}
