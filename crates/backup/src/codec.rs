@@ -73,6 +73,12 @@ pub(crate) async fn decoder(
     Ok(Box::new(reader))
 }
 
+/// Whether it is encrypted or compressed.
+pub(crate) async fn is_wrapped(object: impl AsyncRead + Send + Unpin + 'static) -> Result<bool> {
+    let mut reader = BufReader::new(Box::new(object) as Decoder);
+    Ok(begins_with(&mut reader, AGE).await? || begins_with(&mut reader, ZSTD).await?)
+}
+
 async fn begins_with(reader: &mut BufReader<Decoder>, magic: &[u8]) -> Result<bool> {
     let first = reader.fill_buf().await.map_err(|error| unreadable(&error))?;
     Ok(first.starts_with(magic))

@@ -2,10 +2,8 @@
 //! to know whether it could be restored.
 
 use std::path::{Path, PathBuf};
-use std::pin::pin;
 
 use bytes::Bytes;
-use futures::future::{self, Either};
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
 use quorate_api::job::{Failure, FailureKind, Manifest, Source};
@@ -17,7 +15,7 @@ use crate::spool::{Spool, cannot_write};
 use crate::trailer::{HASH, Trailer, Whole};
 use crate::{Context, Result, Store, codec, hex, manifest};
 
-/// Bytes between the download and the decoder.
+/// Bytes between the download and the decoder of an object that is only read.
 const PIPE: usize = 1 << 18;
 
 /// An object that is there and is what was ordered, as far as its manifest says.
@@ -110,52 +108,31 @@ impl Found {
         self.manifest.as_ref().map_or(self.stored_bytes, |manifest| manifest.snapshot_bytes)
     }
 
-    /// Downloads, verifies and unpacks it into the file `snapshot.db` of a directory, without a second copy of it. A database of more
-    /// than `most` bytes is refused. The file is not yet safe on the disk: it is what a data directory is made of.
+    /// Downloads, verifies and unpacks it into a file of a directory. A database of more than `most` bytes is refused. The file is not yet
+    /// safe on the disk: it is what a data directory is made of.
     pub async fn fetch(&self, into: &Path, most: u64, context: &Context) -> Result<Fetched> {
         let fetch = async {
-            let (spool, mut file) = Spool::create(into, "snapshot.db").await?;
-            let failed = |error| cannot_write(&spool.path, &error);
-            let whole = self.stream(most, &mut file, failed, context).await?;
-            Ok(Fetched { file: spool.keep(), bytes: whole.bytes, sha256: whole.sha256 })
+            let object = self.download(into, context).await?;
+            (context.log)("the object is what was stored");
+            self.unpack(object, into, most, context).await
         };
         context.unless_stopped(fetch).await
     }
 
     /// Reads it to its end without keeping it: whether it is what was stored, can be unpacked, and is whole. Returns bytes of the database.
     pub async fn read(&self, context: &Context) -> Result<u64> {
-        let mut nowhere = tokio::io::sink();
-        let read = self.stream(u64::MAX, &mut nowhere, |error| codec::unreadable(&error), context);
-        Ok(context.unless_stopped(read).await?.bytes)
-    }
-
-    /// Unpacks it while it is downloaded.
-    async fn stream(
-        &self,
-        most: u64,
-        sink: &mut (dyn AsyncWrite + Send + Unpin),
-        failed: impl Fn(std::io::Error) -> Failure,
-        context: &Context,
-    ) -> Result<Whole> {
-        let (pipe, object) = tokio::io::duplex(PIPE);
-        let download = pin!(self.pour(pipe, context));
-        let unpack = pin!(async {
-            let decoder = codec::decoder(object, &context.places.identities).await?;
-            self.unwrap(decoder, most, sink, failed).await
-        });
-        match future::select(download, unpack).await {
-            Either::Left((downloaded, unpack)) => {
-                downloaded?;
-                unpack.await
-            }
-            Either::Right((unpacked, download)) => {
-                // What is not what was stored cannot be unpacked either: the first is the cause. A full volume is one of its own.
-                if !unpacked.as_ref().is_err_and(|failure| failure.kind == FailureKind::NoSpace) {
-                    download.await?;
-                }
-                unpacked
-            }
-        }
+        let read = async {
+            let (pipe, object) = tokio::io::duplex(PIPE);
+            let unpacked = async {
+                let decoder = codec::decoder(object, &context.places.identities).await?;
+                self.examine(decoder, u64::MAX).await
+            };
+            let (downloaded, unpacked) = tokio::join!(self.pour(pipe, context), unpacked);
+            // What is not what was stored cannot be unpacked either: the first is the cause.
+            downloaded?;
+            Ok(unpacked?.bytes)
+        };
+        context.unless_stopped(read).await
     }
 
     /// Downloads it into a pipe, and goes on to its end when nobody reads any more.
@@ -166,6 +143,18 @@ impl Found {
             is_read = is_read && pipe.write_all(&part).await.is_ok();
         }
         Ok(())
+    }
+
+    async fn download(&self, into: &Path, context: &Context) -> Result<Spool> {
+        let (spool, mut file) = Spool::create(into, "object").await?;
+        let failed = |error| cannot_write(&spool.path, &error);
+        let mut parts = self.parts(context);
+        while let Some(part) = parts.try_next().await? {
+            file.write_all(&part).await.map_err(failed)?;
+        }
+        file.flush().await.map_err(failed)?;
+        drop(parts);
+        Ok(spool)
     }
 
     /// Its bytes. They end with an error if they are not those that were stored.
@@ -196,6 +185,25 @@ impl Found {
             self.sha256
         );
         Failure::new(FailureKind::Mismatch, message)
+    }
+
+    /// What is neither encrypted nor compressed is the snapshot itself, and is not written once more.
+    async fn unpack(&self, object: Spool, into: &Path, most: u64, context: &Context) -> Result<Fetched> {
+        if !codec::is_wrapped(object.open().await?).await? {
+            let whole = self.examine(Box::new(object.open().await?), most).await?;
+            return Ok(Fetched { file: object.keep(), bytes: whole.bytes, sha256: whole.sha256 });
+        }
+        (context.log)("unpacking it");
+        let decoder = codec::decoder(object.open().await?, &context.places.identities).await?;
+        let (spool, mut file) = Spool::create(into, "snapshot.db").await?;
+        let failed = |error| cannot_write(&spool.path, &error);
+        let whole = self.unwrap(decoder, most, &mut file, failed).await?;
+        Ok(Fetched { file: spool.keep(), bytes: whole.bytes, sha256: whole.sha256 })
+    }
+
+    /// Reads what a decoder gives, and keeps nothing of it.
+    async fn examine(&self, decoder: Decoder, most: u64) -> Result<Whole> {
+        self.unwrap(decoder, most, &mut tokio::io::sink(), |error| codec::unreadable(&error)).await
     }
 
     /// Writes what a decoder gives, and compares it with etcd's own hash and with the manifest.

@@ -1,4 +1,4 @@
-//! Files on a volume of the container: a snapshot that is written there first, and one that was fetched from a store.
+//! Files on a volume of the container: a snapshot that is written there first, and an object that was downloaded.
 
 use std::fs;
 use std::io;
