@@ -32,6 +32,11 @@ impl S3Server {
         Self::start_on(Ipv4Addr::LOCALHOST.into())
     }
 
+    /// The same, which keeps its objects below this directory.
+    pub fn start_in(directory: &Path) -> Result<Self> {
+        Self::start_with(Ipv4Addr::LOCALHOST.into(), directory)
+    }
+
     /// Starts one for the Pods of a Kubernetes of this machine: on the host's address in the network of its nodes, docs/kube.md.
     pub fn start_beside(kubeconfig: &Path) -> Result<Self> {
         let config = Kubeconfig::read_from(kubeconfig)?;
@@ -44,7 +49,11 @@ impl S3Server {
 
     /// Starts one on this address of the machine, at a free port, and waits until it answers.
     pub fn start_on(address: IpAddr) -> Result<Self> {
-        let directory = tempfile::Builder::new().prefix("quorate-s3-").tempdir()?;
+        Self::start_with(address, &std::env::temp_dir())
+    }
+
+    fn start_with(address: IpAddr, directory: &Path) -> Result<Self> {
+        let directory = tempfile::Builder::new().prefix("quorate-s3-").tempdir_in(directory)?;
         let [buckets, records] = ["buckets", "records"].map(|name| directory.path().join(name));
         std::fs::create_dir_all(buckets.join(Self::BUCKET))?;
         std::fs::create_dir(&records)?;

@@ -37,6 +37,9 @@ pub struct Stream {
     /// The AWS CLI
     #[arg(long, default_value = "aws", value_name = "PROGRAM")]
     aws: PathBuf,
+    /// Where the S3 server keeps its objects: in memory (/dev/shm), it does not write to the disk of etcd
+    #[arg(long, value_name = "DIRECTORY")]
+    store: Option<PathBuf>,
 }
 
 /// What one backup took.
@@ -58,7 +61,7 @@ struct Bench {
 pub async fn run(args: &Stream) -> Result<()> {
     let bench = Bench {
         cluster: Cluster::start(three_members()).await,
-        s3: S3Server::start()?,
+        s3: args.store.as_deref().map_or_else(S3Server::start, S3Server::start_in)?,
         aws: args.aws.clone(),
         scratch: tempfile::Builder::new().prefix("quorate-bench-").tempdir()?,
     };
