@@ -13,11 +13,11 @@
 use quorate_model::quorum::has_quorum;
 use quorate_model::record::{Abandoned, Member, Stage};
 use quorate_model::restore::Restore;
-use quorate_model::snapshot::{List, Pod, StatusReply};
+use quorate_model::snapshot::{List, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{restore, upgrade, upkeep};
+use crate::{facts, restore, upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.is_bootstrapped() {
@@ -33,6 +33,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         }
         // R1: a Pod that is gated when the cluster id is recorded may not start as new any more.
         if !ungate_pods(draft).is_done() {
+            label_joined(draft);
             return DONE;
         }
         record_cluster(draft, list);
@@ -69,6 +70,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if !draft.seen.finalizer {
         draft.propose(Effect::kube(Step::B1, KubeEffect::AddFinalizer));
     }
+    label_joined(draft);
     let ready_for_pods =
         upkeep::names_and_certificates(draft).is_done() & upkeep::fence_client_service(draft).is_done();
     if create_volumes(draft).is_done() && ready_for_pods {
@@ -95,6 +97,21 @@ fn formed<'a>(draft: &Draft<'a>) -> Option<&'a List> {
 pub(crate) fn record_leader(draft: &mut Draft<'_>) {
     if !draft.record.is_bootstrapped() && has_served(draft) {
         draft.write_record(Step::B6, |record| (record.had_leader, record.abandoned) = (true, None));
+    }
+}
+
+/// K1, where the set has not formed yet for the operator. A member that has followed a leader may have voted and stored what a client
+/// wrote: from now on its emptied volume is a loss. In memory, upkeep finds out first in which Pod a member voted.
+fn label_joined(draft: &mut Draft<'_>) {
+    if !draft.record.had_leader || draft.record.is_in_memory() {
+        return;
+    }
+    for member in draft.record.members.keys().cloned().collect::<Vec<_>>() {
+        let Some(pod) = draft.pod(&member).filter(|pod| facts::lacks_joined_label(pod)) else { continue };
+        if facts::has_followed_a_leader(draft.seen, &draft.record, draft.now, &member) {
+            let label = KubeEffect::LabelJoined { member, pod: pod.uid.clone() };
+            draft.propose(Effect::kube(Step::K1, label));
+        }
     }
 }
 
@@ -182,14 +199,11 @@ fn reason_to_abandon(draft: &Draft<'_>) -> Option<Abandoned> {
     record.members.keys().any(emptied).then_some(Abandoned::VolumeEmptied)
 }
 
-/// Whether the cluster exists, whatever keeps us from observing it: then it is waited for and never deleted. A member has a
-/// leader, or has applied more than the entries that a new member begins with, one for each member of the set. A member is Ready
-/// only once it runs with a quorum, and a volume is annotated only once the cluster id is recorded.
+/// Whether the cluster exists, whatever keeps us from observing it: then it is waited for and never deleted. A member has followed a
+/// leader. A member is Ready only once it runs with a quorum, and a volume is annotated only once the cluster id is recorded.
 fn has_served(draft: &Draft<'_>) -> bool {
-    let begins_with = u64::try_from(draft.record.members.len()).unwrap_or(u64::MAX);
-    let had_leader = |status: &StatusReply| status.leader.is_some() || status.applied > begins_with;
     let serves = |member: &MemberName| {
-        draft.status_of(member).is_some_and(had_leader)
+        facts::has_followed_a_leader(draft.seen, &draft.record, draft.now, member)
             || draft.pod(member).is_some_and(|pod| pod.ready)
             || draft.volume(member).is_some_and(|volume| volume.cluster_id.is_some())
     };

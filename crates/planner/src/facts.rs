@@ -1,7 +1,7 @@
 //! What several protocols ask about a member. These functions only read.
 
-use quorate_model::MemberName;
 use quorate_model::snapshot::Pod;
+use quorate_model::{Instant, MemberName, Record, Snapshot};
 
 use crate::draft::Draft;
 
@@ -15,6 +15,19 @@ pub(crate) fn is_stale(draft: &Draft<'_>, member: &MemberName) -> bool {
 /// empty volume is that of a first start.
 pub(crate) fn lacks_joined_label(pod: &Pod) -> bool {
     pod.has_run && !pod.is_labelled_joined() && !pod.terminating
+}
+
+/// Whether a member of the bootstrap set reports a leader, or has applied more than the entries that a new member begins with, one for
+/// each member of the set: the next one is the leader's first.
+pub(crate) fn has_followed_a_leader(
+    seen: &Snapshot,
+    record: &Record,
+    now: Instant,
+    member: &MemberName,
+) -> bool {
+    let begins_with = u64::try_from(record.members.len()).unwrap_or(u64::MAX);
+    let status = seen.status_of(member, now);
+    status.is_some_and(|status| status.leader.is_some() || status.applied > begins_with)
 }
 
 /// Whether the volume that is recorded for a member is gone, or is another one with its name.

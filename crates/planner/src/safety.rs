@@ -221,13 +221,18 @@ fn may_change_volume(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Ju
     }
 }
 
-/// Only the Pod of a voter, or of a learner that answers. The label is never removed, and with it the guard takes an empty
-/// volume for a loss.
+/// Only the Pod of a voter, of a learner that answers, or of a bootstrap member that has followed a leader. The label is never removed,
+/// and with it the guard takes an empty volume for a loss.
 fn may_label_joined(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     let has_data = match recorded(scene, member)?.stage {
         Stage::Voter => true,
         Stage::Joining => scene.seen.status_of(member, scene.now).is_some(),
-        Stage::Bootstrap | Stage::Leaving(_) => false,
+        // Once that is recorded, the attempt is never given up.
+        Stage::Bootstrap => {
+            scene.record.had_leader
+                && crate::facts::has_followed_a_leader(scene.seen, scene.record, scene.now, member)
+        }
+        Stage::Leaving(_) => false,
     };
     if !has_data {
         forbid(Unsafe::NotRecorded(member.clone()))?;

@@ -497,6 +497,21 @@ fn only_the_pod_of_a_voter_or_of_a_learner_that_answers_is_labelled_joined() {
     assert_eq!(verdict(&mut world, &label), Err(Unsafe::NotRecorded(name("demo-1"))));
 }
 
+#[test]
+fn h01_the_pod_of_a_bootstrap_member_is_labelled_joined_only_once_it_has_followed_a_leader() {
+    let mut world = running(3);
+    let label = label_joined("demo-1", world.seen.pods[&name("demo-1")].uid.clone());
+    for member in world.seen.record.members.values_mut() {
+        member.stage = Stage::Bootstrap;
+    }
+    assert_eq!(verdict(&mut world, &label), Err(Unsafe::NotRecorded(name("demo-1"))), "it may be given up");
+    world.seen.record.had_leader = true;
+    assert_eq!(verdict(&mut world, &label), Ok(()));
+    let silent = &mut world.seen.pods.get_mut(&name("demo-1")).unwrap().trouble;
+    *silent = Some("its node is gone".into());
+    assert_eq!(verdict(&mut world, &label), Err(Unsafe::NotRecorded(name("demo-1"))));
+}
+
 /// P2, R6: nothing is given up before the volume of the next member is there.
 #[test]
 fn p_a_lost_member_is_removed_only_while_it_is_lost_and_when_the_volume_of_the_next_one_is_there() {

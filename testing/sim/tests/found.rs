@@ -368,3 +368,22 @@ fn a_bootstrap_member_that_loses_its_volume_before_it_starts_waits_for_a_person_
         ],
     }));
 }
+
+#[test]
+fn h01_a_bootstrap_member_that_is_emptied_once_it_followed_a_leader_elects_no_other_with_one_that_comes_late()
+{
+    let spec = json!({
+        "size": 3, "version": "3.5.35", "tls": { "provider": "disabled" },
+        "storageSpec": { "volumeSizeRequest": "1Gi" },
+    });
+    all_end_well((0..6).map(|later| {
+        json!({
+            "spec": spec,
+            "departures": [
+                fault("before:BR#1", &json!({ "request": "raced" })),
+                fault("after:B6#1", &json!("expired")),
+                fault(&format!("+{later}"), &json!({ "wipe": "demo-1" })),
+            ],
+        })
+    }));
+}
