@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cluster::EtcdCluster;
 use crate::destination::{Destination, SecretName};
+use crate::in_place::{EtcdRestore, RestorePhase};
 use crate::rules::{self, rule};
 
 /// By how much revisions are raised where the spec does not say: more than a cluster writes in months, so that every client that knows
@@ -132,6 +133,19 @@ impl EtcdCluster {
             Some(restored) => restored.backup.as_deref(),
             None => self.restore()?.backup_ref.as_ref().map(|backup| backup.name.as_str()),
         }
+    }
+}
+
+impl EtcdRestore {
+    /// The EtcdBackup of its namespace that it still needs: from its creation on, so that the snapshot that somebody has just ordered is
+    /// neither pruned nor deleted before the EtcdCluster takes the order up.
+    pub fn needs_backup(&self) -> Option<&str> {
+        let phase = self.status.as_ref().and_then(|status| status.phase);
+        let has_ended = matches!(phase, Some(RestorePhase::Complete | RestorePhase::Failed));
+        if has_ended || self.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        self.spec.snapshot.backup_ref.as_ref().map(|backup| backup.name.as_str())
     }
 }
 

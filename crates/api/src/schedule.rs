@@ -13,7 +13,7 @@ use crate::rules::{self, backup, rule};
 
 mod status;
 
-pub use status::{EtcdBackupScheduleStatus, RunningTest, ScheduleCondition, VerifiedBackup};
+pub use status::{EtcdBackupScheduleStatus, FailedTest, RunningTest, ScheduleCondition, VerifiedBackup};
 
 /// The longest name of an EtcdBackupSchedule: its backups are called `<schedule>-<twelve digits>`.
 pub const MAX_SCHEDULE_NAME_LENGTH: usize = 50;

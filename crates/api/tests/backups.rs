@@ -131,6 +131,8 @@ fn the_status_of_each_kind_survives_the_definition_and_the_types() {
         "next": "2026-10-04T12:00:00Z", "consecutiveFailures": 0, "active": ["a"], "lastTest": "2026-10-03T13:00:00Z",
         "test": {"backup": "a", "backupUid": "u", "jobName": "j"},
         "lastVerified": {"backup": "a", "time": "2026-10-03T13:01:00Z", "revision": 5, "keys": 4},
+        "failedTests": [{"clusterID": "8e9e05c52164694d", "backup": "b", "scheduled": "2026-10-03T12:00:00Z",
+            "time": "2026-10-03T13:01:00Z", "reason": "Mismatch"}],
     });
     let case: Case = serde_json::from_value(json!({"case": "x", "kind": "EtcdBackupSchedule"})).unwrap();
     let mut written = object(&case, &json!({}));

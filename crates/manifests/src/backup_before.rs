@@ -9,7 +9,7 @@ use quorate_api::backup::{
 use quorate_api::cluster::{BackupBefore as Spec, DEFAULT_DELETION_DEADLINE, DEFAULT_UPGRADE_DEADLINE};
 use quorate_api::{EtcdBackup, EtcdCluster, duration, keys};
 use quorate_model::snapshot::{BackupBefore, BackupState, Before};
-use quorate_model::{Instant, Span, Version};
+use quorate_model::{ClusterId, Instant, Span, Version};
 
 /// How old a backup before an upgrade may be: it is one of before this upgrade, and not of before an earlier one to the same version.
 const FRESH: Span = Span::seconds(24 * 3600);
@@ -123,10 +123,16 @@ fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: Before, now: Instan
     }
     let status = backup.status.clone().unwrap_or_default();
     match status.phase {
-        Some(BackupPhase::Complete) if is_fresh(&status, before, now) => BackupState::Complete,
-        Some(BackupPhase::Complete) => {
-            failed("is more than a day old, so what was written since would be missing in it")
-        }
+        Some(BackupPhase::Complete) => match present_id(cluster) {
+            None => BackupState::Unknown(format!(
+                "EtcdBackup {name} is complete, and status.clusterID is not recorded yet: it may be one of other data"
+            )),
+            Some(present) if taken_of(&status) != Some(present) => failed(&format!(
+                "is not of the present data (cluster ID {present}), so what was written since they were replaced would be missing in it"
+            )),
+            Some(_) if is_fresh(&status, before, now) => BackupState::Complete,
+            Some(_) => failed("is more than a day old, so what was written since would be missing in it"),
+        },
         Some(BackupPhase::Failed) => failed(&format!("has failed{}", said(&status, BackupCondition::Failed))),
         Some(BackupPhase::Running) => {
             BackupState::Pending(format!("EtcdBackup {name} runs{}", said(&status, BackupCondition::Running)))
@@ -144,6 +150,16 @@ fn is_of(cluster: &EtcdCluster, backup: &EtcdBackup) -> bool {
     uid.is_some()
         && uid == cluster.metadata.uid.as_ref()
         && backup.spec.source.cluster == cluster.metadata.name
+}
+
+/// The etcd cluster whose data the EtcdCluster has now. A restore replaces it, and the uid of the EtcdCluster stays.
+fn present_id(cluster: &EtcdCluster) -> Option<ClusterId> {
+    cluster.status.as_ref()?.cluster_id.as_ref()?.parse().ok()
+}
+
+/// The etcd cluster that a backup is of.
+fn taken_of(status: &EtcdBackupStatus) -> Option<ClusterId> {
+    status.result.as_ref()?.cluster_id.parse().ok()
 }
 
 fn is_fresh(status: &EtcdBackupStatus, before: Before, now: Instant) -> bool {

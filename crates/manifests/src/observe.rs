@@ -16,7 +16,7 @@ use kube_core::Resource;
 use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, OperatorDefaults};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
 use quorate_model::recovery::RecoverFrom;
-use quorate_model::snapshot::{DefaultsTurn, Etcd, Presence, RecoveryPolicy, Volume};
+use quorate_model::snapshot::{DefaultsTurn, Etcd, LastNodes, Presence, RecoveryPolicy, Volume};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
     Version,
@@ -212,9 +212,14 @@ fn recover_from(meta: &ObjectMeta) -> Option<RecoverFrom> {
 }
 
 /// Where members run or ran last, by status.
-fn last_nodes(cluster: &EtcdCluster) -> BTreeMap<MemberName, String> {
+fn last_nodes(cluster: &EtcdCluster) -> BTreeMap<MemberName, LastNodes> {
     let members = cluster.status.iter().flat_map(|status| &status.members);
-    members.filter_map(|member| Some((MemberName::new(&*member.name), member.node_name.clone()?))).collect()
+    let nodes = members.map(|member| {
+        let nodes =
+            LastNodes { node: member.node_name.clone(), served_on: member.served_on_node_name.clone() };
+        (MemberName::new(&*member.name), nodes)
+    });
+    nodes.collect()
 }
 
 fn allow_downgrade(meta: &ObjectMeta) -> (Option<Version>, Option<Invalid>) {

@@ -246,6 +246,7 @@ fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus
         is_learner: before.is_some_and(|before| before.is_learner),
         version: version.map(|version| version.to_string()),
         node_name: before.and_then(|before| before.node_name.clone()),
+        served_on_node_name: before.and_then(|before| before.served_on_node_name.clone()),
         pvc_name: before.and_then(|before| before.pvc_name.clone()),
         reason: before.and_then(|before| before.reason.clone()),
         since: before.and_then(|before| before.since.clone()),

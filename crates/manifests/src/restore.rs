@@ -124,7 +124,8 @@ fn recorded(spec: &RestoreSpec) -> RestoreStatus {
 pub(crate) fn read(status: &RestoreStatus) -> Restore {
     let RestoreStatus { source, bump_revision, etcd_version, snapshot_bytes, revision, .. } = status;
     Restore {
-        content: serde_json::to_string(status).expect("it is plain data"),
+        content: serde_json::to_string(&RestoreStatus { bump_revision: 0, ..status.clone() })
+            .expect("it is plain data"),
         url: source.destination.url(&source.key),
         version: etcd_version.as_deref().and_then(|version| version.parse().ok()),
         bytes: *snapshot_bytes,
@@ -135,7 +136,8 @@ pub(crate) fn read(status: &RestoreStatus) -> Restore {
 
 /// As status has it.
 pub(crate) fn write(restore: &Restore) -> Option<RestoreStatus> {
-    serde_json::from_str(&restore.content).ok()
+    let status: RestoreStatus = serde_json::from_str(&restore.content).ok()?;
+    Some(RestoreStatus { bump_revision: restore.bump, ..status })
 }
 
 /// The order to the agent, for the environment of etcd's container.

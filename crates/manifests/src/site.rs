@@ -3,7 +3,9 @@
 //! A volume on a node's own disk is pinned to that node by the node affinity of its PersistentVolume. A volume of a zone is pinned to
 //! no node: that no node of the zone exists at the moment says nothing about its data.
 
-use k8s_openapi::api::core::v1::{Node, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{
+    Node, NodeCondition, NodeSelectorTerm, PersistentVolume, PersistentVolumeClaim,
+};
 use k8s_openapi::api::storage::v1::StorageClass;
 use quorate_model::Instant;
 use quorate_model::recovery::NodeState;
@@ -24,6 +26,8 @@ pub struct SiteQuestion {
     pub class: Option<String>,
     /// The node of the member's last Pod.
     pub node: Option<String>,
+    /// Another node, on which it last followed a leader.
+    pub served_on: Option<String>,
 }
 
 /// A node by its label or its name.
@@ -44,6 +48,7 @@ impl SiteQuestion {
             volume: named(spec.and_then(|spec| spec.volume_name.as_ref())),
             class: named(spec.and_then(|spec| spec.storage_class_name.as_ref())),
             node: None,
+            served_on: None,
         }
     }
 }
@@ -79,7 +84,7 @@ pub fn judge(pins: &[(Pin, Vec<Node>)], waits_for_consumer: bool) -> Site {
     } else {
         format!("Node {} does not exist any more", names.join(", "))
     };
-    Site { waits_for_consumer, gone: gone.then_some(why), node: None }
+    Site { waits_for_consumer, gone: gone.then_some(why), node: None, served_on: None }
 }
 
 fn pins_of_term(term: &NodeSelectorTerm) -> Vec<Pin> {
@@ -108,15 +113,19 @@ pub fn state_of(node: Option<&Node>) -> NodeState {
     if is_out_of_service(node) {
         return NodeState::OutOfService;
     }
-    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
-    let ready = conditions.find(|condition| condition.type_ == "Ready" && condition.status == "True");
-    let since = ready.and_then(|condition| condition.last_transition_time.as_ref());
+    let since = ready(node).and_then(|condition| condition.last_transition_time.as_ref());
     since.map_or(NodeState::NotReady, |since| NodeState::Ready { since: Instant(since.0.as_millisecond()) })
 }
 
+/// A taint that was left on a node whose kubelet reports says nothing.
 fn is_out_of_service(node: &Node) -> bool {
-    let taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
-    taints.into_iter().any(|taint| taint.key == OUT_OF_SERVICE)
+    let mut taints = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+    taints.any(|taint| taint.key == OUT_OF_SERVICE) && ready(node).is_none()
+}
+
+fn ready(node: &Node) -> Option<&NodeCondition> {
+    let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.find(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
 #[cfg(test)]

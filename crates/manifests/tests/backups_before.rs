@@ -11,6 +11,9 @@ use quorate_model::version::Minor;
 use serde_json::{Value, json};
 use world::{BEGIN, World};
 
+/// The cluster ID that the members have.
+const PRESENT: &str = "8e9e05c52164694d";
+
 const DELETED: &str = "2026-09-21T00:00:00Z";
 
 fn committed(version: &str) -> Value {
@@ -24,7 +27,7 @@ fn cluster(spec: &Value, metadata: &Value, status: &Value) -> EtcdCluster {
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
         "metadata": { "name": "demo", "namespace": "default", "uid": "c1" },
         "spec": { "size": 3, "version": "3.7.3" },
-        "status": { "clusterID": "8e9e05c52164694d", "target": committed("3.6.16") },
+        "status": { "clusterID": PRESENT, "target": committed("3.6.16") },
     });
     for (part, given) in [("spec", spec), ("metadata", metadata), ("status", status)] {
         for (field, value) in given.as_object().unwrap() {
@@ -89,26 +92,51 @@ fn deletion_waits_until_its_deadline_from_the_deletion_on() {
     assert_eq!(seen.before, Before::Upgrade(Minor(3, 7)));
 }
 
+/// A backup that was complete so many hours ago.
+fn complete(hours: i64, cluster_id: &str) -> Value {
+    let finished = Timestamp::from_millisecond(BEGIN.0 - hours * 3_600_000).unwrap().to_string();
+    json!({ "phase": "Complete", "result": {
+        "url": "pvc://backups/k", "key": "k", "revision": 7, "size": "1Ki", "storedSha256": "0", "clusterID": cluster_id,
+        "finished": finished,
+    } })
+}
+
+fn state(cluster: &EtcdCluster, uid: Option<&str>, status: &Value) -> BackupState {
+    let name = backup_before::to_read(cluster).unwrap();
+    backup_before::read(cluster, Ok(Some(&backup(&name, uid, status))), BEGIN).unwrap().state
+}
+
+/// What the state says to people.
+fn why(state: BackupState) -> String {
+    match state {
+        BackupState::Failed(why) | BackupState::Pending(why) | BackupState::Unknown(why) => why,
+        BackupState::Complete | BackupState::Missing => panic!("{state:?}"),
+    }
+}
+
+#[test]
+fn a_backup_of_data_that_were_replaced_since_does_not_count_and_another_one_can_be_taken() {
+    let of_another = complete(1, "a1");
+    let upgrade = state(&upgrading(), Some("c1"), &of_another);
+    assert!(matches!(upgrade, BackupState::Failed(_)), "{upgrade:?}");
+    let text = why(upgrade);
+    assert!(text.contains(PRESENT) && text.contains("Delete EtcdBackup before-3.7-c1"), "{text}");
+    // The cluster ends without it, and so its volumes are kept.
+    let end = state(&deleted(), Some("c1"), &of_another);
+    assert!(matches!(end, BackupState::Failed(_)), "{end:?}");
+    let mut lost = deleted();
+    lost.status.as_mut().unwrap().cluster_id = None;
+    let unknown = state(&lost, Some("c1"), &complete(1, PRESENT));
+    assert!(matches!(unknown, BackupState::Unknown(_)), "{unknown:?}");
+}
+
 #[test]
 fn a_backup_counts_when_it_is_complete_of_this_cluster_and_of_before_this_upgrade() {
-    let at = |hours: i64| {
-        let at = Timestamp::from_millisecond(BEGIN.0 - hours * 3_600_000).unwrap();
-        json!({ "phase": "Complete", "result": {
-            "url": "pvc://backups/k", "key": "k", "revision": 7, "size": "1Ki", "storedSha256": "0", "finished": at.to_string(),
-        } })
-    };
+    let at = |hours: i64| complete(hours, PRESENT);
     let failed = json!({ "phase": "Failed", "conditions": [{
         "type": "Failed", "status": "True", "reason": "StoreForbidden", "message": "not yours",
         "lastTransitionTime": "2026-09-21T00:00:00Z",
     }] });
-    let state = |cluster: &EtcdCluster, uid: Option<&str>, status: &Value| {
-        let name = backup_before::to_read(cluster).unwrap();
-        backup_before::read(cluster, Ok(Some(&backup(&name, uid, status))), BEGIN).unwrap().state
-    };
-    let why = |state: BackupState| match state {
-        BackupState::Failed(why) | BackupState::Pending(why) | BackupState::Unknown(why) => why,
-        BackupState::Complete | BackupState::Missing => panic!("{state:?}"),
-    };
     assert_eq!(state(&upgrading(), Some("c1"), &at(23)), BackupState::Complete);
     assert!(why(state(&upgrading(), Some("c1"), &at(25))).contains("more than a day old"));
     assert_eq!(state(&deleted(), Some("c1"), &at(25)), BackupState::Complete);

@@ -147,7 +147,7 @@ fn restore() -> Restore {
         ..RestoreStatus::default()
     };
     Restore {
-        content: serde_json::to_string(&status).unwrap(),
+        content: serde_json::to_string(&RestoreStatus { bump_revision: 0, ..status }).unwrap(),
         url: "s3://b/k".to_owned(),
         version: Some(Version::new(3, 6, 16)),
         bytes: Some(5),
@@ -158,7 +158,8 @@ fn restore() -> Restore {
 
 fn container(number: u32) -> Container {
     let pod = (number.is_multiple_of(2)).then(|| Uid::new(format!("uid-{number}")));
-    Container { pod, node: (number.is_multiple_of(5)).then(|| format!("n{number}")) }
+    let node = |of: u32| (number.is_multiple_of(of)).then(|| format!("n{number}"));
+    Container { pod, node: node(5), served_on: node(3) }
 }
 
 fn log(number: u32) -> Log {

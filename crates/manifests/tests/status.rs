@@ -162,6 +162,30 @@ fn members_that_share_a_node_are_reported() {
     assert_eq!(world.condition("Available").2, "3 of 3 voters are healthy. demo-0 and demo-2 share node n1");
 }
 
+/// Its Pod was deleted by force, and the next one hangs on another node.
+#[test]
+fn the_node_on_which_a_member_last_followed_a_leader_is_kept_until_it_follows_one_elsewhere() {
+    let mut world = World::running(3);
+    let nodes = |world: &World| {
+        let status = world.status();
+        let member = status.members.iter().find(|member| member.name == "demo-1").unwrap().clone();
+        (member.node_name.unwrap_or_default(), member.served_on_node_name)
+    };
+    assert_eq!(nodes(&world), ("node-1".to_owned(), None));
+    let moved = |world: &mut World, node: &str| {
+        world.edit(Kind::Pod, "demo-1", |pod| pod["spec"]["nodeName"] = json!(node));
+        world.pass();
+    };
+    world.silent.extend(["demo-0".to_owned(), "demo-1".to_owned(), "demo-2".to_owned()]);
+    for node in ["n4", "n5"] {
+        moved(&mut world, node);
+        assert_eq!(nodes(&world), (node.to_owned(), Some("node-1".to_owned())));
+    }
+    world.silent.clear();
+    moved(&mut world, "n5");
+    assert_eq!(nodes(&world), ("n5".to_owned(), None));
+}
+
 #[test]
 fn volumes_of_an_earlier_cluster_block_until_they_are_adopted() {
     let mut world = World::running(3);

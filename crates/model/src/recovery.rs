@@ -48,6 +48,8 @@ pub struct Container {
     pub pod: Option<Uid>,
     /// Its node; without a Pod, that of the last one.
     pub node: Option<String>,
+    /// Another node, on which the member last followed a leader: a Pod that was created after that proves nothing about it.
+    pub served_on: Option<String>,
 }
 
 /// The member whose data are kept.

@@ -5,10 +5,13 @@ use std::fmt;
 use crate::ids::Revision;
 use crate::version::Version;
 
+/// Revisions: more than clients write between the last look at the members and their end.
+const MARGIN: i64 = 1_000_000;
+
 /// What the members of a bootstrap begin with. Recorded with the attempt (B1), so that it never changes under way.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Restore {
-    /// The whole of it, as canonical JSON. `manifests` writes and reads it, and orders it from the agent.
+    /// All of it but the raise, as canonical JSON. `manifests` writes and reads it, and orders it from the agent.
     pub content: String,
     /// The object in its store, as a URL for people.
     pub url: String,
@@ -52,6 +55,20 @@ impl Restore {
         self.url.starts_with("pvc://")
     }
 
+    /// The same, raised so that it begins above every revision that clients may know. Raised is the revision of the snapshot, which may be
+    /// of before an earlier restore: then the raise that is ordered leads back below what that one has given out. A watch from a revision
+    /// that does not exist yet waits for it, and misses all that comes before.
+    #[must_use]
+    pub fn raised_above(self, known: Revision) -> Self {
+        if self.least_revision() > Revision(known.0.saturating_add(MARGIN)) {
+            return self;
+        }
+        let snapshot = self.revision.map_or(0, |revision| revision.0);
+        let ahead = i64::try_from(self.bump).unwrap_or(i64::MAX).max(MARGIN);
+        let bump = known.0.saturating_add(ahead).saturating_sub(snapshot);
+        Self { bump: u64::try_from(bump).unwrap_or(self.bump), ..self }
+    }
+
     /// The least revision that a member has which was restored from it.
     pub fn least_revision(&self) -> Revision {
         let snapshot = self.revision.map_or(1, |revision| revision.0);
@@ -69,5 +86,48 @@ impl RestoreFailure {
 impl fmt::Display for RestoreFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(revision: Option<i64>, bump: u64) -> Restore {
+        Restore {
+            content: String::new(),
+            url: String::new(),
+            version: None,
+            bytes: None,
+            revision: revision.map(Revision),
+            bump,
+        }
+    }
+
+    fn raise(revision: Option<i64>, bump: u64, known: i64) -> u64 {
+        of(revision, bump).raised_above(Revision(known)).bump
+    }
+
+    #[test]
+    fn the_raise_that_is_ordered_stays_where_it_leads_above_what_clients_know() {
+        assert_eq!(raise(Some(1_000), 1_000_000_000, 5_000), 1_000_000_000);
+        assert_eq!(raise(None, 1_000_000_000, 5_000), 1_000_000_000);
+    }
+
+    #[test]
+    fn a_snapshot_of_before_an_earlier_restore_begins_above_that_one() {
+        let known = 1_000_009_000;
+        let raised = of(Some(1_000), 1_000_000_000).raised_above(Revision(known));
+        assert_eq!(raised.least_revision(), Revision(known + 1_000_000_000));
+        assert_eq!(
+            raise(None, 1_000_000_000, known),
+            2_000_009_000,
+            "at least, where its revision is not known"
+        );
+    }
+
+    #[test]
+    fn a_raise_that_clients_would_overtake_is_enough_for_what_they_write_until_their_members_stop() {
+        assert_eq!(raise(Some(5_000), 1, 5_000), 1_000_000);
     }
 }

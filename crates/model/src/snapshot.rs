@@ -42,7 +42,7 @@ pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use service::Presence;
-pub use site::{RecoveryPolicy, Site};
+pub use site::{LastNodes, RecoveryPolicy, Site};
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
 const LATE_STOP: Span = Span::seconds(60);
@@ -88,8 +88,8 @@ pub struct Snapshot {
     pub order: Option<RestoreOrder>,
     /// The annotation that orders to recover a lost quorum.
     pub recover_from: Option<RecoverFrom>,
-    /// The node of each member's Pod or, where there is none, of its last one, as status has it.
-    pub last_nodes: BTreeMap<MemberName, String>,
+    /// Where members ran, as status has it.
+    pub last_nodes: BTreeMap<MemberName, LastNodes>,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
     pub newer_status: Option<String>,
     /// Pods by member name.

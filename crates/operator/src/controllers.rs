@@ -43,8 +43,14 @@ pub(crate) fn add_all(fleets: &mut Fleets, registry: &mut Registry, config: Conf
     let clusters =
         ClusterController::new(&runtime, registry, defaults, transport, max_rolling, schedules.clone());
     let backups = BackupController::new(&runtime, shared.clone(), clusters.roots().clone());
-    let schedules =
-        ScheduleController::new(&runtime, registry, shared.clone(), schedules, clusters.roots().clone());
+    let schedules = ScheduleController::new(
+        &runtime,
+        registry,
+        shared.clone(),
+        schedules,
+        clusters.roots().clone(),
+        backups.restores().clone(),
+    );
     let restores =
         RestoreController::new(&runtime, shared, backups.roots().clone(), clusters.roots().clone());
     fleets.add(clusters);

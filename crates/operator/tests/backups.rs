@@ -14,7 +14,7 @@ use k8s_openapi::api::batch::v1::Job;
 use kube::ResourceExt as _;
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use quorate_api::job::{Answer, Failure, FailureKind};
-use quorate_api::{EtcdBackup, EtcdBackupSchedule};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdRestore};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use world::jobs::{Agent, able, kubelet};
@@ -259,4 +259,68 @@ async fn a_schedule_takes_keeps_and_tests_backups_across_a_restart() -> Result<(
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert_eq!(world.names::<EtcdBackup>().await?.len(), 2, "they stay when the schedule is deleted");
     Ok(())
+}
+
+/// Orders a restore that waits: its EtcdCluster does not exist.
+async fn order_restore(world: &World, backup: &str) -> Result<()> {
+    let order = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": { "name": "back" },
+        "spec": { "clusterName": "demo", "clusterID": "a1", "snapshot": { "backupRef": { "name": backup } } },
+    });
+    world.api::<EtcdRestore>().create(&PostParams::default(), &serde_json::from_value(order)?).await?;
+    until("the order waits", async || {
+        let status = world.api::<EtcdRestore>().get("back").await?.status;
+        Ok(if status.as_ref().is_some_and(|status| status.phase.is_some()) {
+            Ok(())
+        } else {
+            Err(format!("{status:?}"))
+        })
+    })
+    .await
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_object_of_a_backup_stays_until_the_order_to_restore_it_is_withdrawn() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let _operator = world.operator();
+    create_backup(&world, "one", json!({ "deletionPolicy": "Delete" })).await?;
+    until_backup(&world, "one", "Complete").await?;
+    order_restore(&world, "one").await?;
+    world.delete::<EtcdBackup>("one").await?;
+    tokio::time::sleep(Duration::from_mins(30)).await;
+    let status = world.api::<EtcdBackup>().get("one").await?.status.context("it has a status")?;
+    assert_eq!(status.removals, 0);
+    let mut conditions = status.conditions.iter().filter(|one| one.status == "True");
+    let message = conditions.next().map(|one| one.message.clone()).unwrap_or_default();
+    assert!(message.contains("waits for EtcdRestore back"), "{message}");
+    world.delete::<EtcdRestore>("back").await?;
+    until_gone(&world, "one").await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_schedule_does_not_delete_the_backup_that_a_waiting_order_names() -> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = kubelet(&world, able());
+    let _operator = world.operator();
+    create_schedule(&world, json!({ "retention": { "keepLast": 1 } })).await?;
+    let first = async || {
+        let names = world.names::<EtcdBackup>().await?;
+        Ok::<_, anyhow::Error>(names.into_iter().next())
+    };
+    until("a backup is taken", async || {
+        Ok(if first().await?.is_some() { Ok(()) } else { Err(String::new()) })
+    })
+    .await?;
+    let named = first().await?.context("it exists")?;
+    order_restore(&world, &named).await?;
+    tokio::time::sleep(Duration::from_mins(35)).await;
+    let kept = world.names::<EtcdBackup>().await?;
+    assert!(kept.len() == 2 && kept.contains(&named), "{named}: {kept:?}");
+    world.delete::<EtcdRestore>("back").await?;
+    until("retention goes on", async || {
+        let kept = world.names::<EtcdBackup>().await?;
+        Ok(if kept.len() == 1 && !kept.contains(&named) { Ok(()) } else { Err(format!("{kept:?}")) })
+    })
+    .await
 }

@@ -9,7 +9,7 @@ use quorate_model::incarnation::{Order, Replacing, RestoreOrder};
 use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::Volume;
-use quorate_model::{MemberName, Step, Waiting};
+use quorate_model::{MemberName, Revision, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
 use crate::{incarnation, restore, upgrade};
@@ -54,6 +54,7 @@ fn begin(draft: &mut Draft<'_>) -> bool {
     }
     match fit(draft, restore) {
         Ok(restore) => {
+            let restore = restore.raised_above(known_revision(draft));
             let since = draft.now;
             let replacing = Replacing { order, replaces, restore, members: None, stopped: false, since };
             draft.write_record(Step::J1, |record| record.replacing = Some(replacing));
@@ -64,6 +65,14 @@ fn begin(draft: &mut Draft<'_>) -> bool {
             false
         }
     }
+}
+
+/// The greatest revision that clients of the present incarnation may know: what members report, or at least what it began with.
+fn known_revision(draft: &Draft<'_>) -> Revision {
+    let members = draft.record.members.keys();
+    let reported = members.filter_map(|member| Some(draft.status_of(member)?.revision));
+    let began = draft.record.restore.as_ref().map(Restore::least_revision);
+    reported.chain(began).max().unwrap_or(Revision(0))
 }
 
 fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Restore, RestoreFailure> {

@@ -15,7 +15,7 @@ use quorate_model::recovery::{
     self, Chosen, Container, Held, HeldAnswer, HeldOrder, LOST_FOR, Log, RecoverFrom, Recovery,
 };
 use quorate_model::restore::Restore;
-use quorate_model::snapshot::Pod;
+use quorate_model::snapshot::{LastNodes, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
@@ -33,7 +33,7 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         draft.wait(Waiting::Paused);
         return DONE;
     }
-    let recovery = follow_edit(draft, recovery);
+    let Some(recovery) = follow_edit(draft, recovery) else { return DONE };
     draft.wait(Waiting::Recovering { from: recovery.from.clone(), logs: logs(draft) });
     // An edit may cure a Pod that does not start: its image, its tolerations, the size of its volume.
     delivery::fall_back(draft);
@@ -105,8 +105,11 @@ fn begin(draft: &mut Draft<'_>) -> bool {
     }
     let container = |member: &MemberName| {
         let pod = draft.pod(member);
-        let node = pod.and_then(|pod| pod.node.as_ref()).or_else(|| draft.seen.last_nodes.get(member));
-        Container { pod: pod.map(|pod| pod.uid.clone()), node: node.cloned() }
+        let LastNodes { node: last, served_on } =
+            draft.seen.last_nodes.get(member).cloned().unwrap_or_default();
+        let node = pod.and_then(|pod| pod.node.clone()).or(last);
+        let served_on = served_on.filter(|served_on| node.as_ref() != Some(served_on));
+        Container { pod: pod.map(|pod| pod.uid.clone()), node, served_on }
     };
     let containers = draft.record.members.keys().map(|member| (member.clone(), container(member))).collect();
     let recovery = Recovery { from, since: draft.now, containers, chosen: None };
@@ -146,17 +149,18 @@ fn has_ended(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
     true
 }
 
-/// Another member may be named until Q6.
-fn follow_edit(draft: &mut Draft<'_>, mut recovery: Recovery) -> Recovery {
+/// Another member may be named until Q6. `None` if the new order cannot be followed: nor is the old one, which a person has taken back.
+fn follow_edit(draft: &mut Draft<'_>, mut recovery: Recovery) -> Option<Recovery> {
     if let Some(from) = draft.seen.recover_from.clone().filter(|from| *from != recovery.from) {
-        match fit(draft, &from) {
-            Ok(()) => (recovery.from, recovery.chosen) = (from, None),
-            Err(why) => draft.wait(Waiting::RecoveryRefused(why)),
+        if let Err(why) = fit(draft, &from) {
+            draft.wait(Waiting::RecoveryRefused(why));
+            return None;
         }
+        (recovery.from, recovery.chosen) = (from, None);
         let edited = recovery.clone();
         draft.write_record(Step::Q1, |record| record.recovery = Some(edited));
     }
-    recovery
+    Some(recovery)
 }
 
 /// Q2 and Q5: every member whose volume exists has a Pod in which etcd does not start.
@@ -167,6 +171,7 @@ fn hold(draft: &mut Draft<'_>, recovery: &Recovery) {
         let step = if order == HeldOrder::Read { Step::Q2 } else { Step::Q5 };
         match draft.pod(member) {
             Some(pod) if is_held_for(pod, &order) && !is_outdated(draft, pod) => {}
+            Some(_) if safety::loses_its_volume(draft.seen, member) => {}
             Some(_) => {
                 let _ = draft.delete_pod(step, member);
             }
@@ -254,15 +259,13 @@ fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
                 draft.wait(Waiting::RecoveryRefused(why));
                 return None;
             }
-            recovery::best(ours().filter(|(member, _)| is_sound(draft, member)))
+            recovery::best(ours().filter(|(member, _)| unsound(draft, member).is_none()))
         }
         RecoverFrom::Member(named) => ours().find(|(member, _)| *member == named),
     };
     let Some((member, log)) = found else {
         let why = match &recovery.from {
-            RecoverFrom::Auto => {
-                "no member has data of this cluster. Restore a backup into a new EtcdCluster".to_owned()
-            }
+            RecoverFrom::Auto => left_out(draft, ours().map(|(member, _)| member)),
             RecoverFrom::Member(named) => {
                 format!("{named} has no data of this cluster. Name another member, or auto")
             }
@@ -284,8 +287,15 @@ fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
 /// acknowledged.
 fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberName>) -> Option<String> {
     let voters = draft.record.voters().count();
-    let readable = have_data.filter(|member| draft.record.voters().any(|voter| voter == *member)).count();
-    has_quorum(readable, voters).then(|| {
+    let have_data: Vec<&MemberName> = have_data.collect();
+    let stage = |member: &MemberName| draft.record.members.get(member).map(|member| member.stage);
+    let readable = have_data.iter().filter(|member| stage(member) == Some(Stage::Voter)).count();
+    // One that was leaving votes until etcd has removed it.
+    let leaves = |stage: Option<Stage>| matches!(stage, Some(Stage::Leaving(_)));
+    let leaving = draft.record.members.keys().filter(|member| leaves(stage(member))).count();
+    let readable_leaving = have_data.iter().filter(|member| leaves(stage(member))).count();
+    let is_quorum = has_quorum(readable, voters) || has_quorum(readable + readable_leaving, voters + leaving);
+    is_quorum.then(|| {
         format!(
             "{readable} of {voters} voters have their data, which is a quorum: nothing is lost if they start again. Remove the annotation, and \
              mend what keeps them from running. If they can never run, name the member whose data are kept in place of auto"
@@ -293,12 +303,34 @@ fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a Me
     })
 }
 
-/// Whether nothing says that its data differ from what the others had.
-fn is_sound(draft: &Draft<'_>, member: &MemberName) -> bool {
-    let suspected = draft.record.suspected.get(member).is_some_and(|one| one.loss == Loss::Inconsistent);
-    let is_given_up =
-        draft.record.members.get(member).is_some_and(|one| one.stage == Stage::Leaving(Leaving::Lost));
-    !suspected && !is_given_up
+/// Why it is not chosen unless a person names it.
+fn unsound(draft: &Draft<'_>, member: &MemberName) -> Option<&'static str> {
+    if draft.record.suspected.get(member).is_some_and(|one| one.loss == Loss::Inconsistent) {
+        return Some("its data differ from what the others had");
+    }
+    match draft.record.members.get(member)?.stage {
+        Stage::Leaving(Leaving::Lost) => Some("it was given up as lost"),
+        // With --force-new-cluster etcd promotes nobody, then removes the last voter, and ends: "removed all voters" (3.5, 3.6, 3.7).
+        Stage::Joining => Some("it was a learner, and etcd makes no cluster of one"),
+        Stage::Bootstrap
+        | Stage::Voter
+        | Stage::Leaving(
+            Leaving::Shrink | Leaving::RolledBack | Leaving::Stray | Leaving::Removed | Leaving::Replaced,
+        ) => None,
+    }
+}
+
+/// Why `auto` chooses nobody, where these members have data.
+fn left_out<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberName>) -> String {
+    let all: Vec<String> =
+        have_data.filter_map(|member| Some(format!("{member}: {}", unsound(draft, member)?))).collect();
+    if all.is_empty() {
+        return "no member has data of this cluster. Restore a backup into a new EtcdCluster".to_owned();
+    }
+    format!(
+        "auto chooses none of those that have data ({}). Name one of them, or restore a backup",
+        all.join("; ")
+    )
 }
 
 /// Q5: the snapshot that the agent of the chosen member has taken.

@@ -30,7 +30,7 @@ use quorate_model::{
 };
 
 pub use incarnation::may_begin_incarnation;
-pub(crate) use recovery::has_volume;
+pub(crate) use recovery::{has_volume, loses_its_volume};
 pub use recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
 

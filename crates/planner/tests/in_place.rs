@@ -24,7 +24,7 @@ fn snapshot() -> Restore {
         version: Some(Version::new(3, 6, 16)),
         bytes: Some(1 << 20),
         revision: Some(Revision(2)),
-        bump: 5,
+        bump: 1_000_000_000,
     }
 }
 
@@ -102,6 +102,22 @@ fn the_members_stop_their_volumes_are_quarantined_and_others_begin_with_the_snap
     assert_eq!(Some(present.replaced), old.cluster_id);
     // The same order names a cluster that is not there any more.
     assert!(world.plan().is_at_rest(), "{:?}", world.plan());
+}
+
+/// The members report revision 7, and the raise that is ordered would lead to that.
+#[test]
+fn a_raise_that_leads_to_no_new_revision_is_made_greater_when_the_order_is_recorded() {
+    let mut world = ordered(3);
+    world.seen.order.as_mut().unwrap().restore = Ok(Restore { bump: 5, ..snapshot() });
+    let recorded = until(&mut world, Step::J1).record.replacing.unwrap().restore;
+    assert!(recorded.least_revision() > Revision(1_000_000), "{recorded:?}");
+    let mut silent = ordered(3);
+    silent.seen.record.restore = Some(Restore { bump: 5_000_000_000, ..snapshot() });
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        silent.silence(member);
+    }
+    let recorded = until(&mut silent, Step::J1).record.replacing.unwrap().restore;
+    assert!(recorded.least_revision() > Revision(5_000_000_000), "{recorded:?}");
 }
 
 #[test]

@@ -5,10 +5,12 @@ mod world;
 
 use quorate_model::effect::Boot;
 use quorate_model::incarnation::Order;
-use quorate_model::record::{Loss, Suspicion};
-use quorate_model::recovery::{Container, Held, HeldAnswer, HeldOrder, Log, NodeState, RecoverFrom};
+use quorate_model::record::{Leaving, Loss, Stage, Suspicion};
+use quorate_model::recovery::{
+    Container, Held, HeldAnswer, HeldOrder, Log, NodeState, RecoverFrom, STOPPED_WITHIN,
+};
 use quorate_model::restore::Restore;
-use quorate_model::snapshot::Site;
+use quorate_model::snapshot::{LastNodes, Site};
 use quorate_model::target::Medium;
 use quorate_model::{
     ClusterId, Instant, KubeEffect, MemberName, Plan, Revision, Span, Step, Version, Waiting,
@@ -21,6 +23,7 @@ fn lost(order: &str) -> World {
     let mut world = World::running(5);
     for member in ["demo-1", "demo-2", "demo-3", "demo-4"] {
         world.silence(member);
+        world.seen.pods.get_mut(&name(member)).unwrap().ready = false;
         node(&mut world, member, Some(READY));
     }
     node(&mut world, "demo-0", Some(READY));
@@ -213,7 +216,7 @@ fn r11_a_recovery_ends_when_a_quorum_answers_and_without_the_rule_pods_that_serv
 fn stuck(world: &mut World, member: &str) {
     let pod = world.seen.pods.get_mut(&name(member)).unwrap();
     (pod.held, pod.finished, pod.terminating) = (None, false, true);
-    let last = Container { pod: Some(pod.uid.clone()), node: Some("n2".to_owned()) };
+    let last = Container { pod: Some(pod.uid.clone()), node: Some("n2".to_owned()), served_on: None };
     world.seen.record.recovery.as_mut().unwrap().containers.insert(name(member), last);
 }
 
@@ -412,4 +415,153 @@ fn another_member_can_be_named_while_the_snapshot_is_taken() {
     go_on(&mut world);
     assert_eq!(world.seen.record.recovery.as_ref().unwrap().chosen.as_ref().unwrap().member, name("demo-0"));
     assert!(matches!(world.seen.pods[&name("demo-0")].held.as_ref().unwrap().order, HeldOrder::Extract(_)));
+}
+
+/// Somebody has deleted Pods by force, and the next ones hang on another node: the old majority may go on where it was.
+#[test]
+fn h27_a_member_whose_later_pod_is_elsewhere_is_stopped_only_when_the_node_on_which_it_served_is_known_to_run_nothing()
+ {
+    let mut world = lost("demo-1");
+    let last = LastNodes { node: Some("n4".to_owned()), served_on: Some("n1".to_owned()) };
+    world.seen.last_nodes.insert(name("demo-2"), last);
+    go_on(&mut world);
+    let recorded = &world.seen.record.recovery.as_ref().unwrap().containers[&name("demo-2")];
+    assert_eq!(recorded.served_on.as_deref(), Some("n1"));
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().node = Some("n4".to_owned());
+    for member in ["demo-0", "demo-1", "demo-2", "demo-3", "demo-4"] {
+        let answer = log(&world, member, 100, 3, 100);
+        world.answers(member, answer);
+    }
+    let served_on = |world: &mut World, served_on| {
+        let site = Site { node: Some(READY), served_on, ..Site::default() };
+        world.seen.sites.insert(name("demo-2"), site);
+    };
+    let just_ready = NodeState::Ready { since: world.now };
+    for (state, why) in [
+        (Some(NodeState::NotReady), "it last followed a leader on Node n1, which does not report"),
+        (Some(just_ready), "it last followed a leader on Node n1, whose kubelet has 180 s"),
+        (None, "whose state is not known"),
+    ] {
+        served_on(&mut world, state);
+        let waits = plan(&mut world);
+        assert!(!is_chosen(&waits) && waits_for(&waits, why), "{state:?}: {waits:?}");
+    }
+    served_on(&mut world, Some(NodeState::Gone));
+    assert!(is_chosen(&plan(&mut world)));
+    served_on(&mut world, Some(READY));
+    world.now = world.now + STOPPED_WITHIN;
+    assert!(is_chosen(&plan(&mut world)));
+}
+
+#[test]
+fn a_member_that_has_no_id_yet_has_no_vote_and_holds_nothing_up() {
+    let mut world = reported("auto");
+    world.seen.record.members.get_mut(&name("demo-4")).unwrap().id = None;
+    world.lose_pod("demo-4");
+    world.seen.volumes.remove(&name("demo-4"));
+    let recovery = world.seen.record.recovery.as_mut().unwrap();
+    recovery.containers.insert(name("demo-4"), Container::default());
+    node(&mut world, "demo-4", None);
+    assert!(is_chosen(&plan(&mut world)));
+}
+
+#[test]
+fn after_an_edit_the_first_choice_counts_as_read_only_when_it_says_once_more_what_it_has() {
+    let mut world = reported("demo-1");
+    go_on(&mut world);
+    world.answers("demo-1", snapshot());
+    world.seen.recover_from = Some(RecoverFrom::Auto);
+    let edited = plan(&mut world);
+    assert!(!is_chosen(&edited), "demo-0 has less than demo-1");
+    world.carry_out(edited);
+    go_on(&mut world);
+    let again = log(&world, "demo-1", 100, 3, 100);
+    world.answers("demo-1", again);
+    go_on(&mut world);
+    assert_eq!(world.seen.record.recovery.as_ref().unwrap().chosen.as_ref().unwrap().member, name("demo-1"));
+}
+
+#[test]
+fn the_first_answer_of_an_empty_volume_does_not_count_while_the_second_try_runs() {
+    let mut world = reported("auto");
+    world.seen.pods.get_mut(&name("demo-4")).unwrap().runs = true;
+    let waits = plan(&mut world);
+    assert!(!is_chosen(&waits) && waits_for(&waits, "It is read once more"), "{waits:?}");
+    world.seen.pods.get_mut(&name("demo-4")).unwrap().restarts = 2;
+    assert!(is_chosen(&plan(&mut world)));
+}
+
+#[test]
+fn a_pod_whose_volume_is_being_deleted_is_not_stopped_because_the_data_would_go_with_it() {
+    let mut world = lost("auto");
+    world.seen.volumes.get_mut(&name("demo-1")).unwrap().terminating = true;
+    let waits = go_on(&mut world);
+    assert_eq!(held(&world), ["demo-0", "demo-2", "demo-3", "demo-4"]);
+    assert!(waits_for(&waits, "its data go with its Pod"), "{waits:?}");
+    // A person has copied them, and deletes the Pod.
+    world.lose_pod("demo-1");
+    world.seen.volumes.remove(&name("demo-1"));
+    world.now = world.now + STOPPED_WITHIN;
+    assert!(!waits_for(&plan(&mut world), "its data go with its Pod"));
+}
+
+#[test]
+fn an_edit_that_cannot_be_followed_takes_the_order_before_it_back() {
+    let mut world = reported("auto");
+    for value in ["demo-9", ""] {
+        world.seen.recover_from = Some(RecoverFrom::read(value));
+        let waits = plan(&mut world);
+        assert!(
+            !is_chosen(&waits) && waits_for(&waits, "is no member of this cluster"),
+            "{value}: {waits:?}"
+        );
+    }
+    world.seen.recover_from = Some(RecoverFrom::Auto);
+    assert!(is_chosen(&plan(&mut world)));
+}
+
+/// A NetworkPolicy or a bad certificate keeps the operator out, and nobody else.
+#[test]
+fn a_quorum_whose_pods_are_ready_is_not_recovered_although_the_operator_reaches_nobody() {
+    let mut world = lost("demo-0");
+    for member in ["demo-1", "demo-2"] {
+        world.seen.pods.get_mut(&name(member)).unwrap().ready = true;
+    }
+    let refused = plan(&mut world);
+    assert!(refused.record.recovery.is_none() && waits_for(&refused, "a quorum answers"), "{refused:?}");
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().ready = false;
+    assert!(plan(&mut world).record.recovery.is_some());
+}
+
+/// etcd 3.5.35, 3.6.16 and 3.7.3 end with "removed all voters" when they are to make a cluster of a learner.
+#[test]
+fn a_learner_is_not_chosen_by_itself_although_it_has_most() {
+    let mut world = reported("auto");
+    world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Joining;
+    let chosen = plan(&mut world).record.recovery.unwrap().chosen.unwrap();
+    assert_eq!(chosen.member, name("demo-0"));
+    world.seen.record.members.get_mut(&name("demo-0")).unwrap().stage = Stage::Leaving(Leaving::Lost);
+    let refused = plan(&mut world);
+    let why = "demo-0: it was given up as lost; demo-1: it was a learner, and etcd makes no cluster of one";
+    assert!(!is_chosen(&refused) && waits_for(&refused, why), "{refused:?}");
+}
+
+#[test]
+fn a_member_that_was_leaving_votes_until_it_is_removed_and_counts_for_the_quorum_that_is_there() {
+    let mut world = reported("auto");
+    world.seen.record.members.get_mut(&name("demo-0")).unwrap().stage = Stage::Leaving(Leaving::Shrink);
+    assert!(is_chosen(&plan(&mut world)), "2 of 5");
+    let third = log(&world, "demo-2", 80, 3, 80);
+    world.answers("demo-2", third);
+    let refused = plan(&mut world);
+    assert!(!is_chosen(&refused) && waits_for(&refused, "which is a quorum"), "{refused:?}");
+}
+
+#[test]
+fn what_a_pod_on_another_node_reports_does_not_shorten_the_wait_for_the_node_of_the_last_one() {
+    let mut world = reported("auto");
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().node = Some("n4".to_owned());
+    assert!(!is_chosen(&plan(&mut world)));
+    world.now = world.now + STOPPED_WITHIN;
+    assert!(is_chosen(&plan(&mut world)));
 }

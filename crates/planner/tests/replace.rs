@@ -140,7 +140,7 @@ fn a_class_that_binds_when_the_pod_is_scheduled_holds_nothing_up() {
     for volume in world.seen.volumes.values_mut() {
         volume.bound = false;
     }
-    let site = Site { waits_for_consumer: true, gone: None, node: None };
+    let site = Site { waits_for_consumer: true, ..Site::default() };
     world.seen.sites.insert(name("demo-3"), site);
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
@@ -222,7 +222,7 @@ fn a_member_whose_volume_is_on_a_node_that_is_gone_for_good_is_replaced_and_its_
     let gone = Site {
         waits_for_consumer: true,
         gone: Some("Node n1 does not exist any more".to_owned()),
-        node: None,
+        ..Site::default()
     };
     world.seen.sites.insert(name("demo-2"), gone);
     nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
@@ -309,7 +309,7 @@ fn data_that_are_back_before_the_removal_keep_their_member() {
     let gone = Site {
         waits_for_consumer: true,
         gone: Some("Node n1 does not exist any more".to_owned()),
-        node: None,
+        ..Site::default()
     };
     world.seen.sites.insert(name("demo-2"), gone);
     nothing_is_given_up(&mut world, GRACE);

@@ -43,6 +43,10 @@ impl Recent {
         self.forget_attempts(snapshot.leader(now), now);
         snapshot.etcd.transfers.clone_from(&self.transfers);
         self.note_quorum(&mut snapshot.etcd, now);
+        if snapshot.record.hibernating {
+            // Nobody is to serve. When it wakes, its members have time to elect a leader.
+            (self.unserved_since, snapshot.etcd.unserved_since) = (None, None);
+        }
         let is_full = snapshot.alarms(now).iter().any(|alarm| alarm.kind == AlarmKind::NoSpace);
         let any_answers = snapshot.leader(now).is_some();
         // The next time that it is full, there is new history.

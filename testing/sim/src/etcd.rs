@@ -319,6 +319,12 @@ impl Group {
         })
     }
 
+    /// The revision that a member has which has all committed entries.
+    pub fn revision(&self) -> i64 {
+        let writes = i64::try_from(self.writes().count()).unwrap_or(i64::MAX);
+        writes + self.began_with.as_ref().map_or(1, |snap| snap.revision)
+    }
+
     /// Whether its log has a client's write or a change of membership. Before that, a voter that loses its data loses nothing
     /// that anybody has read.
     pub fn matters(&self) -> bool {

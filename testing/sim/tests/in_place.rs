@@ -53,6 +53,13 @@ fn an_order_that_is_deleted_before_every_member_was_stopped_is_withdrawn_and_lat
 }
 
 #[test]
+fn a_snapshot_of_before_an_earlier_restore_is_raised_above_what_clients_know_since() {
+    for size in [1, 3] {
+        ends_well(&ordered(size, json!([["rest", { "edit": { "etcdRestore": "again" } }]])));
+    }
+}
+
+#[test]
 fn a_second_order_that_names_the_same_cluster_changes_nothing_once_the_first_is_done() {
     for at in ["after:J1", "after:J3"] {
         let second = json!([[at, { "edit": { "etcdRestore": "other" } }]]);

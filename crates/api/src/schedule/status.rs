@@ -2,7 +2,7 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::status::if_known;
 
@@ -52,6 +52,11 @@ pub struct EtcdBackupScheduleStatus {
     #[schemars(with = "VerifiedBackup")]
     pub last_verified: Option<VerifiedBackup>,
 
+    /// The first restore test of each etcd cluster that found a backup that cannot be restored. Removed when a later one passes.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "those_known")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["clusterID"]))]
+    pub failed_tests: Vec<FailedTest>,
+
     /// Ready and, with `spec.verify`, Verified.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
@@ -82,6 +87,28 @@ pub struct VerifiedBackup {
     pub revision: i64,
     /// How many keys it had.
     pub keys: u64,
+}
+
+/// A restore test that found a backup that cannot be restored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedTest {
+    /// The etcd cluster that the backup is of, in hexadecimal.
+    #[serde(rename = "clusterID")]
+    pub cluster_id: String,
+    /// The EtcdBackup.
+    pub backup: String,
+    /// The time of `spec.schedule` that the backup was created for. Later ones may have the same fault.
+    pub scheduled: Time,
+    /// When the test was over.
+    pub time: Time,
+    /// Why it failed, in one word.
+    pub reason: String,
+}
+
+/// What a newer operator wrote in another way counts as absent.
+fn those_known<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<FailedTest>, D::Error> {
+    if_known(deserializer).map(Option::unwrap_or_default)
 }
 
 /// A type of a condition of an EtcdBackupSchedule.

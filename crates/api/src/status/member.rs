@@ -59,6 +59,11 @@ pub struct MemberStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
 
+    /// The node on which the operator last saw it follow a leader; absent where that is the node of its Pod. When a quorum is lost, etcd
+    /// may still run there, whatever Pod the member has by now.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub served_on_node_name: Option<String>,
+
     /// The PersistentVolumeClaim of its volume; absent for a member in memory.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pvc_name: Option<String>,

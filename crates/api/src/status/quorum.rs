@@ -37,6 +37,10 @@ pub struct LastContainer {
     /// The node of that Pod, or of the last one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
+
+    /// Another node, on which the member last followed a leader.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub served_on_node_name: Option<String>,
 }
 
 /// The member whose data are kept, and what it had when it was chosen.

@@ -41,16 +41,16 @@ pub(crate) fn explain(
     key: &str,
 ) -> Failure {
     let url = destination.url(key);
-    let act = match act {
+    let what = match act {
         Act::Read => format!("cannot read {url}"),
         Act::Write => format!("cannot write {url}"),
         Act::Delete => format!("cannot delete {url}"),
     };
-    let (kind, why) = class(error, destination);
-    Failure::new(kind, format!("{act}: {why}"))
+    let (kind, why) = class(error, act, destination);
+    Failure::new(kind, format!("{what}: {why}"))
 }
 
-fn class(error: &object_store::Error, destination: &Destination) -> (FailureKind, String) {
+fn class(error: &object_store::Error, act: Act, destination: &Destination) -> (FailureKind, String) {
     use object_store::Error as E;
     let text = chain(error);
     let secret = match destination.credentials_secret() {
@@ -69,7 +69,16 @@ fn class(error: &object_store::Error, destination: &Destination) -> (FailureKind
             let why = format!("the store does not accept {secret}; check them. {}", brief(&text));
             (FailureKind::StoreForbidden, why)
         }
-        E::NotFound { .. } => (FailureKind::NotInStore, "there is no such object".to_owned()),
+        E::NotFound { .. } => match act {
+            Act::Read | Act::Delete => (FailureKind::NotInStore, "there is no such object".to_owned()),
+            // A write does not need the object. The reply to the end of an upload may have been lost: S3 has forgotten the upload when the
+            // request is repeated.
+            Act::Write => {
+                let why = "the store answers 404. An upload that it does not know was aborted, or it is complete already and the object \
+                           may be whole; another try writes the object again. If this lasts, check the endpoint";
+                (FailureKind::StoreUnavailable, format!("{why}. {}", brief(&text)))
+            }
+        },
         _ if text.contains("redirect without LOCATION") || text.contains("AuthorizationHeaderMalformed") => {
             let why = format!("the region is not that of the bucket; correct it. {}", brief(&text));
             (FailureKind::OrderRefused, why)
@@ -141,9 +150,12 @@ mod tests {
                 "create it",
             ),
             (
-                object_store::Error::NotFound { path: path(), source: source("<Code>NoSuchKey</Code>") },
+                object_store::Error::NotFound {
+                    path: path(),
+                    source: source("<Code>ContainerNotFound</Code>"),
+                },
                 FailureKind::NotInStore,
-                "no such object",
+                "create it",
             ),
             (
                 object_store::Error::NotFound {
@@ -167,6 +179,24 @@ mod tests {
             assert_eq!(failure.kind, kind, "{error}");
             assert!(failure.message.starts_with("cannot write s3://b/k: "), "{}", failure.message);
             assert!(failure.message.contains(words), "{words}: {}", failure.message);
+        }
+    }
+
+    #[test]
+    fn an_upload_that_the_store_does_not_know_is_tried_again_and_a_missing_object_is_not() {
+        let destination = Destination { s3: Some(S3::default()), ..Destination::default() };
+        let missing = |code: &str| object_store::Error::NotFound {
+            path: "x".to_owned(),
+            source: Box::<dyn Error + Send + Sync>::from(format!("404: <Code>{code}</Code>")),
+        };
+        let failure = explain(&missing("NoSuchUpload"), Act::Write, &destination, "k");
+        assert_eq!(failure.kind, FailureKind::StoreUnavailable, "{}", failure.message);
+        assert!(failure.message.contains("the object may be whole"), "{}", failure.message);
+        assert!(failure.message.contains("NoSuchUpload"), "{}", failure.message);
+        for act in [Act::Read, Act::Delete] {
+            let failure = explain(&missing("NoSuchKey"), act, &destination, "k");
+            assert_eq!(failure.kind, FailureKind::NotInStore, "{act:?}: {}", failure.message);
+            assert!(failure.message.ends_with("there is no such object"), "{}", failure.message);
         }
     }
 

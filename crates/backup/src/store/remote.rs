@@ -21,6 +21,10 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// For one request with its body, which has 8 MiB at most.
 const REQUEST: Duration = Duration::from_secs(60);
 
+/// The ends of the host names of storage accounts: Azure's public cloud, and those of China and of the US government.
+const AZURE_CLOUDS: [&str; 3] =
+    ["blob.core.windows.net", "blob.core.chinacloudapi.cn", "blob.core.usgovcloudapi.net"];
+
 /// A bucket of S3, and requests that its interface lacks.
 pub(super) fn s3(spec: &S3, places: &Places) -> Result<(Arc<dyn ObjectStore>, Uploads)> {
     let mut builder = if spec.credentials_secret.is_some() {
@@ -91,7 +95,10 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
             (None, Some(_)) if is_plain(spec.endpoint.as_deref()) => {
                 return Err(too_open("a SAS is a password, and is part of each URL: use an account key"));
             }
-            (None, Some(sas)) => builder.with_config(AzureConfigKey::SasKey, sas),
+            (None, Some(sas)) => {
+                keep_sas_from_others(spec, places)?;
+                builder.with_config(AzureConfigKey::SasKey, sas)
+            }
             (None, None) => {
                 let message = "the Secret of credentials does not exist or has neither AZURE_STORAGE_ACCOUNT_KEY nor AZURE_STORAGE_SAS_KEY";
                 return Err(Failure::new(FailureKind::StoreForbidden, message));
@@ -114,6 +121,29 @@ pub(super) fn azure(spec: &Azure, places: &Places) -> Result<Arc<dyn ObjectStore
         builder = builder.with_endpoint(endpoint.trim_end_matches('/').to_owned());
     }
     opened(builder.build())
+}
+
+/// Refuses an endpoint that must not get the SAS. Whoever creates an EtcdBackup or an EtcdRestore chooses the endpoint, and may have no right to
+/// read the Secret. Of an account key no server gets more than signatures, but a SAS is in each request. So it is sent to its account at
+/// Azure, or to an endpoint that the owner of the Secret names in it.
+fn keep_sas_from_others(spec: &Azure, places: &Places) -> Result<()> {
+    let Some(endpoint) = &spec.endpoint else { return Ok(()) };
+    // Whole texts are compared, so no parser of URLs has to find the same host as the client does.
+    let asked = endpoint.trim_end_matches('/');
+    let is_of_account =
+        |cloud: &&str| asked.eq_ignore_ascii_case(&format!("https://{}.{cloud}", spec.account));
+    let named = optional(&places.credentials, "AZURE_STORAGE_ENDPOINT")?;
+    let is_named = named.is_some_and(|named| named.trim_end_matches('/') == asked);
+    if is_named || AZURE_CLOUDS.iter().any(is_of_account) {
+        return Ok(());
+    }
+    let message = format!(
+        "the SAS of the Secret of credentials is not sent to {endpoint}, whose server could use it: this is not the endpoint of the account \
+         {} at Azure, and the Secret does not name it. Add the key AZURE_STORAGE_ENDPOINT with this URL to the Secret, use an account key, \
+         or leave the endpoint out",
+        spec.account
+    );
+    Err(Failure::new(FailureKind::StoreForbidden, message))
 }
 
 /// Whether everybody on the way reads what is sent.
@@ -237,5 +267,43 @@ mod tests {
         refused(azure(&container(), &places), "credentialsSecret");
         let credentials_secret = Some(quorate_api::destination::SecretName { name: "keys".to_owned() });
         refused(azure(&Azure { credentials_secret, ..container() }, &places), "a SAS is a password");
+    }
+
+    #[test]
+    fn a_sas_goes_only_to_its_account_at_azure_and_to_an_endpoint_that_its_secret_names() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("AZURE_STORAGE_SAS_KEY"), "sv=1&sig=x").unwrap();
+        let places = Places { credentials: dir.path().to_owned(), ..Places::default() };
+        let at = |endpoint: &str| Azure {
+            account: "acc".to_owned(),
+            container: "backups".to_owned(),
+            endpoint: Some(endpoint.to_owned()),
+            credentials_secret: Some(quorate_api::destination::SecretName { name: "keys".to_owned() }),
+            ..Azure::default()
+        };
+        let refused = |endpoint: &str| {
+            let failure = azure(&at(endpoint), &places).unwrap_err();
+            assert_eq!(failure.kind, FailureKind::StoreForbidden, "{endpoint}: {}", failure.message);
+            assert!(failure.message.contains("AZURE_STORAGE_ENDPOINT"), "{}", failure.message);
+            assert!(failure.message.contains(endpoint), "{}", failure.message);
+        };
+        let admitted = |endpoint: &str| keep_sas_from_others(&at(endpoint), &places).unwrap();
+        let proxy = "https://blobs.example:8443/acc";
+        for endpoint in [
+            proxy,
+            "https://other.blob.core.windows.net",
+            "https://acc.blob.core.windows.net.evil.example",
+            "https://acc.blob.core.windows.net:x@evil.example",
+            "https://evil.example/acc.blob.core.windows.net",
+        ] {
+            refused(endpoint);
+        }
+        admitted("https://acc.blob.core.windows.net/");
+        admitted("https://ACC.blob.core.chinacloudapi.cn");
+        admitted("https://acc.blob.core.usgovcloudapi.net");
+        fs::write(dir.path().join("AZURE_STORAGE_ENDPOINT"), format!("{proxy}/\n")).unwrap();
+        admitted(proxy);
+        refused("https://blobs.example:8443");
+        refused("https://evil.example");
     }
 }

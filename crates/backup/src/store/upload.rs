@@ -2,10 +2,11 @@
 //! memory does not depend on the size of the object.
 
 use bytes::Bytes;
-use object_store::{MultipartUpload, WriteMultipart};
+use object_store::{MultipartUpload, PutPayloadMut};
 use quorate_api::destination::Destination;
 use quorate_api::job::Failure;
 use sha2::{Digest, Sha256};
+use tokio::task::JoinSet;
 
 use super::explain::{Act, explain};
 use super::folder::Begun;
@@ -33,14 +34,67 @@ pub(crate) struct Stored {
 }
 
 enum Way {
-    Remote { parts: Box<WriteMultipart>, destination: Box<Destination>, key: String },
+    Remote { parts: Box<Parts>, destination: Box<Destination>, key: String },
     File(Begun),
+}
+
+/// Parts on their way. `object_store::WriteMultipart` does the same, but aborts an upload that cannot be completed and returns the error of
+/// that: a server may refuse to abort what it has completed, and then the reason would be lost.
+struct Parts {
+    upload: Box<dyn MultipartUpload>,
+    /// The part that is being filled.
+    next: PutPayloadMut,
+    in_flight: JoinSet<object_store::Result<()>>,
+}
+
+impl Parts {
+    /// Waits while there are so many parts in flight.
+    async fn wait_while(&mut self, count: usize) -> object_store::Result<()> {
+        while self.in_flight.len() >= count
+            && let Some(sent) = self.in_flight.join_next().await
+        {
+            sent??;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, mut bytes: Bytes) {
+        while !bytes.is_empty() {
+            let room = PART.saturating_sub(self.next.content_length());
+            self.next.push(bytes.split_to(room.min(bytes.len())));
+            if self.next.content_length() >= PART {
+                self.send();
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        let part = std::mem::take(&mut self.next);
+        self.in_flight.spawn(self.upload.put_part(part.freeze()));
+    }
+
+    async fn complete(&mut self) -> object_store::Result<()> {
+        if !self.next.is_empty() {
+            self.send();
+        }
+        self.wait_while(1).await?;
+        self.upload.complete().await.map(drop)
+    }
+
+    async fn abort(&mut self) -> object_store::Result<()> {
+        self.in_flight.shutdown().await;
+        self.upload.abort().await
+    }
 }
 
 impl Upload {
     pub(super) fn remote(upload: Box<dyn MultipartUpload>, destination: Destination, key: &str) -> Self {
-        let parts = Box::new(WriteMultipart::new_with_chunk_size(upload, PART));
-        Self::by(Way::Remote { parts, destination: Box::new(destination), key: key.to_owned() })
+        let parts = Parts { upload, next: PutPayloadMut::new(), in_flight: JoinSet::new() };
+        Self::by(Way::Remote {
+            parts: Box::new(parts),
+            destination: Box::new(destination),
+            key: key.to_owned(),
+        })
     }
 
     pub(super) fn to_file(file: Begun) -> Self {
@@ -58,7 +112,7 @@ impl Upload {
         match &mut self.way {
             Way::File(file) => file.write(&bytes).await,
             Way::Remote { parts, destination, key } => {
-                let room = parts.wait_for_capacity(IN_FLIGHT).await;
+                let room = parts.wait_while(IN_FLIGHT).await;
                 room.map_err(|error| explain(&error, Act::Write, destination, key))?;
                 parts.put(bytes);
                 Ok(())
@@ -66,13 +120,17 @@ impl Upload {
         }
     }
 
-    /// The object appears, whole. After a failure it does not, or it is the whole object all the same.
+    /// The object appears, whole. After a failure it does not, or it is the whole object all the same: it has no manifest then, and the next
+    /// try replaces it. Its size would prove nothing, because an earlier try may have left an object of the same size.
     pub(crate) async fn finish(self) -> Result<Stored> {
         match self.way {
             Way::File(file) => file.finish().await?,
-            Way::Remote { parts, destination, key } => {
-                let finished = parts.finish().await;
-                finished.map_err(|error| explain(&error, Act::Write, &destination, &key))?;
+            Way::Remote { mut parts, destination, key } => {
+                if let Err(error) = parts.complete().await {
+                    // What cannot be aborted now is aborted after the next try.
+                    let _ = parts.abort().await;
+                    return Err(explain(&error, Act::Write, &destination, &key));
+                }
             }
         }
         Ok(Stored { bytes: self.bytes, sha256: hex::sum(self.hash) })
@@ -86,7 +144,7 @@ impl Upload {
                 drop(file);
                 Ok(())
             }
-            Way::Remote { parts, destination, key } => {
+            Way::Remote { mut parts, destination, key } => {
                 let aborted = parts.abort().await;
                 aborted.map_err(|error| explain(&error, Act::Delete, &destination, &key))
             }

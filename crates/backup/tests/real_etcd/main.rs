@@ -210,6 +210,22 @@ async fn a_store_that_fails_leaves_nothing_and_says_what_to_do() {
     assert_eq!(fails(&bed, &bed.order(&in_pvc())).await.kind, FailureKind::StoreUnavailable, "not mounted");
 }
 
+#[tokio::test]
+async fn an_upload_that_was_completed_without_a_reply_is_tried_again_and_becomes_a_backup() {
+    let server = Server::start().await;
+    let bed = Bed::new(MINOR, 1).await.with(&server);
+    let order = bed.order(&server.destination);
+    server.fault(Fault::LoseCompletion);
+    let failure = fails(&bed, &order).await;
+    assert!(failure.kind.may_pass(), "{failure:?}");
+    assert!(failure.message.contains("NoSuchUpload"), "{}", failure.message);
+    assert!(server.file(KEY).exists(), "the object is there");
+    assert!(!server.file(&format!("{KEY}.json")).exists(), "it is not a backup yet");
+    server.fault(Fault::None);
+    let manifest = back_up(&order, &bed.context).await.unwrap();
+    restores(&bed, &server.destination, &manifest).await;
+}
+
 /// Waits until parts are on their way.
 async fn sends(server: &Server) {
     eventually("a part is sent", async || {

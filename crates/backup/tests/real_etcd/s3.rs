@@ -28,6 +28,8 @@ pub enum Fault {
     Cut,
     /// Parts are not answered.
     Hang,
+    /// An upload is completed, but the answer is 500. S3 does not know the upload when the request is repeated.
+    LoseCompletion,
 }
 
 /// A file and its bytes.
@@ -97,6 +99,8 @@ impl Server {
                                 std::fs::write(file, bytes).unwrap();
                             }
                         }
+                        let is_completion = request.method() == hyper::Method::POST
+                            && request.uri().query().is_some_and(|query| query.contains("uploadId="));
                         let fault = *faults.borrow();
                         match fault {
                             Fault::Error if is_part => {
@@ -107,12 +111,22 @@ impl Server {
                             Fault::Hang if is_part => {
                                 let _ = faults.wait_for(|fault| *fault != Fault::Hang).await;
                             }
-                            Fault::None | Fault::Error | Fault::Cut | Fault::Hang => {}
+                            Fault::None | Fault::Error | Fault::Cut | Fault::Hang | Fault::LoseCompletion => {
+                            }
                         }
-                        service
+                        let reply = service
                             .call(request.map(s3s::Body::from))
                             .await
-                            .map_err(|error| std::io::Error::other(format!("{error:?}")))
+                            .map_err(|error| std::io::Error::other(format!("{error:?}")))?;
+                        if fault != Fault::LoseCompletion || !is_completion {
+                            return Ok(reply);
+                        }
+                        // This server answers 403 for an upload that it does not know, and S3 404.
+                        let was_completed = reply.status().is_success();
+                        let (status, code) =
+                            if was_completed { (500, "InternalError") } else { (404, "NoSuchUpload") };
+                        let body = s3s::Body::from(format!("<Error><Code>{code}</Code></Error>"));
+                        Ok(hyper::Response::builder().status(status).body(body).unwrap())
                     }
                 });
                 tokio::spawn(async move {

@@ -9,8 +9,9 @@ use quorate_model::{Instant, MemberName, Revision, Uid};
 pub(super) fn read(status: &QuorumRecoveryStatus) -> Recovery {
     let QuorumRecoveryStatus { from, since, containers, chosen } = status;
     let containers = containers.iter().map(|container| {
-        let LastContainer { member, pod_uid, node_name } = container;
-        let container = Container { pod: pod_uid.as_deref().map(Uid::new), node: node_name.clone() };
+        let LastContainer { member, pod_uid, node_name, served_on_node_name } = container;
+        let (node, served_on) = (node_name.clone(), served_on_node_name.clone());
+        let container = Container { pod: pod_uid.as_deref().map(Uid::new), node, served_on };
         (MemberName::new(&**member), container)
     });
     Recovery {
@@ -41,10 +42,11 @@ fn read_chosen(status: &ChosenMember) -> Option<Chosen> {
 
 pub(super) fn write(recovery: &Recovery) -> QuorumRecoveryStatus {
     let Recovery { from, since, containers, chosen } = recovery;
-    let containers = containers.iter().map(|(member, Container { pod, node })| LastContainer {
+    let containers = containers.iter().map(|(member, Container { pod, node, served_on })| LastContainer {
         member: member.as_str().to_owned(),
         pod_uid: pod.as_ref().map(ToString::to_string),
         node_name: node.clone(),
+        served_on_node_name: served_on.clone(),
     });
     QuorumRecoveryStatus {
         from: from.to_string(),

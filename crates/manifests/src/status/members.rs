@@ -24,7 +24,17 @@ pub(super) fn fill(status: &mut MemberStatus, picture: &Picture<'_>) {
     }
     // The last one, until another is known: where the Pod vanishes, its container may still run there.
     let node = seen.pods.get(&name).and_then(|pod| pod.node.clone());
-    status.node_name = node.or_else(|| status.node_name.take().filter(|_| !record.hibernating));
+    let follows = seen.status_of(&name, *now).is_some_and(|reply| reply.leader.is_some());
+    if follows && seen.list(*now).is_some() {
+        status.served_on_node_name = None;
+    } else if node.is_some() && node != status.node_name && status.served_on_node_name.is_none() {
+        // A later Pod may hang elsewhere, while etcd runs where it ran.
+        status.served_on_node_name = status.node_name.take();
+    }
+    status.node_name = node.or_else(|| status.node_name.take());
+    if record.hibernating && !seen.pods.contains_key(&name) {
+        (status.node_name, status.served_on_node_name) = (None, None);
+    }
     let on_disk = picture.target().storage.medium == Medium::Disk;
     let volume = recorded.and_then(|member| member.volume.as_ref());
     status.pvc_name = volume.filter(|_| on_disk).map(|_| status.name.clone());

@@ -110,8 +110,14 @@ impl<'a> Picture<'a> {
             |is: &dyn Fn(&'a Waiting) -> bool| self.waits(|waiting| is(waiting).then(|| explain(waiting)));
         let otherwise =
             || Explanation::new(Reason::RecoveringQuorum, "the quorum is being recovered, as ordered");
-        let found = first(&refused).or_else(|| first(&runs)).or_else(|| first(&all));
-        Some(found.unwrap_or_else(otherwise))
+        let (found, has) = (first(&refused).or_else(|| first(&runs)), first(&all));
+        // Whoever is told to name a member needs to know what each one has.
+        Some(match (found, has) {
+            (Some(found), Some(has)) => {
+                Explanation::new(found.reason(), format!("{}. {}", found.message(), has.message()))
+            }
+            (found, has) => found.or(has).unwrap_or_else(otherwise),
+        })
     }
 
     /// It is being deleted, and its members do not serve on until a backup is complete.

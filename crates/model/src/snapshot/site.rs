@@ -13,6 +13,17 @@ pub struct Site {
     pub gone: Option<String>,
     /// The node of the member's last Pod, if it was asked for.
     pub node: Option<NodeState>,
+    /// The other node on which the member last followed a leader, if there is one.
+    pub served_on: Option<NodeState>,
+}
+
+/// Where a member ran, as far as status knows it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastNodes {
+    /// The node of its Pod or, where there is none, of its last one.
+    pub node: Option<String>,
+    /// The node on which it last followed a leader that the operator saw.
+    pub served_on: Option<String>,
 }
 
 /// `spec.recovery`: when and how a lost member is replaced.

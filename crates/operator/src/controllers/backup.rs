@@ -19,9 +19,10 @@ use std::sync::Arc;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource as _;
 use kube::core::DeserializeGuard;
 use kube::runtime::watcher::Config;
-use quorate_api::{EtcdBackup, keys};
+use quorate_api::{EtcdBackup, EtcdRestore, keys};
 use quorate_manifests::Defaults;
 use quorate_reconcile::ReadCluster;
 
@@ -35,6 +36,9 @@ pub(super) use outcome::{JobOutcome, outcome};
 /// An EtcdBackup, or why it cannot be read: one that a newer operator wrote must not stop the watch.
 pub(super) type ReadBackup = DeserializeGuard<EtcdBackup>;
 
+/// An EtcdRestore, or why it cannot be read.
+pub(super) type ReadRestore = DeserializeGuard<EtcdRestore>;
+
 /// The controller of EtcdBackups.
 #[derive(Clone)]
 pub(crate) struct BackupController {
@@ -44,13 +48,21 @@ pub(crate) struct BackupController {
     jobs: Index<Job>,
     pods: Index<Pod>,
     clusters: Index<ReadCluster>,
+    /// The orders to restore in place, by the EtcdBackup that they name.
+    restores: Index<ReadRestore>,
 }
 
 impl BackupController {
     /// The controller. `clusters` is the cache of EtcdClusters that their own controller fills.
     pub(crate) fn new(runtime: &Runtime, defaults: Arc<Defaults>, clusters: Index<ReadCluster>) -> Self {
         let (backups, jobs, pods) = (Index::default(), Index::default(), Index::default());
-        Self { runtime: runtime.clone(), defaults, backups, jobs, pods, clusters }
+        let restores = Index::default();
+        Self { runtime: runtime.clone(), defaults, backups, jobs, pods, clusters, restores }
+    }
+
+    /// The cache of EtcdRestores, by the EtcdBackup that they name.
+    pub(super) fn restores(&self) -> &Index<ReadRestore> {
+        &self.restores
     }
 }
 
@@ -68,6 +80,7 @@ impl Controller for BackupController {
         watches.add(&Config::default(), &self.backups, itself);
         watches.add(&labelled, &self.jobs, by_label);
         watches.add(&labelled, &self.pods, by_label);
+        watches.add_by(&Config::default(), &self.restores, by_backup);
     }
 
     fn worker(&self, root: &NamespacedName) -> BackupWorker {
@@ -78,9 +91,16 @@ impl Controller for BackupController {
         self.backups.remove_if_empty(root);
         self.jobs.remove_if_empty(root);
         self.pods.remove_if_empty(root);
+        self.restores.remove_if_empty(root);
     }
 }
 
 fn by_label(meta: &ObjectMeta) -> Option<NamespacedName> {
     Some(NamespacedName::new(meta.namespace.as_ref()?, meta.labels.as_ref()?.get(keys::BACKUP)?))
+}
+
+/// The EtcdBackup that an EtcdRestore names.
+fn by_backup(restore: &ReadRestore) -> Option<NamespacedName> {
+    let named = restore.0.as_ref().ok()?.spec.snapshot.backup_ref.as_ref()?;
+    Some(NamespacedName::new(restore.meta().namespace.as_ref()?, &named.name))
 }

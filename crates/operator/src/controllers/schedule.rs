@@ -28,7 +28,7 @@ use quorate_api::{EtcdBackupSchedule, keys};
 use quorate_manifests::Defaults;
 use quorate_reconcile::ReadCluster;
 
-use crate::controllers::backup::ReadBackup;
+use crate::controllers::backup::{ReadBackup, ReadRestore};
 use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 pub(crate) use health::health;
@@ -49,17 +49,19 @@ pub(crate) struct ScheduleController {
     jobs: Index<Job>,
     pods: Index<Pod>,
     clusters: Index<ReadCluster>,
+    restores: Index<ReadRestore>,
 }
 
 impl ScheduleController {
     /// The controller, its metrics registered. It fills `schedules`; `clusters` is the cache of EtcdClusters that their own controller
-    /// fills.
+    /// fills, and `restores` that of EtcdRestores, which the controller of EtcdBackups fills.
     pub(crate) fn new(
         runtime: &Runtime,
         registry: &mut Registry,
         defaults: Arc<Defaults>,
         schedules: Index<ReadSchedule>,
         clusters: Index<ReadCluster>,
+        restores: Index<ReadRestore>,
     ) -> Self {
         Self {
             runtime: runtime.clone(),
@@ -70,6 +72,7 @@ impl ScheduleController {
             jobs: Index::default(),
             pods: Index::default(),
             clusters,
+            restores,
         }
     }
 }

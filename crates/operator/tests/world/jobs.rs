@@ -26,6 +26,7 @@ pub fn able_at(now: impl Fn() -> String + Send + Sync + 'static) -> Agent {
         "backup" => {
             let order: BackupOrder = serde_json::from_str(order).unwrap();
             Answer::BackedUp(Manifest {
+                cluster_id: order.origin.cluster_id.clone().unwrap_or_default(),
                 origin: order.origin,
                 key: order.key,
                 stored_bytes: 4096,

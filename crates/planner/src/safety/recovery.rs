@@ -2,6 +2,7 @@
 //! incarnation is seen stopped.
 
 use quorate_model::effect::{Boot, Unsafe};
+use quorate_model::quorum::has_quorum;
 use quorate_model::recovery::{Container, HeldAnswer, NodeState, RecoverFrom, Recovery, STOPPED_WITHIN};
 use quorate_model::snapshot::Pod;
 use quorate_model::{Instant, MemberName, Record, Snapshot};
@@ -29,10 +30,16 @@ pub fn may_recover(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     Ok(())
 }
 
-/// Whether a quorum serves a list, or a member follows a leader, which only a quorum elects.
+/// Whether a quorum serves a list, or a member follows a leader, which only a quorum elects; or the Pods of a quorum are ready: kubelets
+/// reach the members where the operator does not, as when a NetworkPolicy or its certificate keeps it out.
 fn quorum_answers(seen: &Snapshot, record: &Record, now: Instant) -> bool {
     let follows = |member| seen.status_of(member, now).is_some_and(|status| status.leader.is_some());
-    seen.list(now).is_some() || record.members.keys().any(follows)
+    let is_ready =
+        |member: &MemberName| seen.pods.get(member).is_some_and(|pod| pod.ready && pod.held.is_none());
+    let ready = record.voters().filter(|member| is_ready(member)).count();
+    seen.list(now).is_some()
+        || record.members.keys().any(follows)
+        || has_quorum(ready, record.voters().count())
 }
 
 /// Q4: whether no container of this member runs any more; otherwise why that is not certain, and what to do. An old majority that is out of
@@ -47,45 +54,102 @@ pub fn is_stopped(
     member: &MemberName,
     now: Instant,
 ) -> Result<(), String> {
-    let Container { pod: last, node } = recovery.containers.get(member).cloned().unwrap_or_default();
-    let node = node.as_deref();
+    let container = recovery.containers.get(member).cloned().unwrap_or_default();
     let pod = seen.pods.get(member);
-    if pod.is_none() && last.is_none() && has_never_run(record, member) {
+    if pod.is_none() && container.pod.is_none() && has_never_run(record, member) {
         return Ok(());
     }
-    let state = seen.sites.get(member).and_then(|site| site.node);
-    if state.is_some_and(NodeState::is_off) {
-        return Ok(());
+    let site = seen.sites.get(member);
+    let state = site.and_then(|site| site.node);
+    // Nothing runs without its volume, which is bound to nodes that are off.
+    let is_off = site.is_some_and(|site| site.gone.is_some()) || state.is_some_and(NodeState::is_off);
+    if !is_off {
+        last_has_ended(seen, recovery, member, &container, now)?;
+    }
+    let served_on = site.and_then(|site| site.served_on);
+    match (container.served_on.as_deref(), served_on) {
+        (None, _) => Ok(()),
+        (Some(node), state) => former_has_ended(recovery, node, state, now),
+    }
+}
+
+/// Whether the last Pod has ended.
+fn last_has_ended(
+    seen: &Snapshot,
+    recovery: &Recovery,
+    member: &MemberName,
+    Container { pod: last, node, .. }: &Container,
+    now: Instant,
+) -> Result<(), String> {
+    let (node, pod) = (node.as_deref(), seen.pods.get(member));
+    // On one node the lock of the database tells whether another process has it open.
+    let is_there = pod.is_some_and(|pod| pod.node.as_deref() == node);
+    if loses_its_volume(seen, member) {
+        return Err(format!(
+            "its PersistentVolumeClaim {member} is being deleted, and its data go with its Pod, which is therefore not stopped. Copy them if \
+             they matter, then delete the Pod"
+        ));
     }
     if pod.is_some_and(|pod| pod.held.is_none()) {
         return Err(format!("its Pod is not gone yet, on {}. {}", node_in_words(node), remedy(node)));
     }
-    match state {
-        // Its kubelet has confirmed the end of the Pod that is recorded, and nothing else has the database open.
-        Some(NodeState::Ready { .. }) if last.is_some() && answer(pod).is_some() => Ok(()),
-        Some(NodeState::Ready { since }) => {
-            let stopped = now - since >= STOPPED_WITHIN && now - recovery.since >= STOPPED_WITHIN;
-            if stopped {
-                return Ok(());
-            }
-            Err(format!(
-                "its last Pod is gone, and the kubelet of {} has {} s to stop what may run",
-                node_in_words(node),
-                STOPPED_WITHIN.0 / 1000
-            ))
-        }
+    match seen.sites.get(member).and_then(|site| site.node) {
+        // Its kubelet has started the next Pod there, whose agent found that nothing else has the database open.
+        Some(NodeState::Ready { .. }) if last.is_some() && is_there && answer(pod).is_some() => Ok(()),
+        Some(NodeState::Ready { since }) if has_stopped_all(recovery, since, now) => Ok(()),
+        Some(NodeState::Ready { .. }) => Err(format!(
+            "its last Pod is gone, and the kubelet of {} has {} s to stop what may run",
+            node_in_words(node),
+            STOPPED_WITHIN.0 / 1000
+        )),
         Some(NodeState::NotReady) => Err(format!(
             "its Pod vanished while {} does not report, which proves nothing. {}",
             node_in_words(node),
             remedy(node)
         )),
         Some(NodeState::OutOfService | NodeState::Gone) => Ok(()),
+        None if node.is_none() => Err(
+            "where it ran is not recorded, as after a lost status, so nothing shows that it has stopped. Restore a backup into this cluster with \
+             an EtcdRestore instead, once no machine runs it for certain"
+                .to_owned(),
+        ),
         None => Err(format!(
             "the state of {} is not known: the operator needs the right to get Nodes. {}",
             node_in_words(node),
             remedy(node)
         )),
     }
+}
+
+/// Whether nothing runs on the node on which it last followed a leader, where its last Pod was on another one.
+fn former_has_ended(
+    recovery: &Recovery,
+    node: &str,
+    state: Option<NodeState>,
+    now: Instant,
+) -> Result<(), String> {
+    let words = node_in_words(Some(node));
+    match state {
+        Some(NodeState::OutOfService | NodeState::Gone) => Ok(()),
+        Some(NodeState::Ready { since }) if has_stopped_all(recovery, since, now) => Ok(()),
+        Some(NodeState::Ready { .. }) => Err(format!(
+            "it last followed a leader on {words}, whose kubelet has {} s to stop what may run",
+            STOPPED_WITHIN.0 / 1000
+        )),
+        Some(NodeState::NotReady) => Err(format!(
+            "it last followed a leader on {words}, which does not report: its Pod vanished from there, which proves nothing. {}",
+            remedy(Some(node))
+        )),
+        None => Err(format!(
+            "it last followed a leader on {words}, whose state is not known: the operator needs the right to get Nodes. {}",
+            remedy(Some(node))
+        )),
+    }
+}
+
+/// Whether a node that has been ready since then runs nothing any more that the API server does not have.
+fn has_stopped_all(recovery: &Recovery, ready_since: Instant, now: Instant) -> bool {
+    now - ready_since >= STOPPED_WITHIN && now - recovery.since >= STOPPED_WITHIN
 }
 
 /// Q3: whether it is known what this member has; otherwise why not. With `auto` every volume that can be read was read: one that is left out
@@ -110,11 +174,17 @@ pub fn is_read(
         RecoverFrom::Member(_) => "",
     };
     let failure = |pod: &Pod| pod.held.as_ref()?.failure.as_ref().map(|failure| failure.message.clone());
+    let is_chosen = recovery.chosen.as_ref().is_some_and(|chosen| chosen.member == *member);
     match answer(pod) {
-        Some(HeldAnswer::Nothing(why)) if pod.is_none_or(|pod| pod.restarts == 0) => {
+        Some(HeldAnswer::Nothing(why)) if !pod.is_some_and(was_read_twice) => {
             Err(format!("{why}. It is read once more"))
         }
-        Some(_) => Ok(()),
+        // What it has is known as long as it is the choice. For another choice it says it once more.
+        Some(HeldAnswer::Extracted(_)) if !is_chosen => {
+            Err("its Pod has taken a snapshot, and does not say what the volume has. It is read once more"
+                .to_owned())
+        }
+        Some(HeldAnswer::Stored(_) | HeldAnswer::Nothing(_) | HeldAnswer::Extracted(_)) => Ok(()),
         None => {
             let why = pod.and_then(|pod| failure(pod).or_else(|| pod.trouble.clone()));
             let why = why.unwrap_or_else(|| "its agent has not reported yet what the volume has".to_owned());
@@ -123,13 +193,18 @@ pub fn is_read(
     }
 }
 
+/// Whether the answer is that of the second try at least. While a try runs, Kubernetes shows the answer of the one before.
+fn was_read_twice(pod: &Pod) -> bool {
+    pod.restarts >= if pod.runs { 2 } else { 1 }
+}
+
 fn answer(pod: Option<&Pod>) -> Option<&HeldAnswer> {
     pod?.held.as_ref()?.answer.as_ref()
 }
 
-/// etcd does not know it, and it has nothing to run on.
+/// etcd has no id for it, so it has no vote.
 fn has_never_run(record: &Record, member: &MemberName) -> bool {
-    record.members.get(member).is_none_or(|recorded| recorded.id.is_none() && recorded.volume.is_none())
+    record.members.get(member).is_none_or(|recorded| recorded.id.is_none())
 }
 
 /// Whether a Pod may be deleted because its cluster is recovered.
@@ -148,6 +223,13 @@ pub(super) fn may_hold(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Ju
         forbid(Unsafe::NotOrdered)?;
     }
     Ok(())
+}
+
+/// Whether the deletion of the member's Pod ends that of its claim, and takes the data with it: Kubernetes keeps a claim that is being
+/// deleted as long as a Pod that has not ended uses it.
+pub(crate) fn loses_its_volume(seen: &Snapshot, member: &MemberName) -> bool {
+    let is_going = seen.volumes.get(member).is_some_and(|volume| volume.terminating);
+    is_going && seen.pods.get(member).is_some_and(|pod| !pod.finished && !pod.terminating)
 }
 
 /// Whether its volume can be mounted by a Pod that reads it.

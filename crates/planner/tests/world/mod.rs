@@ -388,7 +388,10 @@ impl World {
                     is_learner: member.is_learner,
                     committed: self.committed,
                     applied: self.hung.get(&pod).copied().unwrap_or(self.committed),
-                    revision: Revision(7),
+                    // Restored in place: raised.
+                    revision: Revision(
+                        7 + self.seen.record.incarnation.as_ref().map_or(0, |_| 1_000_000_000),
+                    ),
                     version,
                     alarms: self.alarms.iter().copied().collect(),
                     errors: if self.unnamed_alarm { vec!["alarm:CORRUPT".to_owned()] } else { Vec::new() },

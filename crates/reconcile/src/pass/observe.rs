@@ -10,6 +10,7 @@ use quorate_api::backup::EtcdBackup;
 use quorate_manifests::{
     Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, in_place, restore, snapshot,
 };
+use quorate_model::recovery::Container;
 use quorate_model::snapshot::{DefaultsTurn, List};
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
@@ -370,11 +371,12 @@ impl Observed {
     /// About whose volumes Kubernetes is asked.
     fn sites_to_ask(&self) -> Vec<Task> {
         let recovery = self.snapshot.record.recovery.as_ref();
-        let node = |member: &MemberName| recovery?.containers.get(member)?.node.clone();
+        let container = |member: &MemberName| recovery?.containers.get(member).cloned();
         let ask = |member: &MemberName| {
             let claim = self.view.volumes.get(member.as_str());
             let of_claim = claim.map_or_else(SiteQuestion::default, |claim| SiteQuestion::of(claim));
-            let question = SiteQuestion { node: node(member), ..of_claim };
+            let Container { node, served_on, .. } = container(member).unwrap_or_default();
+            let question = SiteQuestion { node, served_on, ..of_claim };
             Task::Site { member: member.clone(), question }
         };
         self.snapshot.sites_to_ask().map(ask).collect()

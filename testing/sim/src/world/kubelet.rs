@@ -318,6 +318,7 @@ impl World {
             waits_for_consumer: true,
             gone: gone.then(|| "its node does not exist any more".to_owned()),
             node: Some(node),
+            served_on: None,
         }
     }
 

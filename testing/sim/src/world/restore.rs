@@ -19,7 +19,8 @@ use serde_json::{Value, json};
 
 use super::World;
 use super::kubelet::{flags, launch};
-use crate::etcd::{Alarm, AlarmKind, Snap};
+use crate::etcd::{Alarm, AlarmKind, Group, Snap};
+use crate::oracle::Property;
 
 /// The EtcdBackup that exists in a world whose EtcdCluster names it.
 pub const BACKUP: &str = "before";
@@ -153,8 +154,19 @@ impl World {
             data_seen: true,
         };
         self.identities.insert(dir.to_owned(), identity);
+        self.judge_revision(&snap);
         self.etcd.restore(&launch, &Arc::new(snap));
         Ok(())
+    }
+
+    /// Clients know the revisions of the incarnation that made way. A watch from one of them would miss what comes below it.
+    fn judge_revision(&mut self, snap: &Snap) {
+        let replaced = self.record().incarnation.as_ref().map(|present| present.replaced);
+        let known = replaced.and_then(|id| self.etcd.group(id)).map_or(0, Group::revision);
+        if snap.revision <= known {
+            let how = format!("restored at revision {}, and clients know {known}", snap.revision);
+            self.oracle.add_violation(Property::AcknowledgedWritesStay, how);
+        }
     }
 
     /// What the store has that the order names.

@@ -33,9 +33,18 @@ pub(super) struct Seen<'a> {
     pub(super) jobs: &'a [(&'a Job, JobOutcome)],
     /// How many Pods of its Jobs have not ended.
     pub(super) running_pods: usize,
-    /// An EtcdCluster whose members still restore from its object.
-    pub(super) used_by: Option<&'a str>,
+    /// Who still restores from its object.
+    pub(super) used_by: Option<&'a User>,
     pub(super) now: Instant,
+}
+
+/// Who still needs the object of an EtcdBackup.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum User {
+    /// An EtcdCluster whose members restore from it.
+    Cluster(String),
+    /// An EtcdRestore that is not over.
+    Restore(String),
 }
 
 /// What is next.

@@ -6,7 +6,7 @@ use quorate_api::{EtcdBackup, Explanation, Reason, keys};
 use quorate_manifests::job::remove_name;
 use quorate_model::Instant;
 
-use super::decide::{Act, Decision, Seen, delay, has_finalizer, state};
+use super::decide::{Act, Decision, Seen, User, delay, has_finalizer, state};
 use super::outcome::JobOutcome;
 
 /// What is next.
@@ -35,9 +35,16 @@ pub(super) fn decide(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
             let text = "the Pod that takes it stops before its object is removed";
             return removing(seen, status, text, Act::Wait(None));
         }
-        if let Some(cluster) = seen.used_by {
-            let text =
-                format!("EtcdCluster {cluster} is restored from its object, which is removed after that");
+        if let Some(user) = seen.used_by {
+            let text = match user {
+                User::Cluster(cluster) => {
+                    format!("EtcdCluster {cluster} is restored from its object, which is removed after that")
+                }
+                User::Restore(restore) => format!(
+                    "the removal of its object waits for EtcdRestore {restore}, which names it and is neither Complete nor Failed. To remove \
+                     it now, delete EtcdRestore {restore}"
+                ),
+            };
             return removing(seen, status, &text, Act::Wait(None));
         }
         return next(seen, status);

@@ -13,7 +13,7 @@ use quorate_model::Instant;
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::json;
 
-use super::decide::{Act, Decision, Seen, decide, has_finalizer, state};
+use super::decide::{Act, Decision, Seen, User, decide, has_finalizer, state};
 use super::outcome::{JobOutcome, outcome};
 use super::{BackupController, ending, queue, reach};
 use crate::runtime::controller::{Pass, Worker};
@@ -31,7 +31,7 @@ pub(crate) struct BackupWorker {
     root: NamespacedName,
     reported: Reported,
     /// The versions of the caches that the last pass saw.
-    known: [u64; 3],
+    known: [u64; 4],
 }
 
 impl Worker for BackupWorker {
@@ -55,7 +55,7 @@ impl Worker for BackupWorker {
 
 impl BackupWorker {
     pub(super) fn new(controller: BackupController, root: NamespacedName) -> Self {
-        Self { controller, root, reported: Reported::default(), known: [0; 3] }
+        Self { controller, root, reported: Reported::default(), known: [0; 4] }
     }
 
     async fn work(&mut self, backup: &EtcdBackup) -> Outcome {
@@ -100,7 +100,6 @@ impl BackupWorker {
         let waits_for = queue::blocker(backup, others, now).map(ResourceExt::name_any);
         let waits_for = waits_for.as_deref();
         let used_by = backup.metadata.deletion_timestamp.as_ref().and_then(|_| self.used_by(backup));
-        let used_by = used_by.as_deref();
         let all: Vec<_> = if backup.spec.source.endpoints.is_some() {
             let roots = clusters.roots().into_iter();
             roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name)).collect()
@@ -108,7 +107,16 @@ impl BackupWorker {
             Vec::new()
         };
         let refusing = reach::refusing(backup, all.iter().filter_map(|cluster| cluster.0.as_ref().ok()));
-        decide(Seen { backup, cluster, refusing, waits_for, jobs: &jobs, running_pods, used_by, now })
+        decide(Seen {
+            backup,
+            cluster,
+            refusing,
+            waits_for,
+            jobs: &jobs,
+            running_pods,
+            used_by: used_by.as_ref(),
+            now,
+        })
     }
 
     async fn carry_out(&self, backup: &EtcdBackup, decision: &Decision) -> Result<Outcome, WriteError> {
@@ -250,8 +258,8 @@ impl BackupWorker {
         }
     }
 
-    /// An EtcdCluster of this namespace that still begins with it.
-    fn used_by(&self, backup: &EtcdBackup) -> Option<String> {
+    /// An EtcdCluster of this namespace that still begins with it, or an EtcdRestore that is not over.
+    fn used_by(&self, backup: &EtcdBackup) -> Option<User> {
         let clusters = &self.controller.clusters;
         let roots = clusters.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
         let mut clusters = roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name));
@@ -259,7 +267,16 @@ impl BackupWorker {
             let needed = cluster.0.as_ref().ok().and_then(|cluster| cluster.needs_backup());
             needed == backup.metadata.name.as_deref()
         };
-        clusters.find(needs).map(|cluster| cluster.name_any())
+        if let Some(cluster) = clusters.find(needs) {
+            return Some(User::Cluster(cluster.name_any()));
+        }
+        // Without a result nothing can be restored from it: the two would wait for each other.
+        backup.status.as_ref()?.result.as_ref()?;
+        let restores = self.controller.restores.get(&self.root).objects.into_values();
+        let mut pending = restores.filter(|restore| {
+            restore.0.as_ref().is_ok_and(|restore| restore.needs_backup() == backup.metadata.name.as_deref())
+        });
+        pending.next().map(|restore| User::Restore(restore.name_any()))
     }
 
     /// The Jobs of this EtcdBackup. Those of an earlier one of its name go with that.
@@ -275,9 +292,10 @@ impl BackupWorker {
         self.controller.pods.get(&self.root).objects.into_values().collect()
     }
 
-    fn versions(&self) -> [u64; 3] {
-        let BackupController { backups, jobs, pods, .. } = &self.controller;
-        [backups.get(&self.root).seen, jobs.get(&self.root).seen, pods.get(&self.root).seen]
+    fn versions(&self) -> [u64; 4] {
+        let BackupController { backups, jobs, pods, restores, .. } = &self.controller;
+        let root = &self.root;
+        [backups.get(root).seen, jobs.get(root).seen, pods.get(root).seen, restores.get(root).seen]
     }
 }
 

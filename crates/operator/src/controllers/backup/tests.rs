@@ -3,11 +3,11 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::job::{Answer, Failure, FailureKind, Manifest};
-use quorate_api::{EtcdBackup, EtcdCluster};
+use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
 use quorate_model::Instant;
 use serde_json::{Value, json};
 
-use super::decide::{Act, Decision, Seen, decide};
+use super::decide::{Act, Decision, Seen, User, decide};
 use super::outcome::{JobOutcome, outcome};
 use super::pass::is_of;
 use super::queue::blocker;
@@ -315,8 +315,14 @@ fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
         now: NOW,
     };
     assert_eq!(decide(seen).act, Act::Wait(None), "its Pod could still write the object");
-    let used = decide(Seen { used_by: Some("restored"), running_pods: 0, ..seen });
-    assert_eq!((used.act, used.status.removals), (Act::Wait(None), 0), "members still restore from it");
+    for (user, named) in [
+        (User::Cluster("restored".to_owned()), "EtcdCluster restored"),
+        (User::Restore("back".to_owned()), "waits for EtcdRestore back"),
+    ] {
+        let used = decide(Seen { used_by: Some(&user), running_pods: 0, ..seen });
+        assert_eq!((&used.act, used.status.removals), (&Act::Wait(None), 0), "{user:?} still needs it");
+        assert!(holds(&used).2.contains(named), "{:?}", holds(&used));
+    }
     let first = next(&deleted, &[]);
     assert_eq!((first.status.removals, &first.act), (1, &Act::Remove));
     let removing = json!(first.status);
@@ -336,6 +342,26 @@ fn a_deletion_stops_the_job_then_removes_the_object_and_has_a_way_out() {
     let out = next(&going("Delete", json!(stuck.status), abandon), &[]);
     assert_eq!(out.act, Act::RemoveFinalizer);
     assert!(out.event.unwrap().1.message().contains("s3://bucket/default/demo/b-u1.db.zst"));
+}
+
+#[test]
+fn an_order_to_restore_needs_its_backup_until_it_is_over_or_withdrawn() {
+    let needed = |metadata: Value, status: Value| {
+        let order: EtcdRestore = serde_json::from_value(json!({
+            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore", "metadata": metadata,
+            "spec": {"clusterName": "demo", "clusterID": "a1", "snapshot": {"backupRef": {"name": "b"}}},
+            "status": status,
+        }))
+        .unwrap();
+        order.needs_backup().map(str::to_owned)
+    };
+    for phase in [None, Some("Pending"), Some("Running"), Some("OfANewerOperator")] {
+        assert_eq!(needed(json!({}), json!({"phase": phase})).as_deref(), Some("b"), "{phase:?}");
+        assert_eq!(needed(json!({"deletionTimestamp": at(0)}), json!({"phase": phase})), None, "{phase:?}");
+    }
+    for phase in ["Complete", "Failed"] {
+        assert_eq!(needed(json!({}), json!({"phase": phase})), None, "{phase}");
+    }
 }
 
 #[test]

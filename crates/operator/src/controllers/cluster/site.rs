@@ -31,20 +31,21 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
         },
         None => true,
     };
-    let node = match &question.node {
-        Some(name) => Some(state_of(Api::<Node>::all(client.clone()).get_opt(name).await?.as_ref())),
-        None => None,
+    let state = async |name: &Option<String>| match name {
+        Some(name) => Ok(Some(state_of(Api::<Node>::all(client.clone()).get_opt(name).await?.as_ref()))),
+        None => Ok::<_, kube::Error>(None),
     };
-    let Some(name) = &question.volume else { return Ok(Site { node, ..judge(&[], waits) }) };
-    let Some(volume) = Api::<PersistentVolume>::all(client.clone()).get_opt(name).await? else {
-        return Ok(Site { node, ..judge(&[], waits) });
-    };
+    let (node, served_on) = (state(&question.node).await?, state(&question.served_on).await?);
     let mut found = Vec::new();
-    for pin in pins(&volume) {
-        let nodes = nodes(shared, &pin).await?;
-        found.push((pin, nodes));
+    if let Some(name) = &question.volume
+        && let Some(volume) = Api::<PersistentVolume>::all(client.clone()).get_opt(name).await?
+    {
+        for pin in pins(&volume) {
+            let nodes = nodes(shared, &pin).await?;
+            found.push((pin, nodes));
+        }
     }
-    Ok(Site { node, ..judge(&found, waits) })
+    Ok(Site { node, served_on, ..judge(&found, waits) })
 }
 
 /// The nodes with that label, and the one with that name: the labels of a driver may come later than the node.

@@ -51,7 +51,7 @@ pub(super) enum First {
 /// What is done after the status is written.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Then {
-    /// Deletes these EtcdBackups, if this one, the newest that is good, exists.
+    /// Deletes these EtcdBackups, if this one, the newest that is good as far as is known, exists.
     Prune {
         names: Vec<String>,
         floor: Option<String>,
@@ -113,7 +113,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
     report::ready(seen, &mut status, held_up);
     let test = verify::decide(seen, &mut status, tests.as_ref(), &mut events);
     let wake = [status.next.as_ref().map(at), test.wake].into_iter().flatten().min();
-    let then = test.then.or_else(|| prune(seen, &times)).unwrap_or(Then::Wait(wake));
+    let then = test.then.or_else(|| prune(seen, &status, &times)).unwrap_or(Then::Wait(wake));
     Decision { first, status, then, events }
 }
 
@@ -144,6 +144,12 @@ pub(super) fn in_phase<'a>(seen: &Seen<'a>, wanted: BackupPhase) -> Vec<(Instant
     let mut found: Vec<_> = of_phase.filter_map(|backup| Some((scheduled(backup)?, *backup))).collect();
     found.sort_by_key(|(at, _)| std::cmp::Reverse(*at));
     found
+}
+
+/// The id of the etcd cluster that a good backup is of.
+pub(super) fn cluster_id(backup: &EtcdBackup) -> &str {
+    let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
+    result.map_or("", |result| result.cluster_id.as_str())
 }
 
 fn is_going(backup: &EtcdBackup) -> bool {
@@ -187,7 +193,7 @@ fn child(schedule: &EtcdBackupSchedule, due: Instant) -> EtcdBackup {
 }
 
 /// What no rule keeps. Failed ones are kept by number.
-fn prune(seen: Seen<'_>, times: &Times) -> Option<Then> {
+fn prune(seen: Seen<'_>, status: &EtcdBackupScheduleStatus, times: &Times) -> Option<Then> {
     let spec = &seen.schedule.spec;
     if spec.suspend {
         return None;
@@ -196,22 +202,23 @@ fn prune(seen: Seen<'_>, times: &Times) -> Option<Then> {
     let tested = seen.schedule.status.as_ref().and_then(|status| status.test.as_ref());
     let rows: Vec<Good> = good
         .iter()
-        .map(|(at, backup)| {
+        .map(|(scheduled, backup)| {
             let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
             Good {
                 name: backup.name_any(),
-                at: *at,
-                zoned: times.zoned(*at),
+                at: *scheduled,
+                zoned: times.zoned(*scheduled),
                 bytes: result.map_or(0, |result| result.stored_bytes),
-                cluster_id: result.map(|result| result.cluster_id.clone()).unwrap_or_default(),
+                cluster_id: cluster_id(backup).to_owned(),
                 is_in_use: backup.finalizers().iter().any(|finalizer| finalizer == keys::RESTORE_FINALIZER)
                     || tested.is_some_and(|test| test.backup == backup.name_any()),
+                is_doubtful: verify::is_doubtful(status, backup, *scheduled),
             }
         })
         .collect();
     let mut names = prunable(spec.retention.as_ref().unwrap_or(&Retention::default()), &rows, seen.now);
     let failed = in_phase(&seen, BackupPhase::Failed);
     names.extend(failed.iter().skip(spec.history_limit.failed as usize).map(|(_, backup)| backup.name_any()));
-    let floor = good.first().map(|(_, backup)| backup.name_any());
+    let floor = rows.iter().find(|good| !good.is_doubtful).or(rows.first()).map(|good| good.name.clone());
     (!names.is_empty()).then_some(Then::Prune { names, floor })
 }

@@ -215,13 +215,17 @@ impl ScheduleWorker {
         self.controller.runtime.events.publish(&mut self.reported, notice);
     }
 
-    /// The EtcdBackups that EtcdClusters of this namespace still begin with.
+    /// The EtcdBackups that EtcdClusters of this namespace still begin with, and those that an EtcdRestore names which is not over.
     fn used_by_restores(&self) -> BTreeSet<String> {
         let clusters = &self.controller.clusters;
         let roots = clusters.roots().into_iter().filter(|root| root.namespace == self.root.namespace);
         let clusters = roots.filter_map(|root| clusters.get(&root).objects.remove(&root.name));
         let needed = |cluster: Arc<ReadCluster>| cluster.0.as_ref().ok()?.needs_backup().map(str::to_owned);
-        clusters.filter_map(needed).collect()
+        let mut used: BTreeSet<String> = clusters.filter_map(needed).collect();
+        let restores = self.controller.restores.in_namespace(&self.root.namespace);
+        let named = restores.iter().filter_map(|restore| restore.0.as_ref().ok()?.needs_backup());
+        used.extend(named.map(str::to_owned));
+        used
     }
 
     fn jobs(&self, schedule: &EtcdBackupSchedule) -> Vec<Arc<Job>> {

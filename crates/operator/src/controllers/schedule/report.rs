@@ -3,10 +3,10 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use quorate_api::backup::BackupPhase;
-use quorate_api::schedule::{EtcdBackupScheduleStatus, ScheduleCondition};
+use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, ScheduleCondition};
 use quorate_api::{EtcdBackup, Explanation, Reason};
 
-use super::decide::{Seen, at, good, in_phase, phase};
+use super::decide::{Seen, at, cluster_id, good, in_phase, phase};
 use crate::controllers::backup::{Is, set};
 use crate::runtime::clock::timestamp;
 
@@ -28,6 +28,9 @@ pub(super) fn figures(seen: Seen<'_>) -> EtcdBackupScheduleStatus {
         .map(|backup| backup.name_any())
         .collect();
     status.active.sort();
+    // Of an etcd cluster without backups nothing is left to be kept.
+    let is_of = |failed: &FailedTest| good.iter().any(|(_, backup)| cluster_id(backup) == failed.cluster_id);
+    status.failed_tests.retain(is_of);
     count_failures(seen, &mut status);
     status
 }

@@ -1,5 +1,6 @@
 //! Which backups of a schedule are kept: the union of the rules. The newest good one of each etcd cluster is always kept, so that the last
-//! one never goes, and those of a new, empty cluster do not push out the only ones with the data that were lost.
+//! one never goes, and those of a new, empty cluster do not push out the only ones with the data that were lost. While a restore test says
+//! that the newest cannot be restored, the newest from before that one is kept as well.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -21,6 +22,8 @@ pub(super) struct Good {
     pub(super) cluster_id: String,
     /// A restore uses it, or it is being tested or deleted.
     pub(super) is_in_use: bool,
+    /// A restore test found that it cannot be restored, or one before it, and none has passed since.
+    pub(super) is_doubtful: bool,
 }
 
 /// The names of those that no rule keeps, the oldest first. `newest_first` is in this order.
@@ -33,9 +36,8 @@ pub(super) fn prunable(rules: &Retention, newest_first: &[Good], now: Instant) -
 fn kept<'a>(rules: &Retention, newest_first: &'a [Good], now: Instant) -> BTreeSet<&'a str> {
     let Retention { keep_last, max_age, max_bytes, hourly, daily, weekly, monthly } = rules;
     let all = || newest_first.iter();
-    let mut clusters = HashSet::new();
-    let newest = all().filter(|good| clusters.insert(good.cluster_id.as_str()));
-    let mut kept: BTreeSet<&str> = newest.map(|good| good.name.as_str()).collect();
+    let mut kept: BTreeSet<&str> = newest_of_each_cluster(all()).collect();
+    kept.extend(newest_of_each_cluster(all().filter(|good| !good.is_doubtful)));
     if *rules == Retention::default() {
         kept.extend(all().map(|good| good.name.as_str()));
     }
@@ -58,6 +60,12 @@ fn kept<'a>(rules: &Retention, newest_first: &'a [Good], now: Instant) -> BTreeS
     kept.extend(one_each(newest_first, *weekly, |at| at.strftime("%G-%V").to_string()));
     kept.extend(one_each(newest_first, *monthly, |at| at.strftime("%Y-%m").to_string()));
     kept
+}
+
+fn newest_of_each_cluster<'a>(newest_first: impl Iterator<Item = &'a Good>) -> impl Iterator<Item = &'a str> {
+    let mut clusters = HashSet::new();
+    let newest = newest_first.filter(move |good| clusters.insert(good.cluster_id.as_str()));
+    newest.map(|good| good.name.as_str())
 }
 
 /// The newest of each of so many periods that have one.
@@ -88,6 +96,7 @@ mod tests {
             bytes: 100,
             cluster_id: "new".to_owned(),
             is_in_use: false,
+            is_doubtful: false,
         }
     }
 
@@ -148,5 +157,24 @@ mod tests {
         let gone = prunable(&rules, &all, good(NOW).at);
         assert!(!gone.contains(&TIMES[5].to_owned()), "the last one of a cluster that was replaced");
         assert!(gone.contains(&TIMES[6].to_owned()));
+    }
+
+    #[test]
+    fn the_newest_from_before_a_restore_test_that_failed_is_kept_beside_the_newest() {
+        let mut all: Vec<Good> = TIMES.iter().map(|at| good(at)).collect();
+        // The second was tested, and the first came after it.
+        all[0].is_doubtful = true;
+        all[1].is_doubtful = true;
+        for rules in [json!({"keepLast": 1}), json!({"maxAge": "1s"}), json!({"maxBytes": "1"})] {
+            let rules: Retention = serde_json::from_value(rules).unwrap();
+            let gone = prunable(&rules, &all, good(NOW).at);
+            let kept: Vec<_> = TIMES.iter().filter(|at| !gone.contains(&(**at).to_owned())).collect();
+            assert_eq!(kept, [&TIMES[0], &TIMES[2]], "{rules:?}");
+        }
+        let rules: Retention = serde_json::from_value(json!({"keepLast": 1})).unwrap();
+        for one in &mut all {
+            one.is_doubtful = true;
+        }
+        assert_eq!(prunable(&rules, &all, good(NOW).at).len(), 7, "none is known to be better");
     }
 }

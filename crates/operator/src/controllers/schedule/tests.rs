@@ -34,7 +34,7 @@ fn schedule(spec: Value, status: Value) -> EtcdBackupSchedule {
 }
 
 fn child(time: &str, phase: &str) -> EtcdBackup {
-    let result = json!({"key": "k", "storedSha256": "s", "storedBytes": 100, "etcdVersion": "3.6.16", "finished": time});
+    let result = json!({"key": "k", "clusterID": "a1", "storedSha256": "s", "storedBytes": 100, "etcdVersion": "3.6.16", "finished": time});
     let result = if phase == "Complete" { result } else { Value::Null };
     serde_json::from_value(json!({
         "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdBackup",
@@ -226,6 +226,7 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     let seen_then = Seen { schedule: &recorded, backups: &seen, jobs: &[], now: at("2026-11-01T06:35:00Z") };
     let why = super::verify::refused(seen_then, &mut refused, "exceeded quota");
     assert!(why.message().contains("exceeded quota") && refused.test.is_none());
+    assert!(why.message().contains("EtcdBackup at-2026-11-01T06:00:00Z"), "{}", why.message());
     let after = next(&schedule(spec.clone(), json!(refused)), &backups, "2026-11-01T06:36:00Z");
     assert_eq!(verified(&after), "False WriteRefused");
     assert!(matches!(after.then, Then::Prune { .. }), "the rest goes on: {:?}", after.then);
@@ -235,4 +236,74 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     let cleaned =
         decide(Seen { schedule: &left, backups: &seen, jobs: &jobs, now: at("2026-11-01T06:36:00Z") });
     assert_eq!(cleaned.then, Then::DeleteJob(test.job_name));
+}
+
+/// What the restore test of the newest backup comes to, and then what is next.
+fn tested(spec: &Value, status: Value, backups: &[EtcdBackup], answer: Answer, now: &str) -> Decision {
+    let begun = next(&schedule(spec.clone(), status), backups, now);
+    let test = begun.status.test.clone().unwrap();
+    let job = serde_json::from_value(json!({"metadata": {"name": test.job_name, "uid": "j"}})).unwrap();
+    let seen: Vec<&EtcdBackup> = backups.iter().collect();
+    let recorded = schedule(spec.clone(), json!(begun.status));
+    let jobs = [(&job, JobOutcome::Answered(answer))];
+    let ended = decide(Seen { schedule: &recorded, backups: &seen, jobs: &jobs, now: at(now) });
+    next(&schedule(spec.clone(), json!(ended.status)), backups, now)
+}
+
+fn pruned(decision: &Decision) -> (Vec<String>, Option<String>) {
+    match &decision.then {
+        Then::Prune { names, floor } => (names.clone(), floor.clone()),
+        Then::Test { .. } | Then::DeleteJob(_) | Then::Wait(_) | Then::Edit => (Vec::new(), None),
+    }
+}
+
+#[test]
+fn a_backup_that_cannot_be_restored_does_not_push_out_the_last_one_that_may_be() {
+    let spec = json!({"verify": {"schedule": "30 * * * *"}, "retention": {"keepLast": 1}});
+    let status = json!({"lastScheduled": "2026-11-01T06:00:00Z"});
+    let name = |time: &str| format!("at-2026-11-01T{time}:00Z");
+    let of = |time: &str| child(&format!("2026-11-01T{time}:00Z"), "Complete");
+    let failed = |kind| Answer::Failed(Failure::new(kind, "so it was"));
+    let two = [of("05:00"), of("06:00")];
+    // What says nothing about the backup changes nothing.
+    let unavailable = failed(FailureKind::StoreUnavailable);
+    let decision = tested(&spec, status.clone(), &two, unavailable, "2026-11-01T06:31:00Z");
+    assert_eq!(pruned(&decision), (vec![name("05:00")], Some(name("06:00"))));
+
+    for kind in
+        [FailureKind::Mismatch, FailureKind::Unfit, FailureKind::CannotDecrypt, FailureKind::NotInStore]
+    {
+        let decision = tested(&spec, status.clone(), &two, failed(kind), "2026-11-01T06:31:00Z");
+        assert_eq!(pruned(&decision), (Vec::new(), None), "{kind:?}: the older one may be whole");
+        let known = &decision.status.failed_tests;
+        assert_eq!((known.len(), known[0].backup.as_str()), (1, name("06:00").as_str()), "{kind:?}");
+        let verified = decision.status.conditions.iter().find(|one| one.type_ == "Verified").unwrap();
+        assert!(verified.message.contains(&name("06:00")), "it names what was tested: {}", verified.message);
+    }
+
+    // Later ones may have the same fault, until one passes.
+    let decision =
+        tested(&spec, status, &two, failed(FailureKind::CannotDecrypt), "2026-11-01T06:31:00Z").status;
+    let three = [of("05:00"), of("06:00"), of("07:00")];
+    let mut since = json!(decision);
+    since["lastScheduled"] = json!("2026-11-01T07:00:00Z");
+    let untested = next(&schedule(spec.clone(), since.clone()), &three, "2026-11-01T07:10:00Z");
+    assert_eq!(pruned(&untested), (vec![name("06:00")], Some(name("05:00"))));
+    let again = failed(FailureKind::CannotDecrypt);
+    let again = tested(&spec, since.clone(), &three, again, "2026-11-01T07:31:00Z");
+    assert_eq!(pruned(&again), (vec![name("06:00")], Some(name("05:00"))), "the first failure counts");
+    let whole = Answer::Verified(Verified { revision: 9, keys: 4, ..Verified::default() });
+    let passed = tested(&spec, since.clone(), &three, whole.clone(), "2026-11-01T07:31:00Z");
+    assert_eq!(pruned(&passed), (vec![name("05:00"), name("06:00")], Some(name("07:00"))));
+    assert!(passed.status.failed_tests.is_empty());
+
+    // That of a new, empty cluster says nothing about those of the old one.
+    let mut other = of("07:00");
+    other.status.as_mut().unwrap().result.as_mut().unwrap().cluster_id = "b2".to_owned();
+    let beside = [of("05:00"), of("06:00"), other.clone()];
+    let passed = tested(&spec, since.clone(), &beside, whole, "2026-11-01T07:31:00Z");
+    assert_eq!(pruned(&passed), (Vec::new(), None));
+    // Nothing is kept in status about a cluster without backups.
+    let left = next(&schedule(spec, since), &[other], "2026-11-01T07:10:00Z");
+    assert!(left.status.failed_tests.is_empty());
 }

@@ -1,16 +1,19 @@
-//! Restore tests: the newest good backup is restored by a Job, which starts etcd on it.
+//! Restore tests: the newest good backup is restored by a Job, which starts etcd on it. One that cannot be restored is recorded: retention
+//! does not rely on it, nor on later ones, until a test passes.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
-use quorate_api::job::Answer;
-use quorate_api::schedule::{EtcdBackupScheduleStatus, RunningTest, ScheduleCondition, VerifiedBackup};
+use quorate_api::job::{Answer, FailureKind};
+use quorate_api::schedule::{
+    EtcdBackupScheduleStatus, FailedTest, RunningTest, ScheduleCondition, VerifiedBackup,
+};
 use quorate_api::{EtcdBackup, Explanation, Reason};
 use quorate_manifests::backup::verify_order;
 use quorate_manifests::job::verify_name;
 use quorate_model::Instant;
 
 use super::cron::Times;
-use super::decide::{Seen, Then, at, good};
+use super::decide::{Seen, Then, at, cluster_id, good, scheduled};
 use crate::controllers::backup::{Is, JobOutcome, set};
 use crate::runtime::clock::timestamp;
 
@@ -74,9 +77,9 @@ fn running(
         return left;
     }
     let job = seen.jobs.iter().find(|(job, _)| job.metadata.name.as_ref() == Some(&test.job_name));
+    let backup = seen.backups.iter().find(|backup| backup.uid().as_ref() == Some(&test.backup_uid));
     let Some((_, outcome)) = job else {
         // It was recorded and not created, or somebody deleted it: its name lets it exist once.
-        let backup = seen.backups.iter().find(|backup| backup.uid().as_ref() == Some(&test.backup_uid));
         let then = backup.and_then(|backup| create(backup));
         if then.is_none() {
             status.test = None;
@@ -99,9 +102,14 @@ fn running(
                 revision: result.revision,
                 keys: result.keys,
             });
+            let id = backup.map(|backup| cluster_id(backup));
+            status.failed_tests.retain(|failed| Some(failed.cluster_id.as_str()) != id);
             (Is::True, Explanation::new(Reason::RestoreTested, text))
         }
         JobOutcome::Answered(Answer::Failed(failure)) => {
+            if let Some(backup) = backup.filter(|_| is_fault_of_the_backup(failure.kind)) {
+                record(seen, status, backup, failure.kind.into());
+            }
             (Is::False, failed(failure.kind.into(), &failure.message))
         }
         JobOutcome::Answered(
@@ -119,15 +127,60 @@ fn running(
     Next { then: Some(Then::DeleteJob(test.job_name.clone())), wake: None }
 }
 
+/// Whether the fault is in the backup. Other failures are of the Job or of the store, and say nothing about it.
+fn is_fault_of_the_backup(kind: FailureKind) -> bool {
+    match kind {
+        FailureKind::NotInStore | FailureKind::Mismatch | FailureKind::CannotDecrypt | FailureKind::Unfit => {
+            true
+        }
+        FailureKind::OrderRefused
+        | FailureKind::NoSource
+        | FailureKind::SnapshotFailed
+        | FailureKind::StoreUnavailable
+        | FailureKind::StoreForbidden
+        | FailureKind::NotOurs
+        | FailureKind::NoSpace
+        | FailureKind::InUse => false,
+    }
+}
+
+/// Records that a backup cannot be restored. Of several the oldest counts: what came after it may have the same fault, such as a recipient
+/// whose identity is lost.
+fn record(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, backup: &EtcdBackup, why: Reason) {
+    let Some(created_for) = scheduled(backup) else { return };
+    let failed = FailedTest {
+        cluster_id: cluster_id(backup).to_owned(),
+        backup: backup.name_any(),
+        scheduled: Time(timestamp(created_for)),
+        time: Time(timestamp(seen.now)),
+        reason: why.as_str().to_owned(),
+    };
+    match status.failed_tests.iter_mut().find(|known| known.cluster_id == failed.cluster_id) {
+        Some(known) if known.scheduled <= failed.scheduled => {}
+        Some(known) => *known = failed,
+        None => status.failed_tests.push(failed),
+    }
+}
+
+/// Whether a test found that a backup cannot be restored, or an earlier one of the same etcd cluster, and none has passed since.
+pub(super) fn is_doubtful(
+    status: &EtcdBackupScheduleStatus,
+    backup: &EtcdBackup,
+    created_for: Instant,
+) -> bool {
+    let mut failed = status.failed_tests.iter();
+    failed.any(|failed| failed.cluster_id == cluster_id(backup) && at(&failed.scheduled) <= created_for)
+}
+
 /// The API server refuses the Job of the test in the status. It has failed: while it stays recorded, it is tried for ever, and nothing
 /// else is done.
 pub(super) fn refused(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, text: &str) -> Explanation {
+    let of = status.test.take().map(|test| format!(" of EtcdBackup {}", test.backup)).unwrap_or_default();
     let why = Explanation::new(
         Reason::WriteRefused,
-        format!("the API server refuses the Job of the restore test: {text}"),
+        format!("the API server refuses the Job of the restore test{of}: {text}"),
     );
     verified(seen, status, Is::False, &why);
-    status.test = None;
     why
 }
 
