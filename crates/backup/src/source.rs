@@ -99,7 +99,10 @@ fn credentials(server_name: String, context: &Context) -> std::result::Result<Tl
 }
 
 fn fits<'a>(candidate: Candidate<'a>, order: &BackupOrder) -> std::result::Result<Candidate<'a>, String> {
-    let Candidate { status, .. } = &candidate;
+    may_send(&candidate.status, order).map(|()| candidate)
+}
+
+fn may_send(status: &MemberStatus, order: &BackupOrder) -> std::result::Result<(), String> {
     let recorded = order.origin.cluster_id.as_deref();
     let expected = recorded.map(|id| u64::from_str_radix(id, 16).map(ClusterId));
     match expected {
@@ -122,7 +125,11 @@ fn fits<'a>(candidate: Candidate<'a>, order: &BackupOrder) -> std::result::Resul
     if status.alarms.iter().any(|alarm| alarm.member == status.member_id && corrupt(alarm.kind)) {
         return Err("its data are corrupt".to_owned());
     }
-    Ok(candidate)
+    // One that names no member: whoever is asked may be the one whose data are wrong. Without a quorum it cannot be disarmed.
+    if !order.without_quorum && status.errors.iter().any(|error| error.contains("alarm:CORRUPT")) {
+        return Err("etcd reports corrupt data, and does not know of which member".to_owned());
+    }
+    Ok(())
 }
 
 fn one_cluster(candidates: &[Candidate<'_>]) -> Result<()> {
@@ -135,6 +142,52 @@ fn one_cluster(candidates: &[Candidate<'_>]) -> Result<()> {
                 first.member, other.member
             );
             Err(Failure::new(FailureKind::OrderRefused, message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quorate_api::destination::Destination;
+    use quorate_api::job::Origin;
+    use quorate_etcd::wire::{ResponseHeader, StatusResponse};
+
+    use super::*;
+
+    #[test]
+    fn corrupt_data_are_not_backed_up_also_where_etcd_does_not_know_whose_they_are() {
+        let order = |without_quorum| BackupOrder {
+            destination: Destination::default(),
+            key: String::new(),
+            endpoints: Vec::new(),
+            tls: false,
+            origin: Origin::default(),
+            min_revision: None,
+            without_quorum,
+            compress: false,
+            recipients: Vec::new(),
+            spool: false,
+        };
+        let sends = |error: &str, without_quorum| {
+            let header = Some(ResponseHeader { member_id: 7, ..ResponseHeader::default() });
+            let errors = if error.is_empty() { Vec::new() } else { vec![error.to_owned()] };
+            let reply = StatusResponse {
+                header,
+                version: "3.6.16".to_owned(),
+                leader: 7,
+                errors,
+                ..StatusResponse::default()
+            };
+            may_send(&MemberStatus::try_from(reply).unwrap(), &order(without_quorum)).is_ok()
+        };
+        for (error, of_a_quorum, without_quorum) in [
+            ("", true, true),
+            ("memberID:7 alarm:NOSPACE ", true, true),
+            ("memberID:8 alarm:CORRUPT ", true, true),
+            ("memberID:7 alarm:CORRUPT ", false, false),
+            ("alarm:CORRUPT ", false, true),
+        ] {
+            assert_eq!((sends(error, false), sends(error, true)), (of_a_quorum, without_quorum), "{error:?}");
         }
     }
 }

@@ -84,6 +84,8 @@ pub fn read(
     defaults: &Defaults,
 ) -> Job {
     let of_members = cluster.spec.pod_template.as_ref().and_then(|template| template.spec.clone());
+    // A file of a claim may be readable by one group only.
+    let user = of_members.as_ref().and_then(|members| members.security_context.clone());
     let template = of_members.map_or_else(JobTemplate::default, |members| JobTemplate {
         node_selector: members.node_selector,
         tolerations: members.tolerations,
@@ -92,6 +94,7 @@ pub fn read(
         ..JobTemplate::default()
     });
     let mut pod = agent_pod("read-backup", order, &order.source.destination, &template, defaults);
+    pod["securityContext"] = security_context(user.as_ref());
     // Members have no token either.
     pod["automountServiceAccountToken"] = json!(false);
     if let Some(secret) = &restore.spec.snapshot.identities_secret {

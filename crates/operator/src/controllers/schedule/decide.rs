@@ -170,7 +170,7 @@ fn is_too_late(schedule: &EtcdBackupSchedule, due: Instant, now: Instant) -> boo
 }
 
 /// The name of the backup of a time: the end of the schedule's uid, so that a schedule of the same name has others, and the minute.
-fn name(schedule: &EtcdBackupSchedule, due: Instant) -> String {
+pub(super) fn name(schedule: &EtcdBackupSchedule, due: Instant) -> String {
     let uid = schedule.uid().unwrap_or_default();
     let end = uid.get(uid.len().saturating_sub(4)..).unwrap_or_default();
     format!("{}-{end}{:08}", schedule.name_any(), due.0 / 60_000)

@@ -12,7 +12,7 @@ use quorate_model::Instant;
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::{Value, json};
 
-use super::decide::{Decision, First, Seen, Then, decide};
+use super::decide::{Decision, First, Seen, Then, decide, name, scheduled};
 use super::{ScheduleController, report, verify};
 use crate::controllers::backup::outcome;
 use crate::runtime::controller::{Pass, Worker};
@@ -23,6 +23,9 @@ use crate::runtime::write::Writer;
 
 /// How many backups are deleted in a pass.
 const PRUNED: usize = 10;
+
+/// Milliseconds by which the clocks of the operator and of the API server may differ.
+const CLOCKS: i64 = 60_000;
 
 /// How long a restore test may take.
 const TEST_SECONDS: i64 = 3600;
@@ -247,10 +250,15 @@ impl ScheduleWorker {
     }
 }
 
-/// Whether this incarnation of the schedule created the backup.
-fn is_of(backup: &EtcdBackup, schedule: &EtcdBackupSchedule) -> bool {
+/// Whether this incarnation of the schedule created the backup. A copy of one has its annotations under another name, and a time that was
+/// still to come when it was created is not of the schedule either: neither may push what is into the ranks of what is deleted.
+pub(super) fn is_of(backup: &EtcdBackup, schedule: &EtcdBackupSchedule) -> bool {
     let uid = backup.annotations().get(keys::SCHEDULE_UID);
-    uid.is_some() && uid == schedule.metadata.uid.as_ref()
+    let created = backup.metadata.creation_timestamp.as_ref().map(|created| created.0.as_millisecond());
+    let is_its_name = scheduled(backup).is_some_and(|due| {
+        backup.name_any() == name(schedule, due) && created.is_none_or(|created| due.0 <= created + CLOCKS)
+    });
+    uid.is_some() && uid == schedule.metadata.uid.as_ref() && is_its_name
 }
 
 fn is_good(backup: Option<&EtcdBackup>) -> bool {

@@ -7,6 +7,7 @@ use quorate_model::Instant;
 use serde_json::{Value, json};
 
 use super::decide::{Decision, First, Seen, Then, decide};
+use super::pass::is_of;
 use crate::controllers::backup::JobOutcome;
 
 fn at(text: &str) -> Instant {
@@ -306,4 +307,24 @@ fn a_backup_that_cannot_be_restored_does_not_push_out_the_last_one_that_may_be()
     // Nothing is kept in status about a cluster without backups.
     let left = next(&schedule(spec, since), &[other], "2026-11-01T07:10:00Z");
     assert!(left.status.failed_tests.is_empty());
+}
+
+/// Its annotations can be written by whoever may create EtcdBackups, or are copied with a manifest.
+#[test]
+fn a_backup_is_of_the_schedule_only_under_its_own_name_and_for_a_time_that_had_come() {
+    let schedule = schedule(json!({}), Value::Null);
+    let decision = next(&schedule, &[], "2026-11-24T12:00:10Z");
+    let Some(First::Create(own)) = decision.first else { panic!("it is due") };
+    let own = EtcdBackup { metadata: own.metadata.clone(), ..*own };
+    assert!(is_of(&own, &schedule), "before its creation");
+    let created = |backup: &EtcdBackup, time: &str| {
+        let mut backup = backup.clone();
+        backup.metadata.creation_timestamp = serde_json::from_value(json!(time)).unwrap();
+        backup
+    };
+    assert!(is_of(&created(&own, "2026-11-24T12:00:10Z"), &schedule));
+    assert!(!is_of(&created(&own, "2026-11-23T12:00:10Z"), &schedule), "a time that was to come");
+    let mut copied = own;
+    copied.metadata.name = Some("copied".to_owned());
+    assert!(!is_of(&copied, &schedule));
 }
