@@ -1,8 +1,8 @@
 //! Jobs as Kubernetes gets them: what their Pods may do, and where the agent finds what it needs.
 
 use k8s_openapi::api::batch::v1::Job;
-use quorate_api::job::{BackupOrder, Source, VerifyOrder};
-use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster};
+use quorate_api::job::{BackupOrder, ReadOrder, Source, VerifyOrder};
+use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use quorate_manifests::backup::{Of, backup_order, remove_order};
 use quorate_manifests::{Defaults, job};
 use serde_json::{Value, json};
@@ -128,6 +128,33 @@ fn a_removal_has_the_key_of_the_backup_and_no_way_to_etcd() {
         job["spec"]["template"]["spec"]["containers"][0]["command"],
         json!(["/quorate", "agent", "remove-backup"])
     );
+}
+
+/// It proves that members can read the object, which may be a file of a claim that one group may read.
+#[test]
+fn the_snapshot_of_an_order_to_restore_is_read_as_the_user_of_the_members_and_where_they_run() {
+    let restore: EtcdRestore = serde_json::from_value(json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdRestore",
+        "metadata": {"name": "back", "namespace": "default", "uid": "0c8f27b4-8a5d-4f39-9a94-6a5b7f1f6f0e"},
+        "spec": {"clusterName": "demo", "clusterID": "a1", "snapshot": {"backupRef": {"name": "b"}}},
+    }))
+    .unwrap();
+    let cluster: EtcdCluster = serde_json::from_value(json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster",
+        "metadata": {"name": "demo", "namespace": "default"},
+        "spec": {"size": 3, "version": "3.6.16", "podTemplate": {"spec": {
+            "securityContext": {"fsGroup": 7, "runAsUser": 8}, "nodeSelector": {"disk": "fast"},
+        }}},
+    }))
+    .unwrap();
+    let destination = serde_json::from_value(json!({"pvc": {"claimName": "backups"}})).unwrap();
+    let order = ReadOrder { source: Source { destination, key: "k".to_owned(), sha256: None } };
+    let job = shown(&job::read(&restore, &cluster, &order, 1, 600, &Defaults::default()));
+    let pod = &job["spec"]["template"]["spec"];
+    let context = &pod["securityContext"];
+    assert_eq!((&context["fsGroup"], &context["runAsUser"]), (&json!(7), &json!(8)));
+    assert_eq!(context["runAsNonRoot"], json!(true));
+    assert_eq!(pod["nodeSelector"]["disk"], "fast");
 }
 
 #[test]
