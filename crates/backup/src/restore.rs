@@ -153,7 +153,6 @@ impl Found {
             file.write_all(&part).await.map_err(failed)?;
         }
         file.flush().await.map_err(failed)?;
-        drop(parts);
         Ok(spool)
     }
 

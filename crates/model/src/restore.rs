@@ -55,6 +55,11 @@ impl Restore {
         self.url.starts_with("pvc://")
     }
 
+    /// By how much revisions are raised, as etcd counts them.
+    pub fn raise(&self) -> i64 {
+        i64::try_from(self.bump).unwrap_or(i64::MAX)
+    }
+
     /// The same, raised so that it begins above every revision that clients may know. Raised is the revision of the snapshot, which may be
     /// of before an earlier restore: then the raise that is ordered leads back below what that one has given out. A watch from a revision
     /// that does not exist yet waits for it, and misses all that comes before.
@@ -64,7 +69,7 @@ impl Restore {
             return self;
         }
         let snapshot = self.revision.map_or(0, |revision| revision.0);
-        let ahead = i64::try_from(self.bump).unwrap_or(i64::MAX).max(MARGIN);
+        let ahead = self.raise().max(MARGIN);
         let bump = known.0.saturating_add(ahead).saturating_sub(snapshot);
         Self { bump: u64::try_from(bump).unwrap_or(self.bump), ..self }
     }
@@ -72,7 +77,7 @@ impl Restore {
     /// The least revision that a member has which was restored from it.
     pub fn least_revision(&self) -> Revision {
         let snapshot = self.revision.map_or(1, |revision| revision.0);
-        Revision(snapshot.saturating_add(i64::try_from(self.bump).unwrap_or(i64::MAX)))
+        Revision(snapshot.saturating_add(self.raise()))
     }
 }
 

@@ -107,10 +107,10 @@ fn label_joined(draft: &mut Draft<'_>) {
         return;
     }
     for member in draft.record.members.keys().cloned().collect::<Vec<_>>() {
-        let Some(pod) = draft.pod(&member).filter(|pod| facts::lacks_joined_label(pod)) else { continue };
-        if facts::has_followed_a_leader(draft.seen, &draft.record, draft.now, &member) {
-            let label = KubeEffect::LabelJoined { member, pod: pod.uid.clone() };
-            draft.propose(Effect::kube(Step::K1, label));
+        if draft.pod(&member).is_some_and(facts::lacks_joined_label)
+            && facts::has_followed_a_leader(draft.seen, &draft.record, draft.now, &member)
+        {
+            draft.label_joined(&member);
         }
     }
 }

@@ -116,6 +116,13 @@ impl<'a> Draft<'a> {
         }
     }
 
+    /// K1: labels the Pod of a member as joined, if it is safe.
+    pub(crate) fn label_joined(&mut self, member: &MemberName) {
+        let Some(pod) = self.pod(member) else { return };
+        let label = KubeEffect::LabelJoined { member: member.clone(), pod: pod.uid.clone() };
+        self.propose(Effect::kube(Step::K1, label));
+    }
+
     /// Adds an effect if it is safe; otherwise the plan waits for what forbids it. Returns whether it was added.
     pub(crate) fn propose(&mut self, effect: Effect) -> bool {
         let scene = Scene { seen: self.seen, record: &self.record, now: self.now, before: &self.effects };

@@ -201,8 +201,7 @@ fn promote(draft: &mut Draft<'_>, name: &MemberName, id: quorate_model::MemberId
     let Some(pod) = draft.pod(name).filter(|_| started) else { return };
     // A voter must not start without its data, and after the promotion a crash may prevent the label.
     if !pod.is_labelled_joined() {
-        let pod = pod.uid.clone();
-        draft.propose(Effect::kube(Step::K1, KubeEffect::LabelJoined { member: name.clone(), pod }));
+        draft.label_joined(name);
     } else if let Some(via) = draft.via().cloned() {
         draft.propose(Effect::etcd(Step::G6, via, EtcdCall::Promote { member: name.clone(), id }));
     }

@@ -91,10 +91,9 @@ pub(crate) fn contradiction(draft: &Draft<'_>) -> Option<Waiting> {
 
 /// A member with a lower revision than a restored one has. Its data are of something else.
 fn lower_revision(draft: &Draft<'_>, restore: &Restore) -> Option<Waiting> {
-    let bump = i64::try_from(restore.bump).unwrap_or(i64::MAX);
     // What a manifest says of the revision is not trusted where the raise itself tells restored data from others. etcdutl raises the revision
     // of the last key, which is 0 in an etcd that nobody wrote to.
-    let least = if restore.bump > 0 { Revision(bump) } else { restore.least_revision() };
+    let least = if restore.bump > 0 { Revision(restore.raise()) } else { restore.least_revision() };
     let mut members = draft.record.members.keys();
     members.find_map(|member| {
         let revision = draft.status_of(member)?.revision;

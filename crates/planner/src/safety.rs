@@ -34,6 +34,8 @@ pub(crate) use recovery::{has_volume, loses_its_volume};
 pub use recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
 
+use crate::facts;
+
 /// What an effect is judged against.
 #[derive(Clone, Copy, Debug)]
 pub struct Scene<'a> {
@@ -230,7 +232,7 @@ fn may_label_joined(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged
         // Once that is recorded, the attempt is never given up.
         Stage::Bootstrap => {
             scene.record.had_leader
-                && crate::facts::has_followed_a_leader(scene.seen, scene.record, scene.now, member)
+                && facts::has_followed_a_leader(scene.seen, scene.record, scene.now, member)
         }
         Stage::Leaving(_) => false,
     };

@@ -153,8 +153,7 @@ fn label_joined(draft: &mut Draft<'_>, member: &MemberName) {
             return;
         }
     }
-    let label = KubeEffect::LabelJoined { member: member.clone(), pod: pod.uid.clone() };
-    draft.propose(Effect::kube(Step::K1, label));
+    draft.label_joined(member);
 }
 
 /// The voter that must answer before a Pod with data in memory is labelled joined. On a disk, data outlive their Pod. In

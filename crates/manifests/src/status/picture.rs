@@ -111,7 +111,7 @@ impl<'a> Picture<'a> {
         let otherwise =
             || Explanation::new(Reason::RecoveringQuorum, "the quorum is being recovered, as ordered");
         let (found, has) = (first(&refused).or_else(|| first(&runs)), first(&all));
-        // Whoever is told to name a member needs to know what each one has.
+        // Whoever has to name a member needs to know what each one has.
         Some(match (found, has) {
             (Some(found), Some(has)) => {
                 Explanation::new(found.reason(), format!("{}. {}", found.message(), has.message()))

@@ -113,7 +113,7 @@ pub(super) fn way_out() -> String {
 }
 
 /// Whether the namespace is being deleted, by the refusal of a Job: then none is created here any more, and the object is left in the store.
-/// Otherwise the namespace would wait for ever, and its end would take the last backups of what was in it.
+/// Otherwise the namespace would never end, and its end would take the last backups of what was in it.
 pub(super) fn is_of_namespace_in_deletion(refusal: &str) -> bool {
     refusal.contains("because it is being terminated")
 }
