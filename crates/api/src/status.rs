@@ -160,6 +160,11 @@ pub struct EtcdClusterStatus {
     #[schemars(with = "DefragmentingStatus")]
     pub defragmenting: Option<DefragmentingStatus>,
 
+    /// Since when the data of members are known to differ. The operator compares them until all agree. Recorded.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "MicroTime")]
+    pub data_differ_since: Option<MicroTime>,
+
     /// Every member that has a name and is not yet removed completely.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

@@ -63,6 +63,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         }),
         members: members.collect(),
         suspected: recovery::suspected(status),
+        differ_since: status.data_differ_since.as_ref().map(|since| Instant(since.0.as_millisecond())),
         replacement: recovery::replacement(status),
         last_replacement: recovery::last(status),
         no_priority_class: status
@@ -103,6 +104,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         no_image_volume,
         members,
         suspected,
+        differ_since,
         replacement,
         last_replacement,
         no_priority_class,
@@ -158,6 +160,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         restarts: ordered.restarts,
         since: MicroTime(Timestamp::from_millisecond(ordered.since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
     });
+    status.data_differ_since = differ_since.map(recovery::micro);
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     status.goes_back_to = goes_back_to.map(|minor| minor.to_string());
     status.takes_defaults = *takes_defaults;

@@ -55,6 +55,9 @@ pub struct Record {
     pub members: BTreeMap<MemberName, Member>,
     /// The voters whose data may be lost.
     pub suspected: BTreeMap<MemberName, Suspicion>,
+    /// Since when the data of members are known to differ; until all of them agree. Without it they would be forgotten where the reason to
+    /// compare them goes first, and the next operator would not know of them.
+    pub differ_since: Option<Instant>,
     /// The replacement that is under way (P1).
     pub replacement: Option<Replacement>,
     /// How the last replacement ended.

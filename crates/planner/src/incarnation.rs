@@ -47,6 +47,7 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
             failed_learners: None,
             members: BTreeMap::new(),
             suspected: BTreeMap::new(),
+            differ_since: None,
             replacement: None,
             goes_back_to: None,
             earlier: None,

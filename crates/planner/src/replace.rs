@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
-use quorate_model::snapshot::Comparison;
+use quorate_model::snapshot::{Comparison, Hashes};
 use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
@@ -18,8 +18,8 @@ use crate::{facts, safety, shrink};
 /// This long before the grace period is over, the next pass follows soon. Longer than the interval of passes over what is not well.
 const SOON: Span = Span::seconds(15);
 
-/// P0: which voters may have lost their data, and since when. It is recorded, so that no crash of the operator shortens or prolongs the
-/// grace period.
+/// P0: which voters may have lost their data, since when, and since when data differ. It is recorded, so that no crash of the operator
+/// shortens or prolongs the grace period, and no difference is forgotten.
 pub(crate) fn suspect(draft: &mut Draft<'_>) {
     let may_vote = |stage| matches!(stage, Stage::Voter | Stage::Leaving(Leaving::Lost));
     let members = draft.record.members.iter().filter(|(_, member)| may_vote(member.stage));
@@ -42,7 +42,9 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
             Some(_) | None => {}
         }
     }
-    draft.write_record(Step::P0, |record| record.suspected = suspected);
+    let differ_since = differ_since(draft);
+    draft
+        .write_record(Step::P0, |record| (record.suspected, record.differ_since) = (suspected, differ_since));
     look_again(draft);
 }
 
@@ -189,6 +191,15 @@ fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
         Loss::VolumeGone => true,
         Loss::NodeGone => answers || draft.seen.sites.get(voter).is_some_and(|site| site.gone.is_none()),
     }
+}
+
+/// Since when the data of members differ, as far as hashes of all of them have not agreed since.
+fn differ_since(draft: &Draft<'_>) -> Option<Instant> {
+    let before = draft.record.differ_since;
+    if draft.seen.hashes(draft.now).is_some_and(Hashes::differ) {
+        return before.or(Some(draft.now));
+    }
+    before.filter(|_| !draft.seen.comparison(draft.now).is_some_and(|compared| compared.none_differs()))
 }
 
 /// P0: when the grace period is over, the Pod of a member whose guard refuses is deleted once, so that the volume is mounted again and

@@ -115,7 +115,7 @@ fn write_loss(loss: Loss) -> LossCause {
     }
 }
 
-fn micro(at: Instant) -> MicroTime {
+pub(super) fn micro(at: Instant) -> MicroTime {
     MicroTime(timestamp(at))
 }
 

@@ -84,13 +84,18 @@ impl Hashes {
 impl Comparison {
     /// Whether all voters have the same data, and nothing else.
     pub fn all_agree(&self) -> bool {
-        self.is_complete && !self.majority.is_empty() && self.differ.is_empty() && self.unknown.is_empty()
+        self.is_complete && self.none_differs()
+    }
+
+    /// Whether all voters have the same data up to the revision of the hashes.
+    pub fn none_differs(&self) -> bool {
+        !self.majority.is_empty() && self.differ.is_empty() && self.unknown.is_empty()
     }
 }
 
 impl Snapshot {
     /// Whether anything gives a reason to compare the members: an alarm CORRUPT, a member that ends because its data differ from a
-    /// peer's, an earlier comparison that is to be confirmed, or that the cluster begins with a snapshot. A calm cluster is never asked.
+    /// peer's, an earlier comparison that found a difference, or that the cluster begins with a snapshot. A calm cluster is never asked.
     pub fn has_reason_to_compare(&self, now: Instant) -> bool {
         if self.begins_with_a_snapshot(now) {
             return true;
@@ -100,7 +105,8 @@ impl Snapshot {
         let is_replaced = self.record.replacement.as_ref().is_some_and(|order| inconsistent(order.loss));
         let kept_out = self.kept_out(now).next().is_some();
         let at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
-        at_work && (self.is_alarmed(now) || is_suspected || is_replaced || kept_out)
+        let differ = self.record.differ_since.is_some();
+        at_work && (self.is_alarmed(now) || is_suspected || is_replaced || kept_out || differ)
     }
 
     /// Whether members that restored a snapshot have their first leader. etcd's own check at the start of a member compares it with

@@ -53,6 +53,7 @@ impl World {
             no_image_volume,
             members,
             suspected,
+            differ_since,
             replacement,
             last_replacement,
             no_priority_class,
@@ -117,6 +118,7 @@ impl World {
                 suspected.since.0, suspected.loss
             )
         }));
+        lines.extend(differ_since.iter().map(|since| format!("data differ since {}", since.0)));
         lines.extend(
             replacement.iter().map(|active| format!("{} is being replaced: {}", active.member, active.loss)),
         );
