@@ -259,6 +259,10 @@ fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
                 draft.wait(Waiting::RecoveryRefused(why));
                 return None;
             }
+            if let Some(why) = undecided(draft) {
+                draft.wait(Waiting::RecoveryRefused(why));
+                return None;
+            }
             recovery::best(ours().filter(|(member, _)| unsound(draft, member).is_none()))
         }
         RecoverFrom::Member(named) => ours().find(|(member, _)| *member == named),
@@ -300,6 +304,16 @@ fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a Me
             "{readable} of {voters} voters have their data, which is a quorum: nothing is lost if they start again. Remove the annotation, and \
              mend what keeps them from running. If they can never run, name the member whose data are kept in place of auto"
         )
+    })
+}
+
+/// Why `auto` chooses nobody, if data were found to differ, and not whose are wrong. Those that have more may be the wrong ones.
+fn undecided(draft: &Draft<'_>) -> Option<String> {
+    let record = &draft.record;
+    let is_found = record.suspected.values().any(|suspected| suspected.loss == Loss::Inconsistent);
+    (record.differ_since.is_some() && !is_found).then(|| {
+        "the data of members were found to differ, and it is not known whose are wrong. Name the member whose data are kept in place of auto"
+            .to_owned()
     })
 }
 

@@ -332,6 +332,16 @@ fn a_member_whose_data_differ_is_not_chosen_by_itself() {
 }
 
 #[test]
+fn while_it_is_not_known_whose_data_are_wrong_nobody_is_chosen_by_itself() {
+    let mut world = reported("auto");
+    world.seen.record.differ_since = Some(world.now);
+    let refused = plan(&mut world);
+    assert!(!is_chosen(&refused) && waits_for(&refused, "were found to differ"), "{:?}", refused.waiting);
+    world.seen.recover_from = Some(RecoverFrom::Member(name("demo-0")));
+    assert!(is_chosen(&plan(&mut world)));
+}
+
+#[test]
 fn a_paused_cluster_whose_order_is_withdrawn_starts_its_members_again() {
     let mut world = reported("auto");
     world.seen.paused = true;

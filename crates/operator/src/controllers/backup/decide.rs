@@ -318,6 +318,12 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
                 let text = format!("EtcdCluster {name} has no quorum now; the backup waits for it");
                 return Err(not_yet(Reason::ClusterNotServing, text));
             }
+            if !backup.spec.without_quorum && backup::is_undecided(cluster) {
+                let text = format!(
+                    "the data of members of EtcdCluster {name} differ, and it is not known whose are wrong; the backup waits until they agree"
+                );
+                return Err(not_yet(Reason::DataInconsistent, text));
+            }
             Of::Cluster(cluster)
         }
     };

@@ -1,8 +1,10 @@
 //! What is next for an EtcdBackup, in each of its states.
 
 use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::job::{Answer, Failure, FailureKind, Manifest};
+use quorate_api::status::{LossCause, SuspectedLoss};
 use quorate_api::{EtcdBackup, EtcdCluster, EtcdRestore};
 use quorate_model::Instant;
 use serde_json::{Value, json};
@@ -169,6 +171,37 @@ fn what_prevents_an_attempt_is_waited_for_or_ends_it() {
     );
     let external = json!({"source": {"endpoints": {"urls": ["http://e:2379"]}}});
     assert_eq!(reason(decided(None, None, external)), "Running BackupRunning");
+}
+
+#[test]
+fn data_that_differ_from_a_majority_are_not_backed_up_and_none_while_it_is_not_known_whose_are_wrong() {
+    let decided = |cluster: &EtcdCluster, spec| {
+        let backup = backup(spec, json!({}), Value::Null);
+        decide(Seen {
+            backup: &backup,
+            cluster: Some(cluster),
+            refusing: None,
+            waits_for: None,
+            jobs: &[],
+            running_pods: 0,
+            used_by: None,
+            now: NOW,
+        })
+    };
+    let since: MicroTime = serde_json::from_value(json!("2026-10-03T12:00:00.000000Z")).unwrap();
+    let mut cluster = cluster(true, json!({}));
+    cluster.status.as_mut().unwrap().data_differ_since = Some(since.clone());
+    let (state, reason, _) = holds(&decided(&cluster, json!({})));
+    assert_eq!((&*state, &*reason), ("Pending", "DataInconsistent"));
+    assert_eq!(holds(&decided(&cluster, json!({"withoutQuorum": true}))).0, "Running", "a person ordered it");
+
+    let wrong = &mut cluster.status.as_mut().unwrap().members[2];
+    assert!(wrong.healthy, "it is the first otherwise");
+    wrong.suspected = Some(SuspectedLoss { cause: LossCause::Inconsistent, since, rechecked_pod_uid: None });
+    let decision = decided(&cluster, json!({}));
+    let Act::Backup { order, .. } = &decision.act else { panic!("{decision:?}") };
+    let members: Vec<&str> = order.endpoints.iter().map(|one| one.member.as_str()).collect();
+    assert_eq!(members, ["demo-0", "demo-1"]);
 }
 
 #[test]
