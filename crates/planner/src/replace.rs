@@ -248,7 +248,9 @@ fn report_undecided(draft: &mut Draft<'_>) {
     let voters = groups.iter().map(BTreeSet::len).sum::<usize>() + unknown.len();
     let kept_out: Vec<MemberName> = draft.seen.kept_out(draft.now).cloned().collect();
     // One voter has nobody to differ from, and an earlier reason may be gone.
-    if draft.seen.is_alarmed(draft.now) || groups.len() > 1 || !kept_out.is_empty() {
+    let may_differ =
+        draft.seen.is_alarmed(draft.now) || draft.record.differ_since.is_some() || !kept_out.is_empty();
+    if may_differ || groups.len() > 1 {
         draft.wait(Waiting::Undecided { groups, unknown, kept_out, voters });
     }
 }

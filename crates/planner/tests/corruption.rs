@@ -281,6 +281,25 @@ fn h37_data_that_differed_are_compared_until_all_agree_though_the_reason_is_gone
 }
 
 #[test]
+fn data_that_differed_and_cannot_be_compared_any_more_are_still_reported() {
+    let mut world = World::running(2);
+    world.wrong.insert(name("demo-1"), 2);
+    world.unnamed_alarm = true;
+    pass(&mut world, Span::seconds(60));
+    // A person disarms the alarm, and auth lets the operator compare nothing.
+    world.unnamed_alarm = false;
+    world.without_hash = ["demo-0", "demo-1"].map(name).into();
+    pass(&mut world, Span::seconds(90));
+    let plan = world.plan();
+    assert!(undecided(&plan), "{:?}", plan.waiting);
+    world.without_hash.clear();
+    world.wrong.clear();
+    pass(&mut world, Span::seconds(90));
+    let plan = world.plan();
+    assert!(!undecided(&plan) && world.seen.record.differ_since.is_none(), "{:?}", plan.waiting);
+}
+
+#[test]
 fn where_recovery_is_off_the_finding_is_reported_and_nobody_is_removed() {
     let mut world = World::running(3);
     world.seen.recovery.enabled = false;

@@ -52,6 +52,8 @@ pub struct World {
     pub unnamed_alarm: bool,
     /// The members whose data differ from the log, each with its own hash.
     pub wrong: BTreeMap<MemberName, u32>,
+    /// Those that refuse to make a hash.
+    pub without_hash: BTreeSet<MemberName>,
     /// The hashes of the last comparison, and when they are made again.
     hashes: Option<Hashes>,
     /// The databases of the members that are not nearly empty.
@@ -163,6 +165,7 @@ impl World {
             alarms: BTreeSet::new(),
             unnamed_alarm: false,
             wrong: BTreeMap::new(),
+            without_hash: BTreeSet::new(),
             hashes: None,
             databases: BTreeMap::new(),
             compacted: false,
@@ -433,7 +436,9 @@ impl World {
             };
             let answers = self.seen.etcd.answers.iter();
             let replies = answers.filter_map(|(name, answer)| {
-                Some((name.clone(), Ok(hash(name, answer.reply.as_ref().ok()?.member_id))))
+                let made = hash(name, answer.reply.as_ref().ok()?.member_id);
+                let refused = self.without_hash.contains(name);
+                Some((name.clone(), if refused { Err("permission denied".to_owned()) } else { Ok(made) }))
             });
             self.hashes = Some(Hashes { at: now, replies: replies.collect() });
         }
