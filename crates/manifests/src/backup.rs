@@ -3,11 +3,12 @@
 use quorate_api::backup::{BackupSource, Compression, Endpoints};
 use quorate_api::cluster::TlsProvider;
 use quorate_api::job::{BackupOrder, Origin, RemoveOrder, Source, SourceEndpoint, VerifyOrder};
-use quorate_api::status::{LossCause, MemberStatus, Role};
+use quorate_api::status::Role;
 use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_model::{ClusterRef, Leaf, MemberName};
 
 use crate::certificate::Certificate;
+use crate::record;
 use crate::service::CLIENT_PORT;
 
 /// The etcd that a backup is of, as it is now.
@@ -111,24 +112,15 @@ fn members(cluster: &EtcdCluster) -> Vec<SourceEndpoint> {
     let scheme = if has_tls(cluster) { "https" } else { "http" };
     let status = cluster.status.as_ref();
     let mut voters: Vec<_> = status.iter().flat_map(|status| &status.members).collect();
-    voters.retain(|member| member.role == Some(Role::Voter) && !member.is_learner && !is_wrong(member));
+    let record = status.map(record::from_status).unwrap_or_default();
+    let is_wrong = |name: &str| record.is_wrong(&MemberName::new(name));
+    voters.retain(|member| member.role == Some(Role::Voter) && !member.is_learner && !is_wrong(&member.name));
     voters.sort_by_key(|member| (!member.healthy, member.is_leader));
     let endpoint = |name: &str| SourceEndpoint {
         member: name.to_owned(),
         url: format!("{scheme}://{}:{CLIENT_PORT}", at.dns_name(&MemberName::new(name))),
     };
     voters.into_iter().map(|member| endpoint(&member.name)).collect()
-}
-
-/// Whether data of members were found to differ, and not whose are wrong.
-pub fn is_undecided(cluster: &EtcdCluster) -> bool {
-    let Some(status) = &cluster.status else { return false };
-    status.data_differ_since.is_some() && !status.members.iter().any(is_wrong)
-}
-
-/// Whether the member's data were found to differ from those of a majority.
-fn is_wrong(member: &MemberStatus) -> bool {
-    member.suspected.as_ref().is_some_and(|suspected| suspected.cause == LossCause::Inconsistent)
 }
 
 fn has_tls(cluster: &EtcdCluster) -> bool {

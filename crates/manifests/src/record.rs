@@ -145,8 +145,8 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     status.failed_learners = failed_learners.as_ref().map(|failed| FailedLearnersStatus {
         count: failed.count,
         last_reason: failed.reason.clone(),
-        last_time: MicroTime(Timestamp::from_millisecond(failed.at.0).unwrap_or(Timestamp::UNIX_EPOCH)),
-        next_try: Time(Timestamp::from_millisecond(failed.next_try().0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        last_time: micro(failed.at),
+        next_try: Time(timestamp(failed.next_try())),
     });
     status.agent_delivery = no_image_volume
         .clone()
@@ -158,9 +158,9 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         member: ordered.member.as_str().to_owned(),
         pod_uid: ordered.pod.to_string(),
         restarts: ordered.restarts,
-        since: MicroTime(Timestamp::from_millisecond(ordered.since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        since: micro(ordered.since),
     });
-    status.data_differ_since = differ_since.map(recovery::micro);
+    status.data_differ_since = differ_since.map(micro);
     status.target_version = target.as_ref().map(|target| target.version.to_string());
     status.goes_back_to = goes_back_to.map(|minor| minor.to_string());
     status.takes_defaults = *takes_defaults;
@@ -239,7 +239,7 @@ fn write_member(name: &MemberName, member: &Member, before: Option<&MemberStatus
         name: name.as_str().to_owned(),
         id: id.map(|id| id.to_string()),
         phase,
-        phase_since: MicroTime(Timestamp::from_millisecond(since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        phase_since: micro(*since),
         leaving,
         volume_uid: volume.as_ref().map(ToString::to_string),
         role: before.and_then(|before| before.role),
@@ -321,4 +321,12 @@ fn write_retention(retention: Retention) -> cluster::Retention {
         Retention::Retain => cluster::Retention::Retain,
         Retention::Delete => cluster::Retention::Delete,
     }
+}
+
+fn micro(at: Instant) -> MicroTime {
+    MicroTime(timestamp(at))
+}
+
+fn timestamp(at: Instant) -> Timestamp {
+    Timestamp::from_millisecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH)
 }

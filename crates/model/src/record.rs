@@ -229,6 +229,16 @@ impl Record {
         Self { next_ordinal: self.next_ordinal, earlier, ..Self::default() }
     }
 
+    /// Whether this member's data were found to differ from those of a majority.
+    pub fn is_wrong(&self, member: &MemberName) -> bool {
+        self.suspected.get(member).is_some_and(|suspected| suspected.loss == Loss::Inconsistent)
+    }
+
+    /// Whether data were found to differ, and not whose are wrong.
+    pub fn is_undecided(&self) -> bool {
+        self.differ_since.is_some() && !self.suspected.keys().any(|member| self.is_wrong(member))
+    }
+
     /// Members that are voters by the record.
     pub fn voters(&self) -> impl Iterator<Item = &MemberName> {
         self.members.iter().filter(|(_, member)| member.stage == Stage::Voter).map(|(name, _)| name)

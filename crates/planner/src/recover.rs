@@ -10,7 +10,7 @@
 use quorate_model::effect::Boot;
 use quorate_model::incarnation::{Order, Replacing};
 use quorate_model::quorum::has_quorum;
-use quorate_model::record::{Leaving, Loss, Stage};
+use quorate_model::record::{Leaving, Stage};
 use quorate_model::recovery::{
     self, Chosen, Container, Held, HeldAnswer, HeldOrder, LOST_FOR, Log, RecoverFrom, Recovery,
 };
@@ -255,11 +255,8 @@ fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
     };
     let found = match &recovery.from {
         RecoverFrom::Auto => {
-            if let Some(why) = quorum_is_there(draft, ours().map(|(member, _)| member)) {
-                draft.wait(Waiting::RecoveryRefused(why));
-                return None;
-            }
-            if let Some(why) = undecided(draft) {
+            let quorum = quorum_is_there(draft, ours().map(|(member, _)| member));
+            if let Some(why) = quorum.or_else(|| undecided(draft)) {
                 draft.wait(Waiting::RecoveryRefused(why));
                 return None;
             }
@@ -309,9 +306,7 @@ fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a Me
 
 /// Why `auto` chooses nobody, if data were found to differ, and not whose are wrong. Those that have more may be the wrong ones.
 fn undecided(draft: &Draft<'_>) -> Option<String> {
-    let record = &draft.record;
-    let is_found = record.suspected.values().any(|suspected| suspected.loss == Loss::Inconsistent);
-    (record.differ_since.is_some() && !is_found).then(|| {
+    draft.record.is_undecided().then(|| {
         "the data of members were found to differ, and it is not known whose are wrong. Name the member whose data are kept in place of auto"
             .to_owned()
     })
@@ -319,7 +314,7 @@ fn undecided(draft: &Draft<'_>) -> Option<String> {
 
 /// Why it is not chosen unless a person names it.
 fn unsound(draft: &Draft<'_>, member: &MemberName) -> Option<&'static str> {
-    if draft.record.suspected.get(member).is_some_and(|one| one.loss == Loss::Inconsistent) {
+    if draft.record.is_wrong(member) {
         return Some("its data differ from what the others had");
     }
     match draft.record.members.get(member)?.stage {

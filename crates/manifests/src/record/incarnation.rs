@@ -1,12 +1,11 @@
 //! The recorded facts about incarnations of the cluster.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use k8s_openapi::jiff::Timestamp;
 use quorate_api::status::{IncarnationStatus, OrderedBy, ReplacingStatus, RestoreOrderRef};
 use quorate_model::incarnation::{Incarnation, Order, Replacing};
 use quorate_model::recovery::RecoverFrom;
 use quorate_model::{Instant, Ordinal, Uid};
 
+use super::micro;
 use crate::restore;
 
 pub(super) fn read(status: &IncarnationStatus) -> Option<Incarnation> {
@@ -49,7 +48,7 @@ pub(super) fn write_replacing(replacing: &Replacing) -> Option<ReplacingStatus> 
         restore: restore::write(restore)?,
         members: members.and_then(|members| u32::try_from(members).ok()),
         stopped: *stopped,
-        since: MicroTime(Timestamp::from_millisecond(since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        since: micro(*since),
     })
 }
 

@@ -1,10 +1,10 @@
 //! The recorded facts about the recovery of a lost quorum.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
-use k8s_openapi::jiff::Timestamp;
 use quorate_api::status::{ChosenMember, LastContainer, QuorumRecoveryStatus};
 use quorate_model::recovery::{Chosen, Container, Log, RecoverFrom, Recovery};
 use quorate_model::{Instant, MemberName, Revision, Uid};
+
+use super::micro;
 
 pub(super) fn read(status: &QuorumRecoveryStatus) -> Recovery {
     let QuorumRecoveryStatus { from, since, containers, chosen } = status;
@@ -50,7 +50,7 @@ pub(super) fn write(recovery: &Recovery) -> QuorumRecoveryStatus {
     });
     QuorumRecoveryStatus {
         from: from.to_string(),
-        since: MicroTime(Timestamp::from_millisecond(since.0).unwrap_or(Timestamp::UNIX_EPOCH)),
+        since: micro(*since),
         containers: containers.collect(),
         chosen: chosen.as_ref().map(write_chosen),
     }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::status::{
     EtcdClusterStatus, LossCause, RecoveryResult, RecoveryStatus, ReplacementStatus, SuspectedLoss,
 };
 use quorate_model::record::{Loss, Replaced, Replacement, ReplacementEnd, Suspicion};
 use quorate_model::{GuardVerdict, Instant, MemberName, Uid};
+
+use super::{micro, timestamp};
 
 pub(super) fn suspected(status: &EtcdClusterStatus) -> BTreeMap<MemberName, Suspicion> {
     let members = status.members.iter();
@@ -113,12 +114,4 @@ fn write_loss(loss: Loss) -> LossCause {
         Loss::Memory => LossCause::InMemory,
         Loss::NeverStarted => LossCause::NeverStarted,
     }
-}
-
-pub(super) fn micro(at: Instant) -> MicroTime {
-    MicroTime(timestamp(at))
-}
-
-fn timestamp(at: Instant) -> Timestamp {
-    Timestamp::from_millisecond(at.0).unwrap_or(Timestamp::UNIX_EPOCH)
 }

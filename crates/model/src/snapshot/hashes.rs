@@ -100,9 +100,9 @@ impl Snapshot {
         if self.begins_with_a_snapshot(now) {
             return true;
         }
-        let inconsistent = |loss: Loss| loss == Loss::Inconsistent;
-        let is_suspected = self.record.suspected.values().any(|suspected| inconsistent(suspected.loss));
-        let is_replaced = self.record.replacement.as_ref().is_some_and(|order| inconsistent(order.loss));
+        let is_suspected = self.record.suspected.keys().any(|member| self.record.is_wrong(member));
+        let is_replaced =
+            self.record.replacement.as_ref().is_some_and(|order| order.loss == Loss::Inconsistent);
         let kept_out = self.kept_out(now).next().is_some();
         let at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
         let differ = self.record.differ_since.is_some();

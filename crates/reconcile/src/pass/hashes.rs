@@ -14,7 +14,7 @@ const COMPARE_AGAIN: Span = Span::seconds(30);
 impl Observed {
     /// Whom to ask for a hash, now that the members were asked for their Status; nobody without a reason, or soon after the last time.
     pub(super) fn hash_tasks(&self, memory: &mut Memory, now: Instant) -> Vec<Task> {
-        // The reason may go before it is known whose data are wrong: a member that etcd's check kept out was started without the check.
+        // Until the record has that they differ: a plan that ends early, or a status that is not written, records nothing.
         let differed = memory.hashes.as_ref().is_some_and(Hashes::differ);
         if !differed && !self.snapshot.has_reason_to_compare(now) {
             memory.hashes = None;

@@ -5,8 +5,10 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use quorate_api::backup::{BackupCondition, BackupPhase, BackupResult, DeletionPolicy, EtcdBackupStatus};
 use quorate_api::job::{Answer, BackupOrder, Manifest};
+use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, Explanation, Reason, duration, keys};
 use quorate_manifests::backup::{self, Of};
+use quorate_manifests::record;
 use quorate_model::Instant;
 
 use super::conditions::{Is, set};
@@ -318,9 +320,10 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
                 let text = format!("EtcdCluster {name} has no quorum now; the backup waits for it");
                 return Err(not_yet(Reason::ClusterNotServing, text));
             }
-            if !backup.spec.without_quorum && backup::is_undecided(cluster) {
+            if !backup.spec.without_quorum && cluster.status.as_ref().is_some_and(is_undecided) {
                 let text = format!(
-                    "the data of members of EtcdCluster {name} differ, and it is not known whose are wrong; the backup waits until they agree"
+                    "the data of members of EtcdCluster {name} differ, and it is not known whose are wrong; the backup waits until they agree or \
+                     the wrong one is found"
                 );
                 return Err(not_yet(Reason::DataInconsistent, text));
             }
@@ -330,6 +333,11 @@ fn order(seen: Seen<'_>) -> Result<(BackupOrder, Option<String>), Refusal> {
     let order = backup::backup_order(backup, of)
         .ok_or_else(|| not_yet(Reason::ClusterNotServing, "the EtcdCluster has no voter now".to_owned()))?;
     Ok((order, backup::tls_secret(backup, of)))
+}
+
+/// Whether data of its members were found to differ, and not whose are wrong.
+fn is_undecided(cluster: &EtcdClusterStatus) -> bool {
+    record::from_status(cluster).is_undecided()
 }
 
 /// Whether the operator created it for an earlier EtcdCluster of this name, which had other data.
