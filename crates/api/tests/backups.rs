@@ -6,8 +6,7 @@ use quorate_api::{EtcdBackup, EtcdBackupSchedule, crd, crds_yaml};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-#[path = "validation/judge.rs"]
-mod judge;
+use crate::validation::judge;
 
 /// A case of `backups.yaml`, which says what is what.
 #[derive(Deserialize)]

@@ -4,8 +4,7 @@
 use quorate_api::{EtcdCluster, EtcdClusterStatus, crd};
 use serde_json::{Value, json};
 
-#[path = "validation/judge.rs"]
-mod judge;
+use crate::validation::judge;
 
 fn schema() -> Value {
     let version = crd("EtcdCluster").unwrap().spec.versions.remove(0);

@@ -3,8 +3,7 @@
 use quorate_api::{EtcdRestore, crd};
 use serde_json::{Value, json};
 
-#[path = "validation/judge.rs"]
-mod judge;
+use crate::validation::judge;
 
 fn schema() -> Value {
     let version = crd("EtcdRestore").unwrap().spec.versions.remove(0);

@@ -3,10 +3,8 @@
 use quorate_api::{EtcdCluster, crd};
 use serde_json::{Value, json};
 
-#[path = "validation/case.rs"]
 mod case;
-#[path = "validation/judge.rs"]
-mod judge;
+pub mod judge;
 
 fn schema() -> Value {
     let schema =

@@ -1,13 +1,11 @@
 //! What `Available`, and the version in status, mean to somebody who waits for them.
 
-mod world;
-
+use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_manifests::Kind;
 use quorate_model::snapshot::{Alarm, AlarmKind};
 use quorate_model::{MemberId, Version};
 use serde_json::json;
-use world::{World, plain};
 
 fn set_ready(world: &mut World, pods: &[&str], ready: bool) {
     for pod in pods {

@@ -1,12 +1,10 @@
 //! The condition `BackupHealthy`: what schedules say about a cluster, in its own status and events.
 
-mod world;
-
+use crate::world::World;
 use quorate_api::{Explanation, Reason};
 use quorate_manifests::{BackupHealth, Kind};
 use quorate_model::Span;
 use serde_json::json;
-use world::World;
 
 fn says(healthy: Option<bool>, reason: Reason, message: &str) -> BackupHealth {
     BackupHealth { healthy, why: Explanation::new(reason, message) }

@@ -1,7 +1,6 @@
 //! The EtcdBackups that the operator takes by itself: which one matters, what it is, how far it is, and what status says meanwhile.
 
-mod world;
-
+use crate::world::{BEGIN, World};
 use k8s_openapi::jiff::Timestamp;
 use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_manifests::{Kind, backup_before};
@@ -9,7 +8,6 @@ use quorate_model::Instant;
 use quorate_model::snapshot::{BackupState, Before};
 use quorate_model::version::Minor;
 use serde_json::{Value, json};
-use world::{BEGIN, World};
 
 /// The cluster ID that the members have.
 const PRESENT: &str = "8e9e05c52164694d";

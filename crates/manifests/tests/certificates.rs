@@ -1,9 +1,8 @@
 //! Secrets with certificates: how they are read and written, and what status reports about them.
 
-mod world;
-
 use std::collections::BTreeSet;
 
+use crate::world::{World, generate};
 use k8s_openapi::api::core::v1::Secret;
 use quorate_api::cluster::TlsSpec;
 use quorate_api::keys;
@@ -13,7 +12,6 @@ use quorate_model::certificate::Validity;
 use quorate_model::snapshot::Certificates;
 use quorate_model::{ClusterRef, Instant, Leaf, Span};
 use serde_json::{Value, json};
-use world::{World, generate};
 
 const DAY: u64 = 86_400;
 
@@ -186,7 +184,7 @@ fn s04_status_reports_the_next_end_and_leaves_do_not_end_together() {
     let world = with_tls();
     let all: BTreeSet<Instant> = Leaf::ALL.iter().map(|leaf| ends(&world, *leaf)).collect();
     assert_eq!(all.len(), 3, "{all:?}");
-    let life = |end: &Instant| (*end - world::BEGIN).0 / 1000 / DAY;
+    let life = |end: &Instant| (*end - crate::world::BEGIN).0 / 1000 / DAY;
     assert!(all.iter().all(|end| (328..=365).contains(&life(end))), "{all:?}");
     let first = all.first().unwrap().0 / 1000;
     let shown = world.status().certificates.unwrap().not_after.unwrap().0;
@@ -328,7 +326,7 @@ fn s04_the_life_of_leaves_is_set_in_the_spec() {
     let auto = json!({ "providerCfg": { "autoCfg": { "validityDuration": "2d12h" } } });
     let mut world = World::new(&json!({ "size": 1, "version": "3.6.16", "tls": auto }));
     world.settle();
-    let hours = (ends(&world, Leaf::Server) - world::BEGIN).0 / 3_600_000;
+    let hours = (ends(&world, Leaf::Server) - crate::world::BEGIN).0 / 3_600_000;
     assert!((53..=60).contains(&hours), "{hours}");
     assert_eq!(reason(&world), is("True", "CertificatesIssued"));
 }

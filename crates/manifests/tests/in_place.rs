@@ -1,7 +1,6 @@
 //! Restore in place: which EtcdRestore counts, what status records of it, and how Pods of an earlier incarnation are kept from clients.
 
-mod world;
-
+use crate::world::World;
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube_core::ResourceExt;
 use quorate_api::EtcdRestore;
@@ -11,7 +10,6 @@ use quorate_manifests::{ClusterObjects, Defaults, Kind, snapshot};
 use quorate_model::Snapshot;
 use quorate_model::snapshot::Presence;
 use serde_json::{Value, json};
-use world::World;
 
 fn order(name: &str, created: &str, id: &str) -> EtcdRestore {
     serde_json::from_value(json!({

@@ -1,11 +1,10 @@
 //! Every message that a user can see in conditions, events and refused specs, in one file to review the wording:
-//! `snapshots/messages__messages.snap`. A new reason, or a new thing to wait on, does not pass before it is in there.
-
-mod world;
+//! `snapshots/main__messages__messages.snap`. A new reason, or a new thing to wait on, does not pass before it is in there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
+use crate::world::{World, plain};
 use quorate_api::status::{
     AgentDelivery, AgentDeliveryStatus, PriorityClassStatus, RecoveryResult, RecoveryStatus,
 };
@@ -26,7 +25,6 @@ use quorate_model::{
     Waiting,
 };
 use serde_json::{Value, json};
-use world::{World, plain};
 
 /// A section of the file: its title and its lines, each once.
 type Section = (&'static str, Vec<String>);
@@ -574,7 +572,7 @@ fn invalid_specs() -> Vec<String> {
         for (field, value) in change.as_object().unwrap() {
             spec[field] = value.clone();
         }
-        let cluster: EtcdCluster = serde_json::from_value(world::cluster(&spec)).unwrap();
+        let cluster: EtcdCluster = serde_json::from_value(crate::world::cluster(&spec)).unwrap();
         resolve(&cluster, &Defaults::default()).unwrap_err().to_string()
     });
     refused.collect()

@@ -1,14 +1,12 @@
 //! This operator meets the status of a newer one: it reports that, restarts lost Pods, and changes nothing else. The status of an
 //! earlier one, without a Pod template, starts nothing that was not committed.
 
-mod world;
-
+use crate::world::World;
 use quorate_api::Reason;
 use quorate_manifests::template::Template;
 use quorate_manifests::{Act, Kind, request};
 use quorate_model::{Effect, KubeEffect};
 use serde_json::{Value, json};
-use world::World;
 
 /// A cluster of three whose status a newer operator wrote, with values and fields that this one does not know.
 fn world_with(newer: impl FnOnce(&mut Value)) -> World {

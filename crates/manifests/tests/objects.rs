@@ -1,7 +1,6 @@
 //! The objects that effects create, as golden YAML, and rules that apply to all of them.
 
-mod world;
-
+use crate::world::{World, plain};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use quorate_manifests::certificate::{Certificate, common_name, names};
@@ -10,7 +9,6 @@ use quorate_model::{ClusterRef, Leaf};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use world::{World, plain};
 
 /// A spec with every field.
 fn rich() -> Value {

@@ -1,13 +1,11 @@
 //! What is read from Pods, volumes and names.
 
-mod world;
-
+use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use quorate_manifests::{AgentDelivery, Kind, NameConflict};
 use quorate_model::snapshot::{ImageVolume, Unready};
 use quorate_model::{ClusterUid, GuardVerdict, Instant, MemberName, snapshot};
 use serde_json::{Value, json};
-use world::World;
 
 fn seen(status: &Value) -> snapshot::Pod {
     let mut world = World::running(1);

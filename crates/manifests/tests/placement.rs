@@ -1,14 +1,12 @@
 //! What a Pod has of `podTemplate`, `placement` and the operator's defaults, and what of it rolls the Pods.
 
-mod world;
-
 use std::collections::BTreeSet;
 
+use crate::world::{World, plain};
 use quorate_manifests::Kind;
 use quorate_manifests::budget::budget;
 use quorate_model::ClusterRef;
 use serde_json::{Value, json};
-use world::{World, plain};
 
 /// The Pod of a cluster of one with these fields in its spec.
 fn pod(fields: &Value) -> Value {

@@ -1,13 +1,11 @@
 //! Quarantined volumes: what is written on them, how it is read back, and what users see.
 
-mod world;
-
+use crate::world::World;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use quorate_api::{Reason, keys};
 use quorate_manifests::Kind;
 use quorate_model::{MemberName, Span};
 use serde_json::json;
-use world::World;
 
 /// A cluster from which somebody removed demo-2.
 fn with_quarantine(retention: &str) -> World {

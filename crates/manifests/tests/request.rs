@@ -1,14 +1,12 @@
 //! The HTTP requests of writes.
 
-mod world;
-
+use crate::world::{World, plain};
 use quorate_api::keys;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::request::{write_record, write_status};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::{Effect, KubeEffect, Step};
 use serde_json::{Value, json};
-use world::{World, plain};
 
 fn sent(write: &Write) -> (String, String, String, Value) {
     let request = write.http().unwrap();

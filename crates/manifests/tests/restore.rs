@@ -1,15 +1,13 @@
 //! A cluster that begins with a snapshot: what a member's Pod gets to restore it, which snapshot an EtcdBackup means, and what is
 //! reported of a failure.
 
-mod world;
-
+use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use quorate_api::backup::EtcdBackup;
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
 use quorate_manifests::{Kind, restore};
 use quorate_model::restore::RestoreCause;
 use serde_json::{Value, json};
-use world::World;
 
 fn spec(restore: &Value) -> Value {
     json!({

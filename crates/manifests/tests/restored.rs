@@ -1,12 +1,10 @@
 //! A status that was written for another EtcdCluster, such as one that a backup of the Kubernetes objects restored.
 
-mod world;
-
+use crate::world::World;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use quorate_api::keys;
 use quorate_manifests::{Kind, record};
 use serde_json::json;
-use world::World;
 
 /// Another object of that name, with the volumes and the status of the one before.
 fn restored(world: &mut World, uid: &str) {

@@ -1,12 +1,10 @@
 //! Status and events in the situations that users meet.
 
-mod world;
-
+use crate::world::{World, plain};
 use quorate_api::Reason;
 use quorate_api::status::Phase;
 use quorate_manifests::{Kind, NameConflict, events, invalid_status};
 use serde_json::{Value, json};
-use world::{World, plain};
 
 fn reasons(world: &World) -> Vec<&str> {
     world.events.iter().map(|event| event.what.reason().as_str()).collect()

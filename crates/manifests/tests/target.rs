@@ -1,7 +1,5 @@
 //! The target that a spec resolves to.
 
-mod world;
-
 use quorate_api::EtcdCluster;
 use quorate_manifests::template::Template;
 use quorate_manifests::{Defaults, Invalid, resolve};
@@ -9,7 +7,7 @@ use quorate_model::Target;
 use serde_json::{Value, json};
 
 fn resolved(spec: &Value) -> Result<Target, Invalid> {
-    let cluster: EtcdCluster = serde_json::from_value(world::cluster(spec)).unwrap();
+    let cluster: EtcdCluster = serde_json::from_value(crate::world::cluster(spec)).unwrap();
     resolve(
         &cluster,
         &Defaults {

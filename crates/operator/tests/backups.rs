@@ -2,12 +2,12 @@
 //! with an answer. Requests are lost, repeated and refused one after another, and the operator dies between any two writes; the end is the
 //! same each time.
 
-mod world;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use crate::world::jobs::{Agent, able, kubelet};
+use crate::world::{RequestOutcome, Sent, World, until};
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use k8s_openapi::api::batch::v1::Job;
@@ -17,8 +17,6 @@ use quorate_api::job::{Answer, Failure, FailureKind};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, EtcdRestore};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use world::jobs::{Agent, able, kubelet};
-use world::{RequestOutcome, Sent, World, until};
 
 async fn create_backup(world: &World, name: &str, spec: Value) -> Result<()> {
     let mut object = json!({

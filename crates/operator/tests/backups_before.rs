@@ -1,10 +1,10 @@
 //! The backups before an upgrade and before the end of a cluster, over an API in memory.
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::world::jobs::{Agent, able_at, kubelet};
+use crate::world::{DieAt, RequestOutcome, World, plain, scale, settled, until};
 use anyhow::{Context as _, Result, ensure};
 use http::Method;
 use k8s_openapi::api::core::v1::{Event, Namespace, PersistentVolumeClaim};
@@ -16,8 +16,6 @@ use quorate_model::Step;
 use quorate_operator::crash::CrashPoint;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
-use world::jobs::{Agent, able_at, kubelet};
-use world::{DieAt, RequestOutcome, World, plain, scale, settled, until};
 
 fn able(world: &World) -> Agent {
     let clock = world.clock.clone();

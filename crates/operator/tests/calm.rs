@@ -1,19 +1,17 @@
 //! What looks at a calm cluster cost, and how soon they notice what nothing in Kubernetes tells. The clock is paused, and every call
 //! to the modelled members is counted.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::world::members::CallOutcome;
+use crate::world::{World, plain, scale, settled, until};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use quorate_model::PeerUrl;
 use quorate_sim::world::faults::Fault;
 use tokio::time::Instant;
-use world::members::CallOutcome;
-use world::{World, plain, scale, settled, until};
 
 /// The interval of calm looks, and the deadline of a call.
 const NOTICED_WITHIN: Duration = Duration::from_secs(32);

@@ -1,16 +1,14 @@
 //! Random histories: a few edits, and random failures of requests to the API server and calls to etcd. Every history must
 //! reach the goal. A failure names its seed; `QUORATE_SEED` runs that seed alone.
 
-mod world;
-
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::world::members::CallOutcome;
+use crate::world::{RequestOutcome, World, plain, scale, until};
 use anyhow::{Context as _, Result};
 use quorate_sim::world::faults::Fault;
 use tonic::Code;
-use world::members::CallOutcome;
-use world::{RequestOutcome, World, plain, scale, until};
 
 /// The number of histories in each of the two tests, which run in parallel.
 const SEEDS: u64 = 10;

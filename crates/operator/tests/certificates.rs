@@ -1,10 +1,9 @@
 //! Certificates as the operator keeps them: one authority for the life of a cluster, and leaves that are renewed in place.
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::world::{DieAt, World, three_members, until, until_pods};
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -13,7 +12,6 @@ use quorate_model::{CrashPoint, Step};
 use quorate_operator::crash::Hook;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use world::{DieAt, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 const LEAVES: [&str; 3] = ["demo-client-tls", "demo-peer-tls", "demo-server-tls"];

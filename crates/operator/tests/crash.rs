@@ -1,18 +1,16 @@
 //! The operator crashes at every numbered step of a bootstrap without etcd and of a deletion, and is started again. After
 //! every crash the end is the same, and no object is created or deleted more often than without a crash.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::world::{DieAt, World, three_members, until, until_pods};
 use anyhow::{Result, ensure};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use quorate_api::EtcdCluster;
 use quorate_model::Step;
 use quorate_operator::crash::{CrashPoint, Hook, NoCrash};
 use tokio_util::sync::CancellationToken;
-use world::{DieAt, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 

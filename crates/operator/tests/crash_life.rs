@@ -2,14 +2,12 @@
 //! request is lost once. After each failure the end is the same: one cluster id, no additional change of membership, no
 //! additional create or delete, and no writes once the cluster is at rest.
 
-mod world;
-
 use std::collections::BTreeSet;
 
+use crate::world::story::{EFFECTS, Failure, Scene, name_of, run_story};
 use anyhow::{Context as _, Result, ensure};
 use quorate_model::{Effect, KubeEffect, Step};
 use quorate_operator::crash::Side;
-use world::story::{EFFECTS, Failure, Scene, name_of, run_story};
 
 // In each story the failures happen in the last scene. The scenes before it are the shortest way there.
 const BOOTSTRAP: [Scene; 1] = [Scene::Create];

@@ -1,20 +1,18 @@
 //! What the pure simulation does not contain: real requests, the classification of real replies, deadlines, and leases that
 //! expire in the middle of a pass.
 
-mod world;
-
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::world::members::CallOutcome;
+use crate::world::{RequestOutcome, Sent, World, plain, scale, settled, until};
 use anyhow::{Context as _, Result, bail, ensure};
 use http::Method;
 use quorate_api::EtcdCluster;
 use quorate_sim::world::faults::Fault;
 use tokio::time::Instant;
 use tonic::Code;
-use world::members::CallOutcome;
-use world::{RequestOutcome, Sent, World, plain, scale, settled, until};
 
 /// The deadline of a write, and the time after which a leader that cannot renew its lease stops.
 const WRITE_DEADLINE: Duration = Duration::from_secs(4);

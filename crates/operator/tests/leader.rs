@@ -1,16 +1,14 @@
 //! Leader election: one of several operators acts, and another takes over when it ends.
 
-mod world;
-
 use std::time::Duration;
 
+use crate::world::{Operator, RequestOutcome, World, three_members, until, until_pods};
 use anyhow::Result;
 use k8s_openapi::api::coordination::v1::Lease;
 use quorate_api::EtcdCluster;
 use quorate_operator::Options;
 use quorate_planner::safety::mutants::Broken;
 use tokio::time::Instant;
-use world::{Operator, RequestOutcome, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 

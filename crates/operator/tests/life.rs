@@ -1,15 +1,13 @@
 //! The life of a cluster from bootstrap through every change of size, and the effect of an unhealthy cluster on others. The
 //! clock is paused, connections are in memory, and the members are modelled.
 
-mod world;
-
 use std::time::Duration;
 
+use crate::world::{RequestOutcome, World, plain, scale, settled, until};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use quorate_planner::safety::mutants::Broken;
 use tokio::time::Instant;
-use world::{RequestOutcome, World, plain, scale, settled, until};
 
 #[tokio::test(start_paused = true)]
 async fn a_cluster_grows_shrinks_hibernates_and_restarts_and_is_at_rest_after_each() -> Result<()> {

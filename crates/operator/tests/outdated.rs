@@ -1,7 +1,5 @@
 //! R18: an act that takes redundancy is dropped when what it rests on was observed too long ago.
 
-mod world;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +10,7 @@ use quorate_model::Step;
 use quorate_operator::crash::{Hook, Side};
 use quorate_planner::safety::mutants::Broken;
 
-use world::{World, plain, scale, settled, until};
+use crate::world::{World, plain, scale, settled, until};
 
 /// Every removal waits for longer than an observation is fresh, as behind a slow API server.
 struct SlowRemovals;

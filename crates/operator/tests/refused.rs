@@ -1,11 +1,10 @@
 //! Objects that the API server does not let the operator put right, and labels that somebody takes off.
 
-mod world;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::world::{RequestOutcome, World, plain, settled, until};
 use anyhow::{Result, ensure};
 use http::Method;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
@@ -13,7 +12,6 @@ use kube::api::{Patch, PatchParams};
 use quorate_api::keys;
 use quorate_manifests::AgentDelivery;
 use serde_json::{Value, json};
-use world::{RequestOutcome, World, plain, settled, until};
 
 async fn patch<K>(world: &World, name: &str, patch: Value) -> Result<K>
 where

@@ -1,15 +1,13 @@
 //! The operator around the planner: which objects it creates, that it creates each once, and what it reports when it cannot.
 
-mod world;
-
 use std::time::Duration;
 
+use crate::world::{RequestOutcome, World, three_members, until, until_pods};
 use anyhow::Result;
 use k8s_openapi::api::core::v1::{Event, PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{ListParams, Patch, PatchParams, PostParams};
 use quorate_api::EtcdCluster;
 use serde_json::json;
-use world::{RequestOutcome, World, three_members, until, until_pods};
 
 const PODS: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
 

@@ -1,15 +1,13 @@
 //! Watches that break, expire, or show outdated objects.
 
-mod world;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::world::{RequestOutcome, Sent, World, plain, scale, settled};
 use anyhow::{Result, ensure};
 use http::Method;
 use quorate_sim::world::faults::Fault;
-use world::{RequestOutcome, Sent, World, plain, scale, settled};
 
 /// Whether this is a watch request.
 fn watches(sent: &Sent) -> bool {

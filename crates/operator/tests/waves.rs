@@ -1,15 +1,13 @@
 //! An operator with another image of the agent: its clusters take it one after another, and none more while one of them does not get
 //! ready. The clock is paused, connections are in memory, and the members are modelled.
 
-mod world;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::world::{RequestOutcome, World, plain, until};
 use anyhow::{Result, ensure};
 use kube::api::ListParams;
 use quorate_api::EtcdCluster;
-use world::{RequestOutcome, World, plain, until};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 

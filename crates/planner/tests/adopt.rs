@@ -1,11 +1,9 @@
 //! Which volumes of an earlier cluster are adopted, and which are not (docs/disaster.md).
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::adoption::{Earlier, Unadoptable};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::{ClusterId, ManagedObject, Plan, Waiting};
-use world::{World, name};
 
 /// A cluster of three that was deleted and created again, with the annotation that adopts its volumes.
 fn adopting() -> (World, ClusterId) {

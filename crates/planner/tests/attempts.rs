@@ -1,11 +1,9 @@
 //! When a bootstrap attempt may be given up. Clients that know the names of members write as soon as there is a leader, so what
 //! etcd reports decides, and not whether the client Service exists.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::record::Abandoned;
 use quorate_model::{GuardVerdict, Plan};
-use world::{World, name};
 
 /// Three members whose Pods run, of which the operator has no member list yet. Each answers that it follows a leader, or none,
 /// and has applied so many entries.

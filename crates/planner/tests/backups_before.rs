@@ -1,11 +1,9 @@
 //! Backups before an upgrade and before the end of a cluster: what waits for them, and what does not.
 
-mod world;
-
+use crate::world::World;
 use quorate_model::snapshot::{BackupBefore, BackupState, Before, Etcd};
 use quorate_model::target::Retention;
 use quorate_model::{Effect, KubeEffect, Plan, Span, Step, Version, Waiting};
-use world::World;
 
 const OLD: Version = Version::new(3, 6, 16);
 const NEW: Version = Version::new(3, 7, 3);

@@ -1,15 +1,13 @@
 //! Certificates: one authority for the life of a cluster, leaves that are renewed in place.
 
-mod world;
-
+use crate::world::certificates::{DAY, authority, none};
+use crate::world::{World, name};
 use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::AuthorityLoss;
 use quorate_model::target::Retention;
 use quorate_model::{Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting};
 use quorate_planner::safety::{Scene, permits};
-use world::certificates::{DAY, authority, none};
-use world::{World, name};
 
 fn secrets(plan: &Plan) -> Vec<String> {
     let of_secrets = |effect: &&Effect| match effect.as_kube() {

@@ -1,7 +1,6 @@
 //! Data that differ: who is found, who is replaced, when the alarm is disarmed, and when nobody is touched.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::{Alarm, AlarmKind, Unhealthy};
@@ -9,7 +8,6 @@ use quorate_model::target::Medium;
 use quorate_model::{Effect, EtcdCall, MemberId, Plan, Span, Step, Version, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_replace, permits};
-use world::{World, name};
 
 const GRACE: Span = Span::seconds(600);
 

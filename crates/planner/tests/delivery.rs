@@ -1,11 +1,9 @@
 //! Image volumes that do not work: the agent comes by an init container instead.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::snapshot::ImageVolume;
 use quorate_model::target::Medium;
 use quorate_model::{KubeEffect, Plan, Span, Step};
-use world::{World, name};
 
 fn waits(world: &mut World, member: &str, volume: ImageVolume) {
     let pod = world.seen.pods.get_mut(&name(member)).expect("it has a Pod");

@@ -1,14 +1,12 @@
 //! R16: drains and the operator take turns, and the budget knows what a count of ready Pods does not.
 
-mod world;
-
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{FailedLearners, Stage};
 use quorate_model::snapshot::BudgetPolicy;
 use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 
-use world::{World, name};
+use crate::world::{World, name};
 
 fn budget(plan: &Plan) -> Option<usize> {
     plan.effects.iter().find_map(|effect| match effect.as_kube() {

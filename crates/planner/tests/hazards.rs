@@ -1,7 +1,6 @@
 //! The hazards of docs/hazards.md that the planner prevents. Tests are named after the number of their hazard.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::{Boot, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Answer, Listed};
@@ -9,7 +8,6 @@ use quorate_model::{
     ClusterId, Effect, EtcdCall, GuardVerdict, KubeEffect, MemberId, PeerUrl, Plan, Record, Revision, Step,
     Version, Waiting,
 };
-use world::{World, name};
 
 fn creates_pod(plan: &Plan, desired: Boot) -> bool {
     plan.effects.iter().any(|effect| matches!(effect, Effect::Kube { write: KubeEffect::CreatePod { boot, .. }, .. } if *boot == desired))

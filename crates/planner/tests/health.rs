@@ -1,15 +1,13 @@
 //! R15: what counts as healthy, and that every part of it is needed. A member whose disk hangs goes on answering and following
 //! the leader.
 
-mod world;
-
 use quorate_model::ids::MemberId;
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::{Alarm, AlarmKind, CommittedMark, READY_WITHIN, Unhealthy, Unready};
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, Plan, Span, Waiting};
 use quorate_planner::safety::mutants::without;
 
-use world::{World, name};
+use crate::world::{World, name};
 
 /// The member that a plan removes from etcd or whose Pod it takes away.
 fn disrupted(plan: &Plan) -> Option<&str> {

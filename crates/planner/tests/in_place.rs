@@ -1,8 +1,7 @@
 //! Another incarnation takes the place of the present one: only by a recorded order that names it, only once every member of it is seen
 //! stopped, and with its volumes kept.
 
-mod world;
-
+use crate::world::{World, describe, name};
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::incarnation::{Incarnation, Order, Replacing, RestoreOrder};
 use quorate_model::names::Uid;
@@ -15,7 +14,6 @@ use quorate_model::{
 };
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_begin_incarnation, permits};
-use world::{World, describe, name};
 
 fn snapshot() -> Restore {
     Restore {

@@ -1,12 +1,10 @@
 //! Moving leadership away: to whom, how often, and what is reported while nobody takes over.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::record::Stage;
 use quorate_model::snapshot::TransferAttempt;
 use quorate_model::target::PodRevision;
 use quorate_model::{EtcdCall, Plan, Span, Waiting};
-use world::{World, name};
 
 /// The member that the plan moves leadership to, if it does.
 fn target_of(plan: &Plan) -> Option<String> {

@@ -1,12 +1,10 @@
 //! Learners that are given up: the next one is added with growing delay, and what has progress is not given up.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::LEARNER_DEADLINE;
 use quorate_model::record::Stage;
 use quorate_model::target::PodRevision;
 use quorate_model::{Instant, Span, Waiting};
-use world::{World, name};
 
 /// The spec asks for a fourth member, and no Pod of a new member ever runs.
 fn growth_that_fails() -> World {

@@ -1,12 +1,10 @@
 //! What must go on while something else fails for good: a write that is refused, a voter that never comes back.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Presence;
 use quorate_model::target::{Medium, PodRevision};
 use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
-use world::{World, name};
 
 fn restarts(plan: &Plan, member: &str) -> bool {
     plan.effects.iter().any(|effect| {

@@ -2,15 +2,13 @@
 //! policy, a Pod in trouble while its etcd serves, data in memory. In each case no acknowledged write is lost, and there is one
 //! cluster.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Unsafe};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::{Medium, PodRevision, Retention};
 use quorate_model::{
     Effect, GuardVerdict, KubeEffect, ManagedObject, Plan, Record, Span, Step, Version, Waiting,
 };
-use world::{World, name};
 
 fn in_memory(size: usize) -> World {
     let mut world = World::new(size);

@@ -1,12 +1,10 @@
 //! A member that cannot be placed, and the edit that cures it: it is taken at once. And the PriorityClass that a namespace refuses.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::priority::{NoPriorityClass, PriorityClassRefused};
 use quorate_model::record::Stage;
 use quorate_model::target::PodRevision;
 use quorate_model::{Effect, KubeEffect, Plan, Step, Waiting};
-use world::{World, name};
 
 const WHY: &str =
     "Unschedulable: 0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector";

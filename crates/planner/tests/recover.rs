@@ -1,8 +1,7 @@
 //! Recovery of a lost quorum, by order only: no healthy cluster is recovered, nothing begins while a member may run, and nothing is given up
 //! before the order for another incarnation.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::Boot;
 use quorate_model::incarnation::Order;
 use quorate_model::record::{Leaving, Loss, Stage, Suspicion};
@@ -16,7 +15,6 @@ use quorate_model::{
     ClusterId, Instant, KubeEffect, MemberName, Plan, Revision, Span, Step, Version, Waiting,
 };
 use quorate_planner::safety::mutants::without;
-use world::{World, name};
 
 /// A cluster of five of which only demo-0 answers, for long enough, and the order.
 fn lost(order: &str) -> World {

@@ -1,12 +1,10 @@
 //! Replacement: who is replaced, when, in which order, and who never is.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::Site;
 use quorate_model::{Effect, EtcdCall, GuardVerdict, KubeEffect, Plan, Span, Waiting};
-use world::{World, name};
 
 const GRACE: Span = Span::seconds(600);
 

@@ -1,8 +1,7 @@
 //! A bootstrap that begins with a snapshot: what is refused before anything starts, that nobody begins with nothing, and that nobody
 //! begins with the snapshot once more when a member may have data that are newer.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::record::Abandoned;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
@@ -10,7 +9,6 @@ use quorate_model::snapshot::ImageVolume;
 use quorate_model::target::Medium;
 use quorate_model::{Effect, KubeEffect, Plan, Revision, Span, Step, Version, Waiting};
 use quorate_planner::safety::{Scene, permits};
-use world::{World, name};
 
 fn snapshot() -> Restore {
     Restore {

@@ -1,14 +1,12 @@
 //! The safety rules, one test each. `permits` refuses the effect that would break the rule, and permits it without the fact
 //! that makes it dangerous. Each test fails when its check is removed from `safety.rs`.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::record::{Abandoned, Leaving, Loss, Stage, Suspicion};
 use quorate_model::snapshot::{BudgetPolicy, FRESH, Quarantine};
 use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Record, Span, Step, Uid};
 use quorate_planner::safety::{Scene, permits};
-use world::{World, name};
 
 /// A cluster without a budget: the other rules are judged here.
 fn running(size: usize) -> World {

@@ -1,7 +1,6 @@
 //! Full databases: what the alarm NOSPACE stops and what it does not, the remedy, and defragmentation.
 
-mod world;
-
+use crate::world::{QUOTA, World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::record::Defragmenting;
 use quorate_model::snapshot::{Alarm, AlarmKind, Database};
@@ -10,7 +9,6 @@ use quorate_model::target::PodRevision;
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Span, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
-use world::{QUOTA, World, name};
 
 fn id(world: &World, member: &str) -> MemberId {
     world.members.iter().find(|listed| listed.name == member).unwrap().id

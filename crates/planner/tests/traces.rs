@@ -1,11 +1,9 @@
 //! Golden traces: what the protocols do, step by step, in a world where nothing goes wrong. A changed line in a snapshot is a
 //! changed protocol.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::snapshot::Listed;
 use quorate_model::target::{Medium, PodRevision, Retention};
-use world::{World, name};
 
 #[test]
 fn bootstrap_of_three_members() {

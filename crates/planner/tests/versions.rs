@@ -1,12 +1,10 @@
 //! Versions: which may follow which, half-done minors taken back, etcd's downgrade (V1 to V5), and membership while versions are mixed.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::effect::{DowngradeAction, Unsafe};
 use quorate_model::snapshot::{CommittedMark, DefaultsTurn};
 use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Plan, Step, Version, Waiting};
 use quorate_planner::safety::mutants::without;
-use world::{World, name};
 
 const OLD: Version = Version::new(3, 6, 16);
 const NEW: Version = Version::new(3, 7, 3);

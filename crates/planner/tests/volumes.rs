@@ -1,11 +1,9 @@
 //! What becomes of the volumes of members: which are kept, until when, and which are deleted.
 
-mod world;
-
+use crate::world::{World, name};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::Retention;
 use quorate_model::{Effect, KubeEffect, Plan, Record, Span};
-use world::{World, name};
 
 fn expands(plan: &Plan) -> Vec<&str> {
     let expanded = plan.effects.iter().filter_map(|effect| match effect {

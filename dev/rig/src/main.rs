@@ -128,9 +128,9 @@ fn run(Kube { dir, command }: Kube) -> Result<()> {
     }
 }
 
+/// Without the lock: what breaks a cluster does not wait for a command that repairs or fills it.
 fn kill(dir: &Path, names: &[String]) -> Result<()> {
     let rig = open(dir)?;
-    let _lock = rig.lock()?;
     let known = programs::all(&rig)?;
     for name in names {
         let known: Vec<&str> = known.keys().map(String::as_str).collect();
@@ -139,9 +139,9 @@ fn kill(dir: &Path, names: &[String]) -> Result<()> {
     programs::kill(&rig, &names.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
+/// Without the lock, as [`kill`].
 fn cut(dir: &Path, names: &[String]) -> Result<()> {
     let rig = open(dir)?;
-    let _lock = rig.lock()?;
     for name in names {
         let number = rig.nodes().find(|number| Node::new(&rig, *number).name() == *name);
         network::cut(&rig, number.with_context(|| format!("there is no node {name}"))?)?;

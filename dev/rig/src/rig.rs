@@ -123,9 +123,7 @@ impl Rig {
 
     /// Excludes other calls that change the cluster.
     pub fn lock(&self) -> Result<File> {
-        let lock = File::create(self.dir.join("lock")).context("cannot create the cluster's lock file")?;
-        lock.lock().context("cannot lock the cluster")?;
-        Ok(lock)
+        xtask::lock(&self.dir.join("lock"), "another `cargo xtask kube` that changes this cluster")
     }
 
     /// The nodes' numbers, from 1.
@@ -239,6 +237,6 @@ fn claim(dir: &Path, kept: &Kept) -> Result<bool> {
 /// A lock of the machine that needs no file of its own.
 fn lock_machine() -> Result<File> {
     let machine = File::open("/run").context("cannot open /run")?;
-    machine.lock().context("cannot lock /run")?;
+    xtask::lock_open(&machine, "/run", "another cluster of this machine that starts")?;
     Ok(machine)
 }

@@ -50,9 +50,7 @@ impl Entry {
         }
         fs::create_dir_all(&self.folder)
             .with_context(|| format!("cannot create {}", self.folder.display()))?;
-        let lock = self.folder.join("lock");
-        let lock = File::create(&lock).with_context(|| format!("cannot create {}", lock.display()))?;
-        lock.lock().context("cannot lock the cache of programs")?;
+        let _lock = xtask::lock(&self.folder.join("lock"), &format!("another build of {}", self.name))?;
         // Another clone may have built it while this one waited for the lock.
         if self.exists() {
             return Ok(program);

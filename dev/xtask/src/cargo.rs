@@ -1,11 +1,16 @@
 //! How Cargo is called: in one environment and with one set of features, so that nothing is built twice.
 
 use std::ffi::OsStr;
+use std::path::PathBuf;
 use std::process::Command;
+use std::sync::OnceLock;
 
 use anyhow::Result;
 
 use crate::{children, repo};
+
+/// Set by [`use_programs_of_tests`].
+static OF_TESTS: OnceLock<PathBuf> = OnceLock::new();
 
 /// Cargo itself, in the repository.
 pub fn command() -> Command {
@@ -30,19 +35,26 @@ pub fn outside(mut command: Command) -> Command {
     command
 }
 
-/// Builds a program of a package of the workspace, silently. Cargo builds a dependency with the features that all named packages
-/// ask for. With these packages the features are those of the tests, so nothing is built twice.
-pub fn build(package: &str, program: &str) -> Result<()> {
-    children::run(build_command(package, program).arg("--quiet"))
+/// From now on, [`program`] returns the programs in this folder, which were built with the tests, and does not call Cargo: it
+/// would wait for its lock, or build them once more with other features.
+pub fn use_programs_of_tests(folder: PathBuf) {
+    let _ = OF_TESTS.set(folder);
 }
 
-/// The same, with cargo's progress on stderr: the first build takes minutes.
-pub fn build_with_progress(package: &str, program: &str) -> Result<()> {
-    children::run(&mut build_command(package, program))
-}
-
-fn build_command(package: &str, program: &str) -> Command {
-    let mut build = command();
-    build.args(["build", "--package", package, "--package", "quorate", "--package", "rig", "--bin", program]);
-    build
+/// The path of a program of the workspace. It is built, silently, unless the tests' build has made it.
+pub fn program(package: &str, name: &str) -> Result<PathBuf> {
+    if let Some(program) = OF_TESTS.get().map(|folder| folder.join(name)).filter(|program| program.exists()) {
+        return Ok(program);
+    }
+    children::run(command().args([
+        "build",
+        "--quiet",
+        "--profile",
+        "test",
+        "--package",
+        package,
+        "--bin",
+        name,
+    ]))?;
+    Ok(repo::target().join("debug").join(name))
 }

@@ -46,8 +46,7 @@ pub fn drift() -> Result<Vec<String>> {
 }
 
 fn desired() -> Result<BTreeMap<PathBuf, String>> {
-    cargo::build("quorate", "quorate")?;
-    files_of(&children::output(Command::new(repo::quorate()).arg("crds"))?)
+    files_of(&children::output(Command::new(cargo::program("quorate", "quorate")?).arg("crds"))?)
 }
 
 fn present() -> Result<BTreeMap<PathBuf, String>> {

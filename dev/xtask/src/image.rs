@@ -12,7 +12,7 @@ use serde_json::json;
 
 use xtask::oci::{Image, Tar, architecture};
 
-use crate::repo;
+use crate::{cargo, children, repo};
 
 pub use previous::Previous;
 use program::Profile;
@@ -33,6 +33,12 @@ const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// Installs what a build needs that Rust does not bring along, silent when there is nothing to do.
 pub fn prepare() -> Result<()> {
     program::install(&program::target())
+}
+
+/// Checks that its program compiles, where the image itself is not built.
+pub fn check() -> Result<()> {
+    let check = ["check", "--quiet", "--package", "quorate", "--no-default-features"];
+    children::run(cargo::command().args(check))
 }
 
 /// Builds the program and writes the image.

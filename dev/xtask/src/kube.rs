@@ -1,12 +1,16 @@
 //! `cargo xtask kube`: hands over to the program in `dev/rig`, which talks to Kubernetes and is built only then.
+//!
+//! What reads or breaks a cluster that runs needs no build, so it does not wait for Cargo's lock, which a test run may hold for
+//! minutes: it uses the program that `up` built.
 
+use std::fs;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use crate::{cargo, children, repo, tools};
+use crate::{cache, cargo, children, repo, tools};
 
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
@@ -37,8 +41,8 @@ pub fn audit_log() -> PathBuf {
 }
 
 /// The program's path, for tests that break the cluster.
-pub fn program() -> PathBuf {
-    repo::target().join("debug/rig")
+pub fn program() -> Result<PathBuf> {
+    cargo::program("rig", "rig")
 }
 
 /// The program, built; for `up` also everything that it starts.
@@ -47,8 +51,13 @@ fn command(up: bool) -> Result<Command> {
         tools::build(tools::Set::Etcd)?;
         tools::build(tools::Set::Kubernetes)?;
     }
-    cargo::build("rig", "rig")?;
-    let mut kube = Command::new(program());
+    let built = repo::target().join("kube/rig");
+    let program = if up || !built.exists() { program()? } else { built.clone() };
+    if up {
+        fs::create_dir_all(built.parent().expect("it lies in a folder"))?;
+        cache::place(&program, &built)?;
+    }
+    let mut kube = Command::new(program);
     kube.env("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()).env("QUORATE_TARGET_DIR", repo::target());
     Ok(kube)
 }

@@ -1,11 +1,14 @@
 //! What xtask, rig and bench share.
 
+mod lock;
 pub mod oci;
 
 use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
+
+pub use lock::{lock, lock_open};
 
 /// The version that an etcd binary reports, without a `v`.
 pub fn etcd_version(etcd: &Path) -> Result<String> {

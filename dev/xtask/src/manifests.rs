@@ -205,8 +205,7 @@ fn plain(rendered: &str) -> String {
 
 /// The help of `quorate operator`.
 fn flags_of_the_operator() -> Result<String> {
-    cargo::build("quorate", "quorate")?;
-    children::output(Command::new(repo::quorate()).args(["operator", "--help"]))
+    children::output(Command::new(cargo::program("quorate", "quorate")?).args(["operator", "--help"]))
 }
 
 #[cfg(test)]

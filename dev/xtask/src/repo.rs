@@ -28,11 +28,6 @@ pub fn tools_bin() -> PathBuf {
     tools().join("bin")
 }
 
-/// The program itself, as `cargo build` leaves it.
-pub fn quorate() -> PathBuf {
-    target().join("debug/quorate")
-}
-
 /// A path as it is seen from the root.
 pub fn relative(path: &Path) -> &Path {
     path.strip_prefix(root()).unwrap_or(path)

@@ -4,11 +4,10 @@ use std::os::unix::process::CommandExt;
 
 use anyhow::{Context, Result};
 
-use crate::{cargo, repo};
+use crate::cargo;
 
 /// Builds it and becomes it; does not return when that succeeds.
 pub fn call(command: &str, args: &[String]) -> Result<()> {
-    cargo::build("quorate-sim", "sim")?;
-    let mut sim = std::process::Command::new(repo::target().join("debug/sim"));
+    let mut sim = std::process::Command::new(cargo::program("quorate-sim", "sim")?);
     Err(sim.arg(command).args(args).exec()).with_context(|| format!("cannot run {sim:?}"))
 }

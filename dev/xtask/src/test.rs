@@ -3,11 +3,14 @@
 //! - [`tiers`]: the table of tiers and their budgets
 //! - [`full`]: the table of what only `--full` runs
 //! - [`lint`], [`docs`], [`layers`], [`kube`], [`quick`]: what each tier does
+//! - [`built`]: the tests and the programs that they start, built once
 //! - [`nextest`]: a run of tests, and the command that repeats the failed ones
 //! - [`beside`]: what a whole run does in the background
 //! - [`report`]: the closing lines
+//! - [`times`], [`usage`]: how long tiers and tests took, and what the processors did meanwhile
 
 mod beside;
+mod built;
 mod docs;
 mod full;
 mod kube;
@@ -17,7 +20,10 @@ mod nextest;
 mod quick;
 mod report;
 mod tiers;
+mod times;
+mod usage;
 
+use std::cell::OnceCell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,8 +31,11 @@ use anyhow::Result;
 use clap::Args;
 
 use beside::{Beside, Lane};
+use built::Built;
 use report::Report;
 use tiers::Tier;
+use times::Times;
+use usage::Usage;
 
 /// The limit of a whole run, so that it ends by itself and cleans up. A test that hangs is ended long before, by its
 /// profile.
@@ -44,6 +53,9 @@ pub struct Arguments {
     /// Run the tier on this minor version of etcd only
     #[arg(long, value_name = "MINOR", value_parser = ["3.5", "3.6", "3.7"], requires = "tier")]
     etcd: Option<String>,
+    /// Print how long the tiers and the slowest tests of the last run took, and run nothing
+    #[arg(long, conflicts_with_all = ["tier", "full"])]
+    times: bool,
     /// What a whole run does in the background
     #[arg(long, hide = true, value_enum, value_name = "LANE", conflicts_with = "tier")]
     beside: Option<Lane>,
@@ -63,9 +75,19 @@ struct Context {
     only: Vec<String>,
     /// Whether the images for Kubernetes were built by this run.
     prepared: bool,
+    /// The tests, once a tier needed them.
+    built: OnceCell<Built>,
 }
 
 impl Context {
+    /// The tests, built.
+    fn built(&self) -> Result<&Built> {
+        if self.built.get().is_none() {
+            let _ = self.built.set(Built::build()?);
+        }
+        Ok(self.built.get().expect("it was just set"))
+    }
+
     /// The command that runs this part of the tier again.
     fn command(&self, tier: Tier, etcd: Option<&str>, only: &[String]) -> String {
         let mut words = vec!["cargo xtask test".to_owned(), tier.name()];
@@ -80,13 +102,19 @@ impl Context {
 
 /// Runs what was asked for; fails if a tier fails.
 pub fn run(arguments: Arguments) -> Result<()> {
-    let Arguments { tier, full, etcd, beside, only } = arguments;
-    let mut context = Context { until: Instant::now() + LIMIT, full, etcd, only, prepared: false };
+    let Arguments { tier, full, etcd, times, beside, only } = arguments;
+    if times {
+        return times::print();
+    }
+    let until = Instant::now() + LIMIT;
+    let mut context = Context { until, full, etcd, only, prepared: false, built: OnceCell::new() };
     let mut report = Report::default();
     match (beside, tier) {
         (Some(lane), _) => {
             if lane == Lane::Prepare {
                 kube::prepare(full)?;
+            } else {
+                let _ = context.built.set(Built::before()?);
             }
             for tier in lane.tiers() {
                 report.run(*tier, &context);
@@ -100,24 +128,24 @@ pub fn run(arguments: Arguments) -> Result<()> {
 
 /// Every tier. What fails fast comes first. What mostly waits then shares the machine with what mostly computes.
 fn whole(report: &mut Report, context: &mut Context) -> Result<()> {
-    let (start, full, until) = (Instant::now(), context.full, context.until);
+    let (start, usage, full, until) = (Instant::now(), Usage::now(), context.full, context.until);
     if full {
         full::print();
     }
     for tier in [Tier::Lint, Tier::Unit] {
         report.run(tier, context);
     }
+    context.built()?;
     let prepare = Beside::start(Lane::Prepare, full)?;
     // No tier waits for the computations, so they begin when the images are built.
     let compute = thread::spawn(move || {
         let prepared = prepare.join(until).map(|(_, ok)| ok);
         (prepared, Beside::start(Lane::Compute, full))
     });
-    // Not beside tests: rustdoc locks the target folder.
-    report.run(Tier::Docs, context);
-    let shell = Beside::start(Lane::Shell, full)?;
+    if full {
+        report.run(Tier::Shell, context);
+    }
     report.run(Tier::Etcd, context);
-    report.join(shell, until);
     let (prepared, compute) = compute.join().expect("waiting for a process does not panic");
     // The tier that needs the images builds them again, and reports why they cannot be built.
     context.prepared = prepared.unwrap_or_else(|error| {
@@ -126,6 +154,7 @@ fn whole(report: &mut Report, context: &mut Context) -> Result<()> {
     });
     report.run(Tier::Kube, context);
     report.join(compute?, until);
-    report.close(start.elapsed(), tiers::whole(full));
+    let times = Times::new(start.elapsed(), Usage::now() - usage, Vec::new());
+    report.close(&times, tiers::whole(full));
     Ok(())
 }

@@ -9,7 +9,7 @@ pub mod helpers;
 mod module;
 mod npm;
 
-use std::fs::{self, File};
+use std::fs;
 
 use anyhow::{Context, Result};
 use clap::ValueEnum;
@@ -17,8 +17,8 @@ use clap::ValueEnum;
 use crate::{go, repo};
 use module::{Module, Program};
 
-/// The minor versions of etcd that have a module.
-const MINORS: [&str; 3] = ["3.6", "3.7", "3.5"];
+/// The minor versions of etcd that have a module. The first is that of the playground's own cluster.
+const MINORS: [&str; 3] = ["3.7", "3.6", "3.5"];
 
 /// The folder of the emulator of Azure Blob Storage.
 const AZURITE: &str = "azurite";
@@ -57,6 +57,21 @@ pub fn install_packages() -> Result<()> {
     debian::install_missing()
 }
 
+/// The minor version that the arguments of a playground ask for with `--etcd-version`; else that of its own cluster.
+pub fn minor_of(args: &[String]) -> &'static str {
+    let flag = "--etcd-version";
+    let separate = args.windows(2).find(|pair| pair[0] == flag).map(|pair| pair[1].as_str());
+    let joined = args.iter().find_map(|arg| arg.strip_prefix(flag)?.strip_prefix('='));
+    let version = separate.or(joined).unwrap_or_default().trim_start_matches('v');
+    let is_minor = |minor: &&str| version.strip_prefix(minor).is_some_and(|rest| rest.starts_with('.'));
+    MINORS.into_iter().find(is_minor).unwrap_or(MINORS[0])
+}
+
+/// One minor version of etcd. Silent if there is nothing to do. The number of programs built.
+pub fn build_etcd(minor: &str) -> Result<usize> {
+    build_modules(&format!("etcd-{minor}"), "about a minute on two cores", vec![etcd(minor)?])
+}
+
 /// etcd for the tests. Silent if there is nothing to do. The number of programs built.
 pub fn build_missing() -> Result<usize> {
     build(Set::Etcd)
@@ -84,9 +99,8 @@ fn build_modules(what: &str, duration: &str, mut modules: Vec<Module>) -> Result
     let bin = repo::tools_bin();
     fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
     // One lock for each set: a test that needs etcd does not wait for Kubernetes.
-    let lock = File::create(repo::tools().join(format!("lock-{}", what.to_lowercase())))
-        .context("cannot create the lock file of the tools")?;
-    lock.lock().context("cannot lock the tools")?;
+    let file = repo::tools().join(format!("lock-{}", what.to_lowercase()));
+    let _lock = xtask::lock(&file, &format!("another build of {what}"))?;
     modules.retain(|module| !module.is_built());
     let uncached: Vec<_> = modules.iter().filter(|module| !module.is_cached()).map(Module::folder).collect();
     if !uncached.is_empty() {

@@ -4,7 +4,7 @@
 //! - [`controllers`]: scheduler, garbage collector, endpoints, budgets, volumes, namespaces
 //! - [`tables`], [`discovery`], [`openapi`]: what kubectl needs
 //!
-//! `testing/scenarios/tests/kube_conformance.rs` compares its answers with a real Kubernetes, call by call. Known limits:
+//! `testing/scenarios/tests/kube/conformance.rs` compares its answers with a real Kubernetes, call by call. Known limits:
 //!
 //! - There is no server-side apply, no managed fields and no streaming list.
 //! - Quantities are stored as written.

@@ -9,7 +9,7 @@
 //! An entry is committed once the disks of a quorum have it. A member whose disk hangs acknowledges nothing from then on, and
 //! still answers.
 //!
-//! `testing/scenarios/tests/etcd_model.rs` runs the same scripts on this model and on real etcd, and compares.
+//! `testing/scenarios/tests/etcd/model.rs` runs the same scripts on this model and on real etcd, and compares.
 //!
 //! - [`conf`]: configurations; [`stored`]: what a disk has of the log; [`disk`]: disks that hang or are full; `data`: data that
 //!   contradict the log

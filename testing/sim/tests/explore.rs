@@ -9,10 +9,6 @@ use quorate_sim::history::{History, plain};
 use quorate_sim::world::faults::{Fault, Hits};
 use quorate_sim::world::wire::RequestOutcome;
 
-// Worlds are copied often. This allocator makes that a fifth faster than the one of the C library.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A scope through these sizes: each is brought to rest, and the way to the last one is explored.
 fn scope(name: &'static str, sizes: &[u32]) -> Scope {
     let History { before, spec, .. } = History::through(sizes);

@@ -7,10 +7,6 @@ use quorate_sim::world::faults::Fault;
 use quorate_sim::world::wire::RequestOutcome;
 use serde_json::{Value, json};
 
-// Worlds are copied often. This allocator makes that a fifth faster than the one of the C library.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Explores every history with so many of these faults through these sizes, and prints the figures.
 #[track_caller]
 fn explored(name: &'static str, sizes: &[u32], faults: u32, strikes: fn(&Fault) -> bool) {

@@ -8,9 +8,6 @@ use quorate_sim::world::faults::{Fault, Hits};
 use quorate_sim::world::wire::RequestOutcome;
 use serde_json::{Value, json};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A cluster of this size that is at rest when a person orders a restore, with departures as pairs of a moment and what happens then.
 fn ordered(size: u32, departures: Value) -> Value {
     let departures: Vec<(Value, Value)> = serde_json::from_value(departures).expect("pairs");

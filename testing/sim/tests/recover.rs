@@ -7,9 +7,6 @@ use quorate_sim::history::{History, Replay, ends_well, plain, sound_story};
 use quorate_sim::world::World;
 use serde_json::{Value, json};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 const ANNOTATION: &str = "operator.etcd.io/recover-quorum-from";
 
 fn of(fault: &str, member: &str) -> Value {

@@ -7,9 +7,6 @@ use quorate_sim::world::restore::restored;
 use quorate_sim::world::rogue::RogueEffect;
 use serde_json::{Value, json};
 
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A history of a restore of this many members, with departures as pairs of a moment and what happens then.
 fn restore(size: u32, departures: Value) -> Value {
     let departures: Vec<(Value, Value)> = serde_json::from_value(departures).expect("pairs");

@@ -14,7 +14,7 @@ use quorate_etcd::Read;
 use quorate_etcd::testkit::{MINORS, etcd};
 use quorate_model::Minor;
 
-use crate::pod::{Pod, leader};
+use super::pod::{Pod, leader};
 
 const MINOR: Minor = Minor(3, 6);
 const PREFIX: &str = "quorate.recovered";

@@ -20,7 +20,7 @@ use quorate_model::{GuardVerdict, Minor};
 use serde::Serialize;
 use tempfile::TempDir;
 
-use crate::pod::{Pod, agent};
+use super::pod::{Pod, agent};
 
 const MINOR: Minor = Minor(3, 6);
 const BUMP: u64 = 1_000_000;

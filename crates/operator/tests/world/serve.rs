@@ -41,7 +41,7 @@ impl Member {
         if self.members.hangs(&self.name) {
             return std::future::pending().await;
         }
-        match self.members.outcome_of(Call { member: self.name.clone(), method }) {
+        match self.members.outcome_of(&Call { member: self.name.clone(), method }) {
             CallOutcome::Done => self.arrives(&act).await,
             CallOutcome::Never => std::future::pending().await,
             CallOutcome::Refused(code, words) => Err(Status::new(code, words)),

@@ -20,9 +20,6 @@ pub enum Profile {
     Test,
 }
 
-/// Crates that Cargo.toml optimises for the simulation. The images for tests do without.
-const PLAIN: [&str; 4] = ["quorate-api", "quorate-manifests", "quorate-model", "quorate-planner"];
-
 /// Builds the program from the sources in a folder. Its bytes.
 pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
     let target = target();
@@ -67,11 +64,7 @@ impl Profile {
     fn settings(self) -> Vec<String> {
         match self {
             Self::Release => Vec::new(),
-            Self::Test => {
-                let own = ["inherits=\"dev\"", "debug=false", "strip=true"].map(str::to_owned);
-                let plain = PLAIN.map(|package| format!("package.{package}.opt-level=0"));
-                own.into_iter().chain(plain).collect()
-            }
+            Self::Test => ["inherits=\"dev\"", "debug=false", "strip=true"].map(str::to_owned).into(),
         }
     }
 }

@@ -19,8 +19,6 @@ use crate::repo;
 pub enum Lane {
     /// Builds programs and images for Kubernetes, which its tier waits for.
     Prepare,
-    /// Runs the shell tier beside the etcd tier.
-    Shell,
     /// Runs the tiers that only compute.
     Compute,
 }
@@ -37,15 +35,13 @@ impl Lane {
     pub fn tiers(self) -> &'static [Tier] {
         match self {
             Self::Prepare => &[],
-            Self::Shell => &[Tier::Shell],
-            Self::Compute => &[Tier::Explore, Tier::Random],
+            Self::Compute => &[Tier::Docs, Tier::Crash, Tier::Explore, Tier::Random],
         }
     }
 
-    /// Elections have deadlines, so their lane has the usual priority. Computations have none.
+    /// Tests that wait have deadlines. Computations have none.
     fn niceness(self) -> &'static str {
         match self {
-            Self::Shell => "0",
             Self::Prepare => "10",
             Self::Compute => "19",
         }

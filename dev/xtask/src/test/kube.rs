@@ -45,6 +45,7 @@ pub fn prepare(full: bool) -> Result<()> {
 /// are not built again.
 pub fn run(context: &Context) -> Result<Verdict> {
     if let Some(obstacle) = obstacle()? {
+        image::check()?;
         return Ok(Verdict::new(State::Skipped, format!("{obstacle};")));
     }
     let (previous, no_upgrade) = previous(context)?;
@@ -57,7 +58,7 @@ pub fn run(context: &Context) -> Result<Verdict> {
     let mut results = Results::default();
     let mut variables = vec![
         ("QUORATE_TEST_KUBECONFIG", kube::kubeconfig()),
-        ("QUORATE_TEST_KUBE", kube::program()),
+        ("QUORATE_TEST_KUBE", kube::program()?),
         ("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()),
         ("QUORATE_TARGET_DIR", repo::target()),
         ("QUORATE_TEST_IMAGE", image.clone()),

@@ -7,13 +7,20 @@ use super::full::{HISTORIES_CI, HISTORIES_FULL, LIFE_CI, LIFE_FULL, WHOLE_CI, WH
 use super::nextest::Results;
 use super::report::Verdict;
 use super::tiers::Tier;
-use crate::{cargo, tools};
+use crate::tools;
 
 /// Tests that start no process.
 pub fn unit(context: &Context) -> Result<Verdict> {
     let mut results = Results::default();
     results.run(context, "unit", None, &[])?;
     Ok(results.verdict(Tier::Unit, context))
+}
+
+/// Whole lives of clusters under the operator in process.
+pub fn crash(context: &Context) -> Result<Verdict> {
+    let mut results = Results::default();
+    results.run(context, "crash", None, &[])?;
+    Ok(results.verdict(Tier::Crash, context))
 }
 
 /// The simulation: every history of small scopes.
@@ -36,7 +43,7 @@ pub fn random(context: &Context) -> Result<Verdict> {
 /// The operator is killed at the steps of its protocols and started again.
 pub fn shell(context: &Context) -> Result<Verdict> {
     let mut results = Results::default();
-    set_up()?;
+    tools::build_missing()?;
     results.run(context, "shell", Some(context.etcd.as_deref().unwrap_or(WHOLE_CI[0])), &[])?;
     Ok(results.verdict(Tier::Shell, context))
 }
@@ -44,7 +51,7 @@ pub fn shell(context: &Context) -> Result<Verdict> {
 /// The etcd port and the agent on every minor version, then clusters in the playground.
 pub fn etcd(context: &Context) -> Result<Verdict> {
     let mut results = Results::default();
-    set_up()?;
+    tools::build_missing()?;
     tools::build(tools::Set::S3)?;
     // The tests of the port start every version by themselves.
     if context.etcd.is_none() {
@@ -62,10 +69,4 @@ pub fn etcd(context: &Context) -> Result<Verdict> {
         results.run(context, "etcd-life", Some(minor), &[])?;
     }
     Ok(results.verdict(Tier::Etcd, context))
-}
-
-/// Builds the programs that the tests start.
-pub fn set_up() -> Result<()> {
-    tools::build_missing()?;
-    cargo::build("quorate", "quorate")
 }

@@ -1,6 +1,7 @@
 //! The lint tier: what can be judged without running anything.
 
 mod arrows;
+mod binaries;
 mod length;
 mod words;
 
@@ -21,17 +22,18 @@ const FORMAT: Check = Check { name: "format", run: format };
 const WORDS: Check = Check { name: "words", run: words::check };
 const LENGTH: Check = Check { name: "length", run: length::check };
 const ARROWS: Check = Check { name: "arrows", run: arrows::check };
+const BINARIES: Check = Check { name: "test-binaries", run: binaries::check };
 const DENY: Check = Check { name: "deny", run: deny };
 const UNUSED: Check = Check { name: "unused-dependencies", run: unused };
 const CLIPPY: Check = Check { name: "clippy", run: clippy };
 const IMAGE: Check = Check { name: "image", run: arrows::image };
 
 /// Those of the quick tier. Clippy checks again only what changed since it ran last.
-pub const QUICK: [Check; 5] = [FORMAT, WORDS, LENGTH, ARROWS, CLIPPY];
+pub const QUICK: [Check; 6] = [FORMAT, WORDS, LENGTH, ARROWS, BINARIES, CLIPPY];
 
 /// Runs the checks.
 pub fn run(context: &Context) -> Result<Verdict> {
-    checks(Tier::Lint, context, &[FORMAT, WORDS, LENGTH, ARROWS, DENY, UNUSED, CLIPPY, IMAGE])
+    checks(Tier::Lint, context, &[FORMAT, WORDS, LENGTH, ARROWS, BINARIES, IMAGE, DENY, UNUSED, CLIPPY])
 }
 
 fn format() -> Result<Vec<String>> {

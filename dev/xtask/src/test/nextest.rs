@@ -7,8 +7,9 @@ use anyhow::{Result, bail, ensure};
 use super::Context;
 use super::report::{State, Verdict};
 use super::tiers::Tier;
+use super::times::{Test, read_junit};
 use crate::tools::helpers;
-use crate::{children, repo};
+use crate::{cargo, children, repo};
 
 /// The results of all runs of a tier.
 #[derive(Default)]
@@ -17,6 +18,7 @@ pub struct Results {
     failed: Vec<Failed>,
     /// Processes that tests left running, which is a failure even if every test passed.
     left: Vec<String>,
+    times: Vec<Test>,
 }
 
 /// What nextest counted.
@@ -48,15 +50,17 @@ impl Results {
         etcd: Option<&str>,
         variables: &[(&str, PathBuf)],
     ) -> Result<()> {
+        let built = context.built()?;
         let mut nextest = helpers::nextest()?;
-        nextest.args(["run", "--workspace", "--exclude", "bench", "--profile", profile]);
+        nextest.arg("run").args(built.arguments()).args(["--profile", profile]);
         nextest.args(["--no-fail-fast", "--status-level", "slow", "--show-progress", "none"]);
         if !context.only.is_empty() {
             // The part may lie in another run of this tier.
             nextest.arg("--no-tests=pass").args(&context.only);
         }
         nextest.envs(variables.iter().map(|(name, value)| (name, value)));
-        nextest.env("QUORATE_BIN", repo::quorate()).env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
+        nextest.env("QUORATE_BIN", cargo::program("quorate", "quorate")?);
+        nextest.env("QUORATE_ETCD_BIN_DIR", repo::tools_bin());
         // An error's text says what failed and where; its backtrace would bury it. A panic keeps its own.
         nextest.env("RUST_LIB_BACKTRACE", "0");
         let figures = repo::target().join(format!("figures-{profile}.txt"));
@@ -67,7 +71,12 @@ impl Results {
             eprintln!("--- etcd {version}");
             nextest.env("QUORATE_TEST_ETCD_VERSION", version);
         }
+        let junit = repo::target().join("nextest").join(profile).join("junit.xml");
+        let _ = std::fs::remove_file(&junit);
         let end = children::watch(&mut nextest, context.until)?;
+        let on = etcd.map(|minor| format!(" on etcd {minor}")).unwrap_or_default();
+        let times = read_junit(&std::fs::read_to_string(&junit).unwrap_or_default());
+        self.times.extend(times.into_iter().map(|test| Test { name: test.name + &on, ..test }));
         // A line for each cluster that clients wrote to. Most tests have none.
         eprint!("{}", std::fs::read_to_string(&figures).unwrap_or_default());
         let Some(counted) = Count::read(&end.stderr) else {
@@ -103,10 +112,10 @@ impl Results {
             lines.push("no test matches".to_owned());
         }
         if lines.is_empty() && failed == 0 {
-            return Verdict::new(State::Ok, what);
+            return Verdict { times: self.times.clone(), ..Verdict::new(State::Ok, what) };
         }
         let again = Some(again(tier, context, &self.failed));
-        Verdict { state: State::Failed, what, failed: lines, again }
+        Verdict { state: State::Failed, what, failed: lines, again, times: self.times.clone() }
     }
 }
 
@@ -174,12 +183,20 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::OnceCell;
     use std::time::Instant;
 
     use super::*;
 
     fn context(full: bool) -> Context {
-        Context { until: Instant::now(), full, etcd: None, only: Vec::new(), prepared: false }
+        Context {
+            until: Instant::now(),
+            full,
+            etcd: None,
+            only: Vec::new(),
+            prepared: false,
+            built: OnceCell::new(),
+        }
     }
 
     fn failed(etcd: Option<&str>, test: &str) -> Failed {
@@ -232,7 +249,8 @@ error: test run failed\n";
     fn a_process_left_running_fails_a_tier_whose_tests_all_passed() {
         let verdict = |run, passed, flaky, left: &[&str]| {
             let left = left.iter().map(|line| (*line).to_owned()).collect();
-            let results = Results { count: Count { run, passed, flaky }, failed: Vec::new(), left };
+            let count = Count { run, passed, flaky };
+            let results = Results { count, failed: Vec::new(), left, times: Vec::new() };
             results.verdict(Tier::Unit, &context(false))
         };
         assert_eq!(verdict(3, 3, 0, &[]).state, State::Ok);

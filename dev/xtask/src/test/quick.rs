@@ -4,11 +4,11 @@ use anyhow::Result;
 
 use super::Context;
 use super::full::WHOLE_CI;
-use super::layers;
 use super::lint;
 use super::nextest::Results;
 use super::report::{State, Verdict, checks};
 use super::tiers::Tier;
+use crate::tools;
 
 /// Runs the cheap checks of lint, then one run of tests: unit tests, a small exploration, one life of a cluster.
 pub fn run(context: &Context) -> Result<Verdict> {
@@ -19,7 +19,7 @@ pub fn run(context: &Context) -> Result<Verdict> {
             return Ok(lint);
         }
     }
-    layers::set_up()?;
+    tools::build_missing()?;
     let mut results = Results::default();
     results.run(context, "quick", Some(context.etcd.as_deref().unwrap_or(WHOLE_CI[0])), &[])?;
     Ok(results.verdict(Tier::Quick, context))

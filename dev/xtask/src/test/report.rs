@@ -7,6 +7,8 @@ use anyhow::{Result, bail, ensure};
 use super::Context;
 use super::beside::Beside;
 use super::tiers::Tier;
+use super::times::{Test, Times};
+use super::usage::Usage;
 
 /// The line before the closing lines.
 pub const CLOSING: &str = "=== closing lines";
@@ -30,12 +32,14 @@ pub struct Verdict {
     pub failed: Vec<String>,
     /// The command that runs just the failed part again.
     pub again: Option<String>,
+    /// How long its tests or checks took.
+    pub times: Vec<Test>,
 }
 
 impl Verdict {
     /// A verdict without failures.
     pub fn new(state: State, what: String) -> Self {
-        Self { state, what, failed: Vec::new(), again: None }
+        Self { state, what, failed: Vec::new(), again: None, times: Vec::new() }
     }
 }
 
@@ -55,18 +59,25 @@ impl Report {
     /// Runs a tier.
     pub fn run(&mut self, tier: Tier, context: &Context) {
         eprintln!("\n=== {}", tier.name());
-        let start = Instant::now();
-        let verdict = tier.run(context).unwrap_or_else(|error| {
+        let (start, usage) = (Instant::now(), Usage::now());
+        let mut verdict = tier.run(context).unwrap_or_else(|error| {
             eprintln!("error: {error:#}");
             let failed = format!("{error:#}").lines().map(str::to_owned).collect();
             let again = Some(context.command(tier, context.etcd.as_deref(), &context.only));
-            Verdict { state: State::Failed, what: "did not run to its end".to_owned(), failed, again }
+            let what = "did not run to its end".to_owned();
+            Verdict { state: State::Failed, what, failed, again, times: Vec::new() }
         });
         self.ok &= verdict.state != State::Failed;
         // A part of a tier has no budget.
         let whole = context.only.is_empty() && context.etcd.is_none();
         let budget = whole.then(|| tier.budget(context.full));
-        let lines = closing(&tier.name(), &verdict, start.elapsed(), budget);
+        let tests = std::mem::take(&mut verdict.times);
+        let times = Times::new(start.elapsed(), Usage::now() - usage, tests);
+        // A part of a tier does not replace what is known of all of it.
+        if whole && let Err(error) = times.record(&tier.name()) {
+            eprintln!("warning: {error:#}");
+        }
+        let lines = closing(&tier.name(), &verdict, &times, budget);
         eprintln!("=== {}", lines[0]);
         self.lines.extend(lines);
     }
@@ -86,10 +97,13 @@ impl Report {
     }
 
     /// Adds the line of the whole run.
-    pub fn close(&mut self, took: Duration, budget: Duration) {
+    pub fn close(&mut self, times: &Times, budget: Duration) {
         let state = if self.ok { State::Ok } else { State::Failed };
         let verdict = Verdict::new(state, "every tier".to_owned());
-        self.lines.extend(closing("whole", &verdict, took, Some(budget)));
+        if let Err(error) = times.record("whole") {
+            eprintln!("warning: {error:#}");
+        }
+        self.lines.extend(closing("whole", &verdict, times, Some(budget)));
     }
 
     /// Prints the closing lines; fails if a tier failed.
@@ -126,13 +140,18 @@ pub fn checks(tier: Tier, context: &Context, checks: &[Check]) -> Result<Verdict
     let asked =
         |check: &&Check| context.only.is_empty() || context.only.iter().any(|name| name == check.name);
     let mut count = 0;
-    let (mut failed, mut faults) = (Vec::<String>::new(), Vec::new());
+    let (mut failed, mut faults, mut times) = (Vec::<String>::new(), Vec::new(), Vec::new());
     for check in checks.iter().filter(asked) {
         count += 1;
         let start = Instant::now();
         let found = (check.run)().unwrap_or_else(|error| vec![format!("{error:#}")]);
-        let took = start.elapsed().as_secs();
-        eprintln!("{} {} ({took} s)", if found.is_empty() { "  ok    " } else { "  FAILED" }, check.name);
+        let seconds = start.elapsed().as_secs_f64();
+        times.push(Test { name: check.name.to_owned(), seconds });
+        eprintln!(
+            "{} {} ({seconds:.0} s)",
+            if found.is_empty() { "  ok    " } else { "  FAILED" },
+            check.name
+        );
         for fault in &found {
             eprintln!("    {fault}");
         }
@@ -142,62 +161,84 @@ pub fn checks(tier: Tier, context: &Context, checks: &[Check]) -> Result<Verdict
         }
     }
     if failed.is_empty() {
-        return Ok(Verdict::new(State::Ok, format!("{count} checks")));
+        return Ok(Verdict { times, ..Verdict::new(State::Ok, format!("{count} checks")) });
     }
     Ok(Verdict {
         state: State::Failed,
         what: format!("{} of {count} checks", failed.len()),
         failed: faults,
         again: Some(context.command(tier, None, &failed)),
+        times,
     })
 }
 
-/// The closing lines of a tier: one, and of a failed one also what failed and how to run just that again.
-fn closing(name: &str, verdict: &Verdict, took: Duration, budget: Option<Duration>) -> Vec<String> {
-    let Verdict { state, what, failed, again } = verdict;
-    let mut line = format!("{name:7} {:7} {what} in {} s", state.word(), took.as_secs());
-    if let Some(budget) = budget {
-        line = format!("{line} (budget {} s)", budget.as_secs());
+/// The closing lines of a tier: what ran and how long it took, the slowest tests, and of a failed one also what failed and how to run
+/// just that again.
+fn closing(name: &str, verdict: &Verdict, times: &Times, budget: Option<Duration>) -> Vec<String> {
+    let Verdict { state, what, failed, again, times: _ } = verdict;
+    let Times { wall, busy, beside, idle, .. } = times;
+    let took = match budget {
         // By half.
-        if took * 2 > budget * 3 {
-            line += " OVER BUDGET";
+        Some(budget) if wall * 2.0 > budget.as_secs_f64() * 3.0 => {
+            format!("budget: {wall:.0} s of {} s OVER BUDGET", budget.as_secs())
         }
-    }
+        Some(budget) => format!("budget: {wall:.0} s of {} s", budget.as_secs()),
+        None => format!("{wall:.0} s"),
+    };
+    let line = format!(
+        "{name:7} {:7} {what}; {took}; CPU {busy:.0} s, beside {beside:.0} s, idle {idle:.0} s",
+        state.word()
+    );
+    let slowest = Some(times.slowest()).filter(|slowest| !slowest.is_empty());
+    let slowest = slowest.map(|slowest| format!("        slowest: {slowest}"));
     let failed = failed.iter().map(|line| format!("        {line}"));
     let again = again.iter().map(|command| format!("        run it again: {command}"));
-    std::iter::once(line).chain(failed).chain(again).collect()
+    std::iter::once(line).chain(slowest).chain(failed).chain(again).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::OnceCell;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
 
+    fn times(seconds: u32, tests: Vec<Test>) -> Times {
+        Times::new(seconds * SECOND, Usage { busy: 3.0, beside: 2.0, idle: 1.0 }, tests)
+    }
+
     #[test]
-    fn a_tier_that_overruns_its_budget_by_half_reports_that() {
+    fn a_tier_reports_what_it_took_of_its_budget_and_one_that_overruns_it_by_half_says_so() {
         let verdict = Verdict::new(State::Ok, "3 tests".to_owned());
-        let close = |took| closing("unit", &verdict, took * SECOND, Some(10 * SECOND));
-        assert_eq!(close(15), ["unit    ok      3 tests in 15 s (budget 10 s)"]);
-        assert_eq!(close(16), ["unit    ok      3 tests in 16 s (budget 10 s) OVER BUDGET"]);
-        assert_eq!(closing("unit", &verdict, SECOND, None), ["unit    ok      3 tests in 1 s"]);
+        let close = |took| closing("unit", &verdict, &times(took, Vec::new()), Some(10 * SECOND));
+        let cpu = "CPU 3 s, beside 2 s, idle 1 s";
+        assert_eq!(close(15), [format!("unit    ok      3 tests; budget: 15 s of 10 s; {cpu}")]);
+        assert_eq!(close(16), [format!("unit    ok      3 tests; budget: 16 s of 10 s OVER BUDGET; {cpu}")]);
+        let part = closing("unit", &verdict, &times(1, Vec::new()), None);
+        assert_eq!(part, [format!("unit    ok      3 tests; 1 s; {cpu}")]);
+    }
+
+    #[test]
+    fn a_tier_names_its_five_slowest_tests() {
+        let verdict = Verdict::new(State::Ok, "6 tests".to_owned());
+        let test = |seconds| Test { name: format!("t{seconds}"), seconds: f64::from(seconds) };
+        let lines = closing("unit", &verdict, &times(9, (1..=6).map(test).collect()), None);
+        assert_eq!(lines[1], "        slowest: 6 s t6; 5 s t5; 4 s t4; 3 s t3; 2 s t2");
     }
 
     #[test]
     fn a_tier_that_fails_ends_with_what_failed_and_the_command_that_repeats_it() {
         let verdict = Verdict {
-            state: State::Failed,
-            what: "1 of 3 tests".to_owned(),
             failed: vec!["x a_test".to_owned()],
             again: Some("cargo xtask test unit -- -E 'test(=a_test)'".to_owned()),
+            ..Verdict::new(State::Failed, "1 of 3 tests".to_owned())
         };
+        let lines = closing("unit", &verdict, &times(1, Vec::new()), None);
+        assert!(lines[0].starts_with("unit    FAILED  1 of 3 tests; 1 s; "), "{}", lines[0]);
         assert_eq!(
-            closing("unit", &verdict, SECOND, None),
-            [
-                "unit    FAILED  1 of 3 tests in 1 s",
-                "        x a_test",
-                "        run it again: cargo xtask test unit -- -E 'test(=a_test)'"
-            ]
+            lines[1..],
+            ["        x a_test", "        run it again: cargo xtask test unit -- -E 'test(=a_test)'"]
         );
     }
 
@@ -209,7 +250,14 @@ mod tests {
         ];
         let run = |only: &[&str]| {
             let only = only.iter().map(|name| (*name).to_owned()).collect();
-            let context = Context { until: Instant::now(), full: false, etcd: None, only, prepared: false };
+            let context = Context {
+                until: Instant::now(),
+                full: false,
+                etcd: None,
+                only,
+                prepared: false,
+                built: OnceCell::new(),
+            };
             checks(Tier::Lint, &context, &all)
         };
         assert_eq!(run(&["good"]).unwrap().state, State::Ok);

@@ -18,6 +18,8 @@ pub enum Tier {
     Unit,
     /// Links, hazards, steps, commands and CRDs agree with the code
     Docs,
+    /// Whole lives of clusters under the operator in process: a crash at every step, faults at random
+    Crash,
     /// The simulation: every history of small scopes
     Explore,
     /// The simulation: random histories, and each safety check taken away once
@@ -42,11 +44,12 @@ pub struct Budget {
 }
 
 /// The table of budgets. `docs/testing.md` has it too, and a test compares them.
-pub const BUDGETS: [Budget; 9] = [
+pub const BUDGETS: [Budget; 10] = [
     Budget { tier: Tier::Quick, ci: 240, full: 240 },
     Budget { tier: Tier::Lint, ci: 150, full: 150 },
     Budget { tier: Tier::Unit, ci: 420, full: 420 },
     Budget { tier: Tier::Docs, ci: 90, full: 90 },
+    Budget { tier: Tier::Crash, ci: 120, full: 120 },
     Budget { tier: Tier::Explore, ci: 600, full: 1200 },
     Budget { tier: Tier::Random, ci: 300, full: 600 },
     Budget { tier: Tier::Shell, ci: 120, full: 120 },
@@ -78,6 +81,7 @@ impl Tier {
             Self::Lint => lint::run(context),
             Self::Unit => layers::unit(context),
             Self::Docs => docs::run(context),
+            Self::Crash => layers::crash(context),
             Self::Explore => layers::explore(context),
             Self::Random => layers::random(context),
             Self::Shell => layers::shell(context),

@@ -1,7 +1,7 @@
 //! Programs that are published for Node.js. The folder of `tools/` has a `package.json` that pins one; npm installs it into the target
 //! folder, and a copy of `package.json` beside it records what it was installed from.
 
-use std::fs::{self, File};
+use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -14,9 +14,8 @@ pub fn install(name: &str) -> Result<usize> {
     let wanted = repo::read(&PathBuf::from(format!("tools/{name}/package.json")))?;
     let folder = repo::tools().join(name);
     fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-    let lock = File::create(repo::tools().join(format!("lock-{name}")))
-        .context("cannot create the lock file of the tools")?;
-    lock.lock().context("cannot lock the tools")?;
+    let lock = repo::tools().join(format!("lock-{name}"));
+    let _lock = xtask::lock(&lock, &format!("another installation of {name}"))?;
     let installed = folder.join("installed.json");
     if fs::read_to_string(&installed).is_ok_and(|installed| installed == wanted) {
         return Ok(0);

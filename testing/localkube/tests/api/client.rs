@@ -10,7 +10,7 @@ use kube::runtime::{WatchStreamExt as _, reflector, watcher};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 
-use crate::world::{World, object, refusal_of, thing};
+use super::world::{World, object, refusal_of, thing};
 
 #[tokio::test]
 async fn a_reflector_follows_every_change() {

@@ -4,7 +4,7 @@ use kube::api::{Patch, PatchParams, PostParams};
 use kube::core::Status;
 use serde_json::{Value, json};
 
-use crate::world::{World, object, refusal_of, thing};
+use super::world::{World, object, refusal_of, thing};
 
 const UNCHECKED: &str = "<nil>: Invalid value: null: some validation rules were not checked because the object was \
                          invalid; correct the existing errors to complete validation";

@@ -3,7 +3,7 @@
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
-use crate::world::{World, object, refusal_of, thing, things};
+use super::world::{World, object, refusal_of, thing, things};
 
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 

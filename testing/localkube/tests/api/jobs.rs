@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::World;
+use super::world::World;
 
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 

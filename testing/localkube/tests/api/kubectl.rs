@@ -10,8 +10,8 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 
-use crate::server::serve;
-use crate::world::{thing, things};
+use super::server::serve;
+use super::world::{thing, things};
 
 struct Kubectl {
     _kube: LocalKube,

@@ -10,7 +10,7 @@ use kube::api::{LogParams, PostParams};
 use quorate_localkube::logs::{LogRequest, LogSource};
 use serde_json::json;
 
-use crate::world::{World, refusal_of};
+use super::world::{World, refusal_of};
 
 #[derive(Default)]
 struct Lines(Mutex<Vec<LogRequest>>);

@@ -3,7 +3,7 @@
 use kube::api::PostParams;
 use serde_json::json;
 
-use crate::world::{World, object, refusal_of, thing};
+use super::world::{World, object, refusal_of, thing};
 
 #[tokio::test]
 async fn a_restored_state_is_the_same_with_its_kinds_and_rules() {

@@ -6,7 +6,7 @@ use kube::api::{Api, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use serde_json::json;
 use tokio::time::{Duration, Instant, advance};
 
-use crate::world::World;
+use super::world::World;
 
 fn maps(world: &World) -> Api<ConfigMap> {
     Api::default_namespaced(world.client.clone())

@@ -5,7 +5,7 @@ use quorate_apistore::fields::{condition, deleting, items, name, text, uid};
 use quorate_apistore::store::Propagation;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, owned_by};
+use super::cluster::{Cluster, owned_by};
 
 /// An act of a user or the kubelet, or a loss. Numbers choose among few names, so that acts meet the same objects.
 #[derive(Clone, Debug)]

@@ -2,7 +2,7 @@ use quorate_apistore::ApiError;
 use quorate_apistore::disruption::admit;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, condition, owned_by};
+use super::cluster::{Cluster, condition, owned_by};
 
 /// Three ready Pods and a budget over them.
 fn guarded(bound: &Value, pod: &Value) -> (Cluster, Value) {

@@ -1,7 +1,7 @@
 use quorate_apistore::fields::{items, text};
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use super::cluster::Cluster;
 
 fn service(cluster: &Cluster, more: &Value) {
     let mut spec = json!({ "clusterIP": "None", "selector": { "app": "demo" },

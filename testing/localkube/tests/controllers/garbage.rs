@@ -2,7 +2,7 @@ use quorate_apistore::fields::{deleting, items};
 use quorate_apistore::store::Propagation;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, owned_by};
+use super::cluster::{Cluster, owned_by};
 
 /// A ConfigMap that owns a Secret, which owns a Service account.
 fn family(cluster: &Cluster) -> [Value; 3] {

@@ -4,7 +4,7 @@ use quorate_apistore::fields::{deleting, has_finalizer, integer, items, label, n
 use quorate_apistore::store::{DeleteOptions, Propagation};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, condition, key};
+use super::cluster::{Cluster, condition, key};
 
 const TRACKING: &str = "batch.kubernetes.io/job-tracking";
 

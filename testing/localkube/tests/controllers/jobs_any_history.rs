@@ -5,7 +5,7 @@ use quorate_apistore::fields::{deleting, has_finalizer, integer, items, name, te
 use quorate_apistore::store::Propagation;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, condition};
+use super::cluster::{Cluster, condition};
 
 /// An act of a user or the kubelet. Numbers choose among the Pods that exist.
 #[derive(Clone, Debug)]

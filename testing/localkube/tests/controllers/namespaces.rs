@@ -2,7 +2,7 @@ use quorate_apistore::ObjectKey;
 use quorate_apistore::fields::{deleting, text};
 use serde_json::json;
 
-use crate::cluster::{Cluster, key};
+use super::cluster::{Cluster, key};
 
 #[test]
 fn the_namespaces_of_every_cluster_are_active() {

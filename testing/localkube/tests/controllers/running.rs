@@ -6,7 +6,7 @@ use quorate_localkube::controllers::{ControlPlane, View, kinds, run};
 use quorate_localkube::events::{Note, record};
 use serde_json::json;
 
-use crate::cluster::Cluster;
+use super::cluster::Cluster;
 
 #[tokio::test(start_paused = true)]
 async fn the_controllers_run_at_every_change() {

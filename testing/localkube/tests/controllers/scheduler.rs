@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use quorate_apistore::fields::text;
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, condition};
+use super::cluster::{Cluster, condition};
 
 fn anti_affinity(kind: &str, term: &Value) -> Value {
     json!({ "spec": { "affinity": { "podAntiAffinity": { kind: [term] } } } })

@@ -1,7 +1,7 @@
 use quorate_apistore::fields::{deleting, text, uid};
 use serde_json::json;
 
-use crate::cluster::Cluster;
+use super::cluster::Cluster;
 
 #[test]
 fn a_claim_waits_for_its_first_consumer_and_reports_it_once() {

@@ -19,7 +19,7 @@ pub fn check() -> Result<Vec<String>> {
         .flat_map(|(number, line)| commands_in(line).into_iter().map(move |words| (*number, words)))
         .collect();
     ensure!(!commands.is_empty(), "{FILE} has no command of this repository");
-    cargo::build("quorate", "quorate")?;
+    cargo::program("quorate", "quorate")?;
     let mut faults = Vec::new();
     for (number, words) in commands {
         if let Some(fault) = fault(&words) {
@@ -70,7 +70,9 @@ fn fault(words: &[String]) -> Option<String> {
 /// Asks the program itself for help on that command.
 fn fault_of_quorate(args: &[String]) -> Option<String> {
     let path = args.iter().take_while(|word| !word.starts_with('-'));
-    let help = match children::output(Command::new(repo::quorate()).args(path).arg("--help")) {
+    let help = cargo::program("quorate", "quorate")
+        .and_then(|quorate| children::output(Command::new(quorate).args(path).arg("--help")));
+    let help = match help {
         Ok(help) => help,
         Err(error) => return Some(format!("{error:#}")),
     };

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use quorate_etcd::Read;
 use quorate_sim::etcd::State;
 
+use super::super::script::Place;
 use super::{DEADLINE, Pair, key, name};
-use crate::script::Place;
 
 impl Pair {
     /// Waits until both sides agree.

@@ -1,6 +1,6 @@
 //! A minimal Kubernetes and etcd: requests change a map of JSON objects, and Pods run as soon as they are created. It shows
 //! that objects are read back with the meaning with which they were written.
-#![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
+#![allow(missing_docs, reason = "each name says it")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

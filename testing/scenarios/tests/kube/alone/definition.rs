@@ -7,7 +7,7 @@ use kube::{Api, Client, ResourceExt};
 use quorate_scenarios::Kubernetes;
 use serde_json::json;
 
-#[path = "../../../../crates/api/tests/validation/case.rs"]
+#[path = "../../../../../crates/api/tests/validation/case.rs"]
 mod case;
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,7 @@
 //! The paths of docs/disaster.md, on real etcd: a namespace is deleted and comes back. What a user types there, the tests do through the
 //! API; a command that is on the page and in no test fails them.
 
-#[path = "etcd_disaster/tenant.rs"]
 mod tenant;
-#[path = "etcd_disaster/velero.rs"]
 mod velero;
 
 use std::collections::BTreeSet;

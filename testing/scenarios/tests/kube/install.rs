@@ -4,13 +4,9 @@
 use anyhow::Result;
 use quorate_scenarios::{Kubernetes, Writer};
 
-#[path = "kube_install/chart_values.rs"]
 mod chart_values;
-#[path = "kube_install/cleanup.rs"]
 mod cleanup;
-#[path = "kube_install/reader.rs"]
 mod reader;
-#[path = "kube_install/steps.rs"]
 mod steps;
 
 use chart_values::{ChartValues, ServiceMonitors};

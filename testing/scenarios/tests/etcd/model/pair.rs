@@ -4,7 +4,6 @@
 //! until it agrees. The model uses the real clock, and its connections are as old as its processes, so never younger than the
 //! real ones: when they are old enough for etcd, they must be for the model.
 
-#[path = "compare.rs"]
 mod compare;
 
 use std::collections::BTreeMap;
@@ -16,7 +15,7 @@ use quorate_etcd::{Deadlines, MemberClient};
 use quorate_model::{MemberId, PeerUrl, Refusal, Version};
 use quorate_sim::etcd::{Etcd, Group, HEALTH_INTERVAL_MS, Launch, State};
 
-use crate::script::{Call, Flags, Id, Outcome, Place, Step, UNUSED_ID, unused_url};
+use super::script::{Call, Flags, Id, Outcome, Place, Step, UNUSED_ID, unused_url};
 
 /// How long the real side may take to agree with the model.
 const DEADLINE: Duration = Duration::from_secs(30);

@@ -1,4 +1,4 @@
-//! Backups and restores in the playground.
+//! Backups in stores outside of the cluster.
 
 use std::path::{Path, PathBuf};
 
@@ -8,8 +8,6 @@ use kube::api::{Api, PostParams};
 use quorate_scenarios::backups::{restored, restored_from};
 use quorate_scenarios::{Playground, spec};
 use serde_json::{Value, json};
-
-quorate_scenarios::backup!(Playground::start());
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_in_s3_is_restored_and_refused_once_it_is_changed_and_goes_with_its_object() -> Result<()> {

@@ -1,6 +1,6 @@
 //! A world in which every effect succeeds at once and nothing else happens. Tests watch protocols run in it, and break one
 //! thing at a time. (Effects that fail or arrive late, and late observations, belong to other tests.)
-#![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
+#![allow(missing_docs, reason = "each name says it")]
 
 pub mod certificates;
 
@@ -20,7 +20,7 @@ use quorate_model::snapshot::{
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Minor,
-    Plan, Record, Revision, Snapshot, Span, Target, Token, Version,
+    Plan, Record, Revision, Snapshot, Span, Target, Version,
 };
 use quorate_planner::plan;
 
@@ -735,11 +735,6 @@ pub fn describe(story: &mut String, plan: &Plan) {
     if let Some(protocol) = plan.ended_by {
         let _ = writeln!(story, "   ended by {protocol}");
     }
-}
-
-/// The token of the world's cluster.
-pub fn token(world: &World) -> Option<&Token> {
-    world.seen.record.token.as_ref()
 }
 
 /// A budget that the disruption controller has seen.

@@ -4,11 +4,8 @@
 //! A difference is a fault of the model (`quorate_sim::etcd`), never of etcd. Random scripts: `QUORATE_TEST_SEED` is the first
 //! seed, `QUORATE_TEST_SEQUENCES` the number of scripts in each of the two tests.
 
-#[path = "etcd_model/pair.rs"]
 mod pair;
-#[path = "etcd_model/random.rs"]
 mod random;
-#[path = "etcd_model/script.rs"]
 mod script;
 
 use quorate_model::Refusal;

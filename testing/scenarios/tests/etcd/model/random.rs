@@ -18,8 +18,8 @@ use quorate_sim::etcd::{Dir, Group};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{RngCore, SeedableRng};
 
-use crate::pair::Pair;
-use crate::script::{Call, Flags, Id, Place, Step};
+use super::pair::Pair;
+use super::script::{Call, Flags, Id, Place, Step};
 
 /// The number of steps of a script.
 const STEPS: usize = 20;

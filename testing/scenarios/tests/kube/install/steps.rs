@@ -9,7 +9,7 @@ use quorate_api::EtcdCluster;
 use quorate_scenarios::{agent_image, spec, until};
 use serde_json::json;
 
-use crate::reader::{Reader, pods};
+use super::reader::{Reader, pods};
 
 impl Reader<'_> {
     /// Installs an older release from a registry, so that there is something to upgrade.

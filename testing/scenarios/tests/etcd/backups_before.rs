@@ -1,12 +1,10 @@
-//! Versions, in the playground.
+//! Backups before an upgrade and before the end of a cluster.
 
 use anyhow::{Context, Result, ensure};
 use kube::api::ListParams;
 use quorate_scenarios::backups::restored_from;
 use quorate_scenarios::{Playground, Writer, spec, until};
 use serde_json::json;
-
-quorate_scenarios::versions!(quorate_scenarios::Playground::start());
 
 /// The default of these tests is the version that follows.
 const BEFORE: &str = "3.5.35";

@@ -1,5 +1,5 @@
 //! The real operator and an in-memory Kubernetes in one process. A crash of the operator is a dropped future.
-#![allow(dead_code, missing_docs, reason = "each test file uses its part of it")]
+#![allow(missing_docs, reason = "each name says it")]
 
 pub mod jobs;
 pub mod members;

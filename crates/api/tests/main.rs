@@ -1,0 +1,8 @@
+//! The kinds as users and the API server meet them.
+
+mod backups;
+mod definition;
+mod etcd_io;
+mod in_place;
+mod runbook;
+mod validation;

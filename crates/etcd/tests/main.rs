@@ -1,0 +1,4 @@
+//! The etcd port.
+
+mod real_etcd;
+mod tls;

@@ -1,0 +1,21 @@
+//! Objects in, requests and status out.
+
+mod available;
+mod backups;
+mod backups_before;
+mod certificates;
+mod in_place;
+mod jobs;
+mod messages;
+mod newer;
+mod objects;
+mod observe;
+mod placement;
+mod quarantine;
+mod record;
+mod request;
+mod restore;
+mod restored;
+mod status;
+mod target;
+mod world;

@@ -1,0 +1,18 @@
+//! The whole operator against an API server in the same process.
+
+mod backups;
+mod backups_before;
+mod calm;
+mod campaign;
+mod certificates;
+mod crash;
+mod crash_life;
+mod faults;
+mod leader;
+mod life;
+mod outdated;
+mod refused;
+mod shell;
+mod watches;
+mod waves;
+mod world;

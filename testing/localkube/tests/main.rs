@@ -1,0 +1,4 @@
+//! The in-memory Kubernetes as clients and controllers meet it.
+
+mod api;
+mod controllers;

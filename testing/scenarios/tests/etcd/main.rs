@@ -1,0 +1,13 @@
+//! Clusters of real etcd in the playground.
+
+mod backups_before;
+mod certificates;
+mod corruption;
+mod disaster;
+mod model;
+mod playground;
+mod playground_faults;
+mod playground_jobs;
+mod shared;
+mod space;
+mod stores;

@@ -1,0 +1,10 @@
+//! Clusters on a real Kubernetes of this machine.
+
+mod alone;
+mod conformance;
+mod disruptions;
+mod install;
+mod ipv6;
+mod shared;
+mod tenants;
+mod volumes;

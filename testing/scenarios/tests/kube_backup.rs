@@ -1,3 +1,0 @@
-//! Backups and restores on a real Kubernetes.
-
-quorate_scenarios::backup!(quorate_scenarios::Kubernetes::start());

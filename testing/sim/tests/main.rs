@@ -1,0 +1,27 @@
+//! The simulation: what was found, and what is explored.
+
+// Worlds are copied often. This allocator makes that a fifth faster than the one of the C library.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+mod addresses;
+mod certificates;
+mod corruption;
+mod disks;
+mod ends;
+mod evictions;
+mod explore;
+mod explore_versions;
+mod explore_wide;
+mod for_good;
+mod found;
+mod health;
+mod in_place;
+mod leadership;
+mod mutants;
+mod random;
+mod recover;
+mod replay;
+mod replicated;
+mod restore;
+mod stopping;
