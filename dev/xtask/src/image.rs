@@ -1,6 +1,7 @@
 //! `cargo xtask image`: the container image as an OCI archive. It has one static program, no shell and no other program, and
 //! does not run as root. `Dockerfile` builds the same image with Docker.
 
+mod kept;
 mod previous;
 mod program;
 
@@ -47,9 +48,17 @@ pub fn run() -> Result<()> {
     write(REFERENCE, &program, &repo::target().join("image/quorate.tar"))
 }
 
-/// As [`run`], for tests: it takes less time to build, and is larger.
+/// As [`run`], for tests: it takes less time to build, and is larger. A commit that was built on this machine is not built again.
 pub fn run_for_tests() -> Result<PathBuf> {
-    let program = program::build(repo::root(), Profile::Test)?;
+    let commit = kept::clean_commit();
+    let kept = commit.as_deref().map(kept::get).transpose()?.flatten();
+    let program = match kept {
+        Some(program) => program,
+        None => program::build(repo::root(), Profile::Test)?,
+    };
+    if let Some(commit) = &commit {
+        kept::put(commit, &program)?;
+    }
     let file = repo::target().join("image/quorate-test.tar");
     write(REFERENCE, &program, &file)?;
     Ok(file)

@@ -4,6 +4,7 @@ mod bench;
 mod cache;
 mod cargo;
 mod children;
+mod crates;
 mod crds;
 mod go;
 mod image;
@@ -69,6 +70,8 @@ enum Task {
     },
     /// Write the generated CRDs to config/crd
     Crds,
+    /// Write the generated parts of the pages
+    Docs,
     /// Build the container image: an OCI archive with one static program
     Image,
     /// Render config/install from the chart and copy the CRDs into it; needs Helm
@@ -107,6 +110,7 @@ fn run(task: Option<Task>) -> Result<()> {
         Some(Task::Tools { set }) => tools::run(set),
         Some(Task::Kube { args }) => kube::run(&args),
         Some(Task::Crds) => crds::write(),
+        Some(Task::Docs) => test::write_docs(),
         Some(Task::Image) => image::run(),
         Some(Task::Manifests { check: false }) => manifests::write(),
         Some(Task::Manifests { check: true }) => manifests::check(),

@@ -10,12 +10,13 @@ use std::thread;
 
 use anyhow::{Context, Result};
 
-use crate::{cargo, children, repo, tools};
+use crate::{cargo, children, crates, repo, tools};
 
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
     // A call such as `status` or `down` starts no etcd.
     let starts = args.first().is_none_or(|first| first.starts_with('-'));
+    crates::fetch();
     let quorate = thread::scope(|scope| {
         let etcd = scope.spawn(|| if starts { build_tools(args) } else { Ok(()) });
         let quorate = build_quorate();
@@ -40,6 +41,11 @@ fn build_tools(args: &[String]) -> Result<()> {
 
 /// As the dev profile has it: tests have a `quorate` of their own.
 fn build_quorate() -> Result<PathBuf> {
-    children::run(cargo::command().args(["build", "--package", "quorate", "--bin", "quorate"]))?;
+    let mut build = cargo::command();
+    build.args(["build", "--package", "quorate", "--bin", "quorate"]);
+    // Nothing is built a second time here, and nobody debugs.
+    build.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
+    children::run(&mut build)?;
+    crates::keep();
     Ok(repo::target().join("debug/quorate"))
 }

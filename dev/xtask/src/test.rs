@@ -37,6 +37,8 @@ use tiers::Tier;
 use times::Times;
 use usage::Usage;
 
+use crate::crates;
+
 /// The limit of a whole run, so that it ends by itself and cleans up. A test that hangs is ended long before, by its
 /// profile.
 const LIMIT: Duration = Duration::from_mins(84);
@@ -106,6 +108,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
     if times {
         return times::print();
     }
+    crates::fetch();
     let until = Instant::now() + LIMIT;
     let mut context = Context { until, full, etcd, only, prepared: false, built: OnceCell::new() };
     let mut report = Report::default();
@@ -124,6 +127,11 @@ pub fn run(arguments: Arguments) -> Result<()> {
         (None, None) => whole(&mut report, &mut context)?,
     }
     report.end()
+}
+
+/// Writes the parts of the pages that are generated from the tests.
+pub fn write_docs() -> Result<()> {
+    docs::write()
 }
 
 /// Every tier. What fails fast comes first. What mostly waits then shares the machine with what mostly computes.

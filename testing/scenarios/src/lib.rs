@@ -46,6 +46,11 @@ pub fn spec(size: usize) -> Value {
     json!({"size": size, "version": version(), "storageSpec": {"volumeSizeRequest": "64Mi"}})
 }
 
+/// Whether this is a run with `--full`, which repeats what one round shows (`QUORATE_TEST_FULL`).
+pub fn is_full() -> bool {
+    std::env::var_os("QUORATE_TEST_FULL").is_some()
+}
+
 /// The etcd version under test: `QUORATE_TEST_ETCD_VERSION`, or the middle one of the three pinned.
 pub fn version() -> String {
     std::env::var("QUORATE_TEST_ETCD_VERSION").unwrap_or_else(|_| "3.6.16".to_owned())

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::Write as _;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
@@ -53,8 +53,15 @@ const WRITERS: [Choice; 8] = [
 const WATCHES: [Choice; 3] = [Choice::Home(1), Choice::Home(2), Choice::Service(0)];
 
 /// The shortest time from one write of a writer to its next. Eight writers without it would take both cores of a small machine
-/// from everything else, and fill a small volume within minutes.
-const PACE: Duration = Duration::from_millis(20);
+/// from everything else, and fill a small volume within minutes. `QUORATE_TEST_PACE` sets another one, in milliseconds: tests of
+/// behaviour write less often than benchmarks.
+fn pace() -> Duration {
+    static PACE: OnceLock<Duration> = OnceLock::new();
+    *PACE.get_or_init(|| {
+        let set = std::env::var("QUORATE_TEST_PACE").ok().and_then(|millis| millis.parse().ok());
+        Duration::from_millis(set.unwrap_or(20))
+    })
+}
 
 /// Longer than etcd's own deadline for a request, so that etcd's answer arrives.
 const CALL: Duration = Duration::from_secs(10);
@@ -303,7 +310,7 @@ async fn write(
         if *stop.borrow() {
             return;
         }
-        tokio::time::sleep_until((start + PACE).into()).await;
+        tokio::time::sleep_until((start + pace()).into()).await;
     }
 }
 

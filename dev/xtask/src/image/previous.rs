@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
 
+use super::kept;
 use super::program::{self, Profile};
 use crate::{children, repo};
 
@@ -57,10 +58,10 @@ impl Previous {
         let folder = folder();
         let sources = folder.join("sources");
         check_out(commit.trim(), &folder, &sources)?;
-        program::forget(Profile::Test)?;
-        let program = program::build(&sources, Profile::Test);
-        program::forget(Profile::Test)?;
-        let program = program?;
+        let program = match kept::get(commit.trim())? {
+            Some(program) => program,
+            None => build_program(commit.trim(), &sources)?,
+        };
         let Self { image, manifests } = Self::in_its_place();
         super::write(REFERENCE, &program, &image)?;
 
@@ -70,6 +71,15 @@ impl Previous {
         fs::write(&manifests, text.replace(own, REFERENCE)).context("cannot write its manifests")?;
         Ok(Some(Self { image, manifests }))
     }
+}
+
+fn build_program(commit: &str, sources: &Path) -> Result<Vec<u8>> {
+    program::forget(Profile::Test)?;
+    let program = program::build(sources, Profile::Test);
+    program::forget(Profile::Test)?;
+    let program = program?;
+    kept::put(commit, &program)?;
+    Ok(program)
 }
 
 fn folder() -> PathBuf {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
-use crate::{cargo, children, repo};
+use crate::{cargo, children, crates, repo};
 
 /// How it is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,9 @@ pub fn build(sources: &Path, profile: Profile) -> Result<Vec<u8>> {
         build.env(name, value);
     }
     eprintln!("building quorate for {target}, some minutes the first time");
+    crates::fetch();
     children::run(&mut build)?;
+    crates::keep();
 
     let file = repo::target().join(&target).join(profile.name()).join("quorate");
     let program = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use anyhow::{Context, Result, ensure};
 
 use crate::tools::helpers;
-use crate::{cache, cargo, repo};
+use crate::{cache, cargo, crates, repo};
 
 /// The packages whose tests run: all but the benchmarks.
 const PACKAGES: [&str; 3] = ["--workspace", "--exclude", "bench"];
@@ -36,6 +36,7 @@ impl Built {
         let output = list.stderr(Stdio::inherit()).output().context("cannot run nextest")?;
         ensure!(output.status.success(), "the tests cannot be built, see above");
         fs::write(&this.binaries, output.stdout).context("cannot write the list of tests")?;
+        crates::keep();
         for name in PROGRAMS {
             cache::place(&repo::target().join("debug").join(name), &programs().join(name))?;
         }

@@ -1,5 +1,6 @@
 //! The docs tier: the pages agree with the code.
 
+mod behaviours;
 mod commands;
 mod hazards;
 mod links;
@@ -24,9 +25,15 @@ pub fn run(context: &Context) -> Result<Verdict> {
             Check { name: "steps", run: steps::check },
             Check { name: "crds", run: crds::drift },
             Check { name: "commands", run: commands::check },
+            Check { name: "behaviours", run: behaviours::check },
             Check { name: "rustdoc", run: rustdoc },
         ],
     )
+}
+
+/// Writes the parts that are generated.
+pub fn write() -> Result<()> {
+    behaviours::write()
 }
 
 fn rustdoc() -> Result<Vec<String>> {

@@ -10,12 +10,12 @@ pub struct Addition {
     pub why: &'static str,
 }
 
-/// The minor versions of etcd whose clusters run every story of the playground: in CI, and with `--full`.
+/// The minor versions of etcd whose clusters run what only the playground has: in CI, and with `--full`.
 pub const WHOLE_CI: &[&str] = &["3.6"];
-/// See [`WHOLE_CI`].
+/// See [`WHOLE_CI`]. With `--full` also the behaviours that a real Kubernetes runs as well.
 pub const WHOLE_FULL: &[&str] = &["3.6", "3.7"];
 
-/// The minor versions whose clusters run the stories of a cluster's life only, and the comparison of etcd with its model.
+/// The minor versions whose clusters run the behaviours of a cluster's life only, and the comparison of etcd with its model.
 pub const LIFE_CI: &[&str] = &["3.7", "3.5"];
 /// See [`LIFE_CI`].
 pub const LIFE_FULL: &[&str] = &["3.5"];
@@ -26,7 +26,7 @@ pub const HISTORIES_CI: u64 = 6_000;
 pub const HISTORIES_FULL: u64 = 20_000;
 
 /// The table. `docs/testing.md` has it too, and a test compares them.
-pub const ADDITIONS: [Addition; 6] = [
+pub const ADDITIONS: [Addition; 8] = [
     Addition {
         what: "The widest scopes of the exploration: bootstrap of one and of three, with two faults and an edit",
         ci: "The same scopes with one fault, and every other scope with two",
@@ -38,9 +38,22 @@ pub const ADDITIONS: [Addition; 6] = [
         why: "Each kind of fault strikes within the first thousand; seeds are fixed, so a repetition finds nothing new",
     },
     Addition {
-        what: "Faults and wrong input on etcd 3.7 in the playground",
-        ci: "The etcd port on 3.5, 3.6 and 3.7; every story on 3.6; a cluster's life and the model of etcd on 3.7 and 3.5",
-        why: "The versions differ in the port's replies, which its own tests compare on all of them",
+        what: "In the playground: the behaviours that Kubernetes runs too, on etcd 3.6 and 3.7; what only the playground has on 3.7; the \
+               model of etcd on 3.6",
+        ci: "The behaviours on Kubernetes, on etcd 3.6 (in the playground where no Kubernetes can run); a cluster's life and the model of \
+             etcd on 3.7 and 3.5; what only the playground has on 3.6; the etcd port on 3.5, 3.6 and 3.7",
+        why: "A behaviour on Kubernetes shows more than the same one in the playground. The versions differ in the port's replies, \
+              which its own tests compare on all of them",
+    },
+    Addition {
+        what: "The operator killed at seven steps under real etcd (the tier `shell`)",
+        ci: "A crash before and after every step, in process (the tier `crash`)",
+        why: "The same code runs at the same steps; what the real one adds, a SIGABRT between two systems, is the same at each step",
+    },
+    Addition {
+        what: "All rounds of the disruptions that fall together",
+        ci: "The first half of the rounds",
+        why: "Each round repeats the same fault at another moment; seeded histories of the simulation have every moment",
     },
     Addition {
         what: "The upgrade from the commit before when the operator did not change",

@@ -16,7 +16,7 @@ use crate::image::{self, Previous};
 use crate::{children, kube, manifests, repo, tools};
 
 /// The minor version of etcd that clusters have.
-const ETCD: &str = "3.6";
+pub const ETCD: &str = "3.6";
 
 /// What the operator's image and its manifests are made of.
 const OPERATOR: [&str; 4] = ["crates", "config/install", "Cargo.toml", "Cargo.lock"];
@@ -69,6 +69,8 @@ pub fn run(context: &Context) -> Result<Verdict> {
     stories("kube-install")?;
     let faults = manifests::drift()?;
     ensure!(faults.is_empty(), "{}", faults.join("\n"));
+    kubectl(&["apply", "--server-side", "-f", "config/crd"])?;
+    stories("kube-before")?;
     // Before the operator's very first request.
     let requests = permissions::Watch::start()?;
     install()?;
@@ -112,7 +114,7 @@ fn upgrades(full: bool) -> Result<bool> {
 }
 
 /// What this machine lacks and xtask cannot install. That is no failure of what is tested.
-fn obstacle() -> Result<Option<String>> {
+pub fn obstacle() -> Result<Option<String>> {
     if let Some(obstacle) = kube::obstacle()? {
         return Ok(Some(obstacle));
     }
@@ -141,10 +143,11 @@ impl Drop for Up {
 
 /// Installs the operator as docs/install.md describes.
 fn install() -> Result<()> {
-    let kubectl = |args: &[&str]| {
-        let mut kubectl = Command::new(repo::tools_bin().join("kubectl"));
-        children::run(kubectl.args(args).env("KUBECONFIG", kube::kubeconfig()).current_dir(repo::root()))
-    };
     kubectl(&["apply", "--server-side", "-f", "config/install/quorate.yaml"])?;
     kubectl(&["-n", "quorate-system", "rollout", "status", "deployment/quorate", "--timeout=2m"])
+}
+
+fn kubectl(args: &[&str]) -> Result<()> {
+    let mut kubectl = Command::new(repo::tools_bin().join("kubectl"));
+    children::run(kubectl.args(args).env("KUBECONFIG", kube::kubeconfig()).current_dir(repo::root()))
 }

@@ -66,6 +66,11 @@ impl Results {
         let figures = repo::target().join(format!("figures-{profile}.txt"));
         let _ = std::fs::remove_file(&figures);
         nextest.env("QUORATE_TEST_FIGURES", &figures);
+        if context.full {
+            nextest.env("QUORATE_TEST_FULL", "1");
+        }
+        // Two tests at a time, with eight writers each: at the pace of the benchmarks they would be most of the load.
+        nextest.env("QUORATE_TEST_PACE", "100");
         if let Some(minor) = etcd {
             let version = version(minor)?;
             eprintln!("--- etcd {version}");

@@ -1,7 +1,8 @@
 //! Disruptions that fall together: a disk hangs, a Pod is deleted or evicted, while the operator takes members for its own reasons.
 //! Whatever the moment, the operator never takes the member that the quorum needs, and no acknowledged write is lost.
 //!
-//! Each test has one cluster and many rounds, each with another moment between the fault and the edit.
+//! Each test has one cluster and many rounds, each with another moment between the fault and the edit. The first half of them runs
+//! for each commit, and all of them with `--full`.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -34,15 +35,15 @@ enum Whose {
 
 const SCALED: [Hang; 4] = [
     Hang { whose: Whose::FirstFollower, moment: Duration::ZERO, busy: false },
-    Hang { whose: Whose::Leader, moment: Duration::from_secs(3), busy: false },
-    Hang { whose: Whose::FirstFollower, moment: Duration::ZERO, busy: true },
     Hang { whose: Whose::Leader, moment: Duration::from_millis(1200), busy: true },
+    Hang { whose: Whose::FirstFollower, moment: Duration::ZERO, busy: true },
+    Hang { whose: Whose::Leader, moment: Duration::from_secs(3), busy: false },
 ];
 
 const ROLLED: [Hang; 3] = [
-    Hang { whose: Whose::LastFollower, moment: Duration::ZERO, busy: false },
     Hang { whose: Whose::Leader, moment: Duration::from_millis(700), busy: false },
     Hang { whose: Whose::LastFollower, moment: Duration::from_millis(1500), busy: true },
+    Hang { whose: Whose::LastFollower, moment: Duration::ZERO, busy: false },
 ];
 
 /// How long a round gives the operator to do something wrong. Longer than between two of its observations of a cluster that is not
@@ -57,16 +58,16 @@ async fn s01_a_scale_in_removes_the_member_whose_disk_hangs_or_none() -> Result<
     let world = Kubernetes::start().await?;
     world.create("demo", on_disks(3)).await?;
     world.settled("demo", 3).await?;
-    for Hang { whose, moment, busy } in SCALED {
-        let hung = member(&world, whose).await?;
+    for Hang { whose, moment, busy } in rounds(&SCALED) {
+        let hung = member(&world, *whose).await?;
         let round = format!("{whose:?} {hung} hangs, edited after {moment:?}, clients write: {busy}");
         let good: Vec<(String, MemberClient)> =
             world.members("demo").await?.into_iter().filter(|(name, _)| *name != hung).collect();
         let ids = world.member_ids("demo").await?;
         let good_ids: Vec<&String> = good.iter().filter_map(|(name, _)| ids.get(name)).collect();
-        let writer = writer(&world, busy).await?;
+        let writer = writer(&world, *busy).await?;
         let disk = HungDisk::hang(&world.volume_dir(&hung).await?)?;
-        tokio::time::sleep(moment).await;
+        tokio::time::sleep(*moment).await;
         world.scale("demo", 2).await?;
         let start = Instant::now();
         loop {
@@ -98,13 +99,13 @@ async fn s01_while_a_disk_hangs_status_names_it_and_neither_a_rollout_nor_a_drai
     world.settled("demo", 3).await?;
     let id = world.one_cluster_id("demo").await?;
     let disruptions = Disruptions::observe(&world, "demo");
-    for (number, Hang { whose, moment, busy }) in ROLLED.into_iter().enumerate() {
-        let hung = member(&world, whose).await?;
+    for (number, Hang { whose, moment, busy }) in rounds(&ROLLED).iter().enumerate() {
+        let hung = member(&world, *whose).await?;
         let round = format!("{whose:?} {hung} hangs, edited after {moment:?}, clients write: {busy}");
-        let writer = writer(&world, busy).await?;
+        let writer = writer(&world, *busy).await?;
         let disk = HungDisk::hang(&world.volume_dir(&hung).await?)?;
         disruptions.hangs(&hung, true);
-        tokio::time::sleep(moment).await;
+        tokio::time::sleep(*moment).await;
         world.patch("demo", template(number)).await?;
         let edited = Instant::now();
         let message = world.wait_for_condition("demo", "Degraded", "True").await?;
@@ -138,9 +139,9 @@ async fn s02_a_pod_that_is_deleted_or_evicted_in_the_moment_of_a_change_is_never
     let writer = Writer::start(&world, "demo").await?;
     let disruptions = Disruptions::observe(&world, "demo");
     // Before and after the edit.
-    let moments = [0, -300, 300, 1500, -1000, 4000];
-    for (round, moment) in moments.into_iter().enumerate() {
-        race(&world, &disruptions, Whose::LastFollower, moment, round % 2 == 0, async || {
+    let moments = rounds(&[0, -300, 1500, 300, -1000, 4000]);
+    for (round, moment) in moments.iter().enumerate() {
+        race(&world, &disruptions, Whose::LastFollower, *moment, round % 2 == 0, async || {
             world.patch("demo", template(round)).await.map(drop)
         })
         .await
@@ -150,9 +151,9 @@ async fn s02_a_pod_that_is_deleted_or_evicted_in_the_moment_of_a_change_is_never
     }
     world.settled("demo", 3).await?;
     rolled(&world, moments.len() - 1).await?;
-    for (round, moment) in [0, 700].into_iter().enumerate() {
+    for (round, moment) in rounds(&[0, 700]).iter().enumerate() {
         for size in [4, 3] {
-            race(&world, &disruptions, Whose::FirstFollower, moment, round % 2 == 0, async || {
+            race(&world, &disruptions, Whose::FirstFollower, *moment, round % 2 == 0, async || {
                 world.scale("demo", size).await
             })
             .await
@@ -166,6 +167,11 @@ async fn s02_a_pod_that_is_deleted_or_evicted_in_the_moment_of_a_change_is_never
     writer.stop().await?.are_all_readable(&world, "demo").await?;
     ensure!(world.one_cluster_id("demo").await? == id);
     Ok(())
+}
+
+/// The rounds of this run.
+fn rounds<T>(all: &[T]) -> &[T] {
+    if quorate_scenarios::is_full() { all } else { &all[..all.len().div_ceil(2)] }
 }
 
 /// Takes the Pod of this member some time after the edit, or before it, and observes what the operator takes besides.

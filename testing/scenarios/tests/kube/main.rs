@@ -2,6 +2,7 @@
 
 mod alone;
 mod conformance;
+mod definition;
 mod disruptions;
 mod install;
 mod ipv6;

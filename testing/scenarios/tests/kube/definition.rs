@@ -7,17 +7,14 @@ use kube::{Api, Client, ResourceExt};
 use quorate_scenarios::Kubernetes;
 use serde_json::json;
 
-#[path = "../../../../../crates/api/tests/validation/case.rs"]
+#[path = "../../../../crates/api/tests/validation/case.rs"]
 mod case;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_real_api_server_validates_every_case_with_the_same_messages() -> Result<()> {
+    // No operator is installed yet: it would act on objects that are only written to be validated.
     let world = Kubernetes::start().await?;
-    // The operator would act on objects that are only written to be validated.
-    world.operator().scale(0).await?;
-    let judged = judge(&world.client).await;
-    world.operator().restore().await?;
-    let failures = judged?;
+    let failures = judge(&world.client).await?;
     ensure!(failures.is_empty(), "{}", failures.join("\n"));
     Ok(())
 }

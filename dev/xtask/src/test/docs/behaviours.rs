@@ -1,0 +1,136 @@
+//! Where each behaviour is tested: a table of docs/testing.md, generated from the tests themselves and from what the tiers run.
+
+use std::path::Path;
+
+use anyhow::{Context, Result};
+
+use crate::repo;
+use crate::test::full::{LIFE_CI, LIFE_FULL, WHOLE_CI, WHOLE_FULL};
+use crate::test::kube::ETCD;
+
+const PAGE: &str = "docs/testing.md";
+const BEGIN: &str = "<!-- behaviours: written by `cargo xtask docs` -->\n";
+const END: &str = "<!-- end of behaviours -->\n";
+
+/// Where tests of the worlds that start programs lie.
+const TESTS: &str = "testing/scenarios/tests";
+
+/// The behaviours that every world runs, a macro for each module.
+const SHARED: &str = "testing/scenarios/src/behaviours.rs";
+
+/// A line if the page has another table.
+pub fn check() -> Result<Vec<String>> {
+    let (page, desired) = (repo::read(Path::new(PAGE))?, page()?);
+    Ok(if page == desired { Vec::new() } else { vec![format!("{PAGE}: run `cargo xtask docs`")] })
+}
+
+/// Writes the table.
+pub fn write() -> Result<()> {
+    std::fs::write(repo::root().join(PAGE), page()?).with_context(|| format!("cannot write {PAGE}"))
+}
+
+fn page() -> Result<String> {
+    let page = repo::read(Path::new(PAGE))?;
+    let (before, rest) = page.split_once(BEGIN).context("docs/testing.md has no place for the behaviours")?;
+    let (_, after) = rest.split_once(END).context("the place for the behaviours has no end")?;
+    Ok(format!("{before}{BEGIN}\n{}\n{END}{after}", table()?))
+}
+
+fn table() -> Result<String> {
+    let versions = |ci: &[&str], full: &[&str]| {
+        let more: Vec<&str> = full.iter().copied().filter(|minor| !ci.contains(minor)).collect();
+        match (ci.is_empty(), more.is_empty()) {
+            (_, true) => ci.join(", "),
+            (true, false) => format!("`--full`: {}", more.join(", ")),
+            (false, false) => format!("{}; `--full`: {}", ci.join(", "), more.join(", ")),
+        }
+    };
+    let mut rows = Vec::new();
+    for (module, name) in shared(&repo::read(Path::new(SHARED))?) {
+        let playground = if module == "life" {
+            versions(LIFE_CI, &[LIFE_FULL, WHOLE_FULL].concat())
+        } else {
+            versions(&[], WHOLE_FULL)
+        };
+        rows.push(row(&name, &module, &playground, ETCD));
+    }
+    for file in repo::files_with("rs")?.iter().filter(|file| file.starts_with(TESTS)) {
+        let place = file.strip_prefix(TESTS).expect("it begins with it").with_extension("");
+        let place = place.display().to_string();
+        let (world, module) = place.split_once('/').unwrap_or((place.as_str(), ""));
+        for name in tests(&repo::read(file)?) {
+            rows.push(match world {
+                "etcd" if module.starts_with("model") => {
+                    row(&name, &place, &versions(LIFE_CI, &[LIFE_FULL, WHOLE_FULL].concat()), "")
+                }
+                "etcd" => row(&name, &place, &versions(WHOLE_CI, WHOLE_FULL), ""),
+                "kube" if module == "ipv6" => row(&name, &place, "", &versions(&[], &[ETCD])),
+                "kube" => row(&name, &place, "", ETCD),
+                _ => row(&name, &place, &versions(&[], WHOLE_CI), ""),
+            });
+        }
+    }
+    Ok(format!(
+        "| behaviour | module | in the playground, on etcd | on Kubernetes, on etcd |\n| --- | --- | --- | --- |\n{}",
+        rows.concat()
+    ))
+}
+
+fn row(name: &str, module: &str, playground: &str, kubernetes: &str) -> String {
+    format!("| {} | `{module}` | {playground} | {kubernetes} |\n", name.replace('_', " "))
+}
+
+/// Module and name of the behaviours that every world runs.
+fn shared(text: &str) -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut module = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(rest) = line.strip_prefix("$crate::behaviours! { ") {
+            module = rest.split(' ').next().map(str::to_owned);
+        } else if line == "}" {
+            module = None;
+        } else if let Some(module) = &module {
+            found.push((module.clone(), line.to_owned()));
+        }
+    }
+    found
+}
+
+/// The names of the tests in a file.
+fn tests(text: &str) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut is_test = false;
+    for line in text.lines().map(str::trim) {
+        if line.starts_with("#[") {
+            is_test |= line.starts_with("#[tokio::test");
+        } else if let Some(rest) = line.strip_prefix("async fn ").filter(|_| is_test) {
+            found.extend(rest.split('(').next().map(str::to_owned));
+            is_test = false;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn behaviours_and_tests_are_found_in_the_code() {
+        let text = "macro_rules! life {\n  $crate::behaviours! { life in $world;\n    a_b\n    c_d\n  }\n}\n";
+        let pair = |name: &str| ("life".to_owned(), name.to_owned());
+        assert_eq!(super::shared(text), [pair("a_b"), pair("c_d")]);
+        let text =
+            "#[tokio::test(flavor = \"multi_thread\")]\n#[expect(x)]\nasync fn a_b() {}\nasync fn c() {}\n";
+        assert_eq!(super::tests(text), ["a_b"]);
+    }
+
+    #[test]
+    fn the_table_has_behaviours_of_every_world() {
+        let table = super::table().unwrap();
+        for row in [
+            "| a settled cluster writes nothing to the api | `life` | 3.7, 3.5; `--full`: 3.6 | 3.6 |",
+            "| a full volume is reported | `input` | `--full`: 3.6, 3.7 | 3.6 |",
+        ] {
+            assert!(table.contains(row), "{table}");
+        }
+    }
+}
