@@ -69,7 +69,7 @@ impl Results {
         if context.full {
             nextest.env("QUORATE_TEST_FULL", "1");
         }
-        // Two tests at a time, with eight writers each: at the pace of the benchmarks they would be most of the load.
+        // Some tests at a time, with eight writers each: at the pace of the benchmarks they would be most of the load.
         nextest.env("QUORATE_TEST_PACE", "100");
         if let Some(minor) = etcd {
             let version = version(minor)?;
