@@ -5,6 +5,7 @@ mod conformance;
 mod disruptions;
 mod install;
 mod ipv6;
+mod readme;
 mod shared;
 mod tenants;
 mod volumes;
