@@ -2,8 +2,8 @@
 //! the page shows.
 //!
 //! A session is a fence of `console`. A command begins with `$ `; what follows is what it prints, where `...` is whatever is printed
-//! there. IDs, ports and process IDs may differ, but each has to be the same throughout the session. Line breaks and the cells of the
-//! columns `AGE` and `LEADER` may differ, too.
+//! there. IDs, ports, process IDs and numbers of nodes may differ, but each has to be the same throughout the session. Line breaks and
+//! the cells of the columns `AGE`, `LEADER` and `REVISION` may differ, too.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ impl Step {
     pub fn command(&self, values: &Values) -> String {
         let mut command = self.command.clone();
         for token in tokens(&self.command).iter().rev() {
-            if let Some(value) = values.0.get(token.text) {
+            if let Some(value) = values.0.get(&token.key()) {
                 command.replace_range(token.range.clone(), value);
             }
         }
@@ -128,7 +128,7 @@ fn without_varying_cells(text: &str) -> String {
     let mut kept = String::new();
     for line in text.lines() {
         if is_header(line) {
-            varying = columns(line, &["AGE", "LEADER"]);
+            varying = columns(line, &["AGE", "LEADER", "REVISION"]);
             kept += line;
         } else {
             if line.trim().is_empty() {
@@ -171,8 +171,16 @@ enum Kind {
     /// `...`
     Gap,
     Id,
+    Node,
     Port,
     Process,
+}
+
+impl Token<'_> {
+    /// Under which its value in this run is known. A node is known by its number, which also means other things.
+    fn key(&self) -> String {
+        if self.kind == Kind::Node { format!("node-{}", self.text) } else { self.text.to_owned() }
+    }
 }
 
 fn tokens(text: &str) -> Vec<Token<'_>> {
@@ -188,7 +196,7 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
             first.len_utf8()
         };
         if !first.is_whitespace() {
-            let kind = kind(&rest[..length], tokens.last().map(|token| token.text));
+            let kind = kind(&rest[..length], &text[..at]);
             tokens.push(Token { text: &rest[..length], range: at..at + length, kind });
         }
         at += length;
@@ -196,14 +204,15 @@ fn tokens(text: &str) -> Vec<Token<'_>> {
     tokens
 }
 
-fn kind(text: &str, before: Option<&str>) -> Kind {
+fn kind(text: &str, before: &str) -> Kind {
     let is_number = text.chars().all(|letter| letter.is_ascii_digit());
     let is_hex = text.chars().all(|letter| matches!(letter, '0'..='9' | 'a'..='f'));
-    match before {
-        _ if text == "..." => Kind::Gap,
+    match text {
+        "..." => Kind::Gap,
         _ if is_hex && (13..=16).contains(&text.len()) => Kind::Id,
-        Some(":") if is_number && text.len() == 5 => Kind::Port,
-        Some("pid") if is_number => Kind::Process,
+        _ if is_number && text.len() == 5 && before.ends_with(':') => Kind::Port,
+        _ if is_number && before.ends_with("node-") => Kind::Node,
+        _ if is_number && before.ends_with("pid ") => Kind::Process,
         _ => Kind::Fixed,
     }
 }
@@ -236,8 +245,8 @@ fn matched(
 
 fn is_same(shown: &Token<'_>, printed: &Token<'_>, values: &mut Values) -> bool {
     match shown.kind {
-        Kind::Id | Kind::Port | Kind::Process if shown.kind == printed.kind => {
-            let value = values.0.entry(shown.text.to_owned()).or_insert_with(|| printed.text.to_owned());
+        Kind::Id | Kind::Node | Kind::Port | Kind::Process if shown.kind == printed.kind => {
+            let value = values.0.entry(shown.key()).or_insert_with(|| printed.text.to_owned());
             value == printed.text
         }
         _ => shown.text == printed.text,
@@ -265,7 +274,7 @@ kind: EtcdCluster
 
 ```console
 $ start
-playground pid 1804 at 127.0.0.1:32379
+playground pid 1804 at 127.0.0.1:32379, demo-1 on node-1
 ...
 done, the cluster ID is 908938944d8dae6d
 $ apply <<EOF
@@ -303,11 +312,14 @@ $ no session
     fn what_differs_between_runs_is_the_same_throughout_a_run() {
         let session = &sessions(PAGE)["A heading"];
         let mut values = Values::default();
-        let run = "playground pid 77 at 127.0.0.1:40001\nmore\nand more\ndone, the cluster ID is 1234567890abcde\n";
+        let run = "playground pid 77 at 127.0.0.1:40001, demo-1 on node-3\nmore\nand more\ndone, the cluster ID is 1234567890abcde\n";
         session.steps[0].compare(run, &mut values).unwrap();
         let next = step("adopt=908938944d8dae6d https://127.0.0.1:32379", "(pid 1804)");
         assert_eq!(next.command(&values), "adopt=1234567890abcde https://127.0.0.1:40001");
         next.compare("(pid 77)", &mut values).unwrap();
+        let node = step("uncordon node-1", "demo-1 on node-1");
+        assert_eq!(node.command(&values), "uncordon node-3");
+        node.compare("demo-1 on node-2", &mut values).unwrap_err();
         next.compare("(pid 78)", &mut values).unwrap_err();
     }
 

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use quorate_scenarios::{Session, Step, Values, until};
@@ -104,8 +104,10 @@ impl User {
         let first = [self.home.path().join("bin"), tools];
         shell.env("PATH", env::join_paths(first.into_iter().chain(env::split_paths(&present)))?);
         shell.env("HOME", self.home.path()).env_remove("KUBECONFIG").env_remove("QUORATE_ETCD_BIN_DIR");
+        let start = Instant::now();
         let output = tokio::time::timeout(DEADLINE, shell.output()).await;
         let output = output.with_context(|| format!("not within {DEADLINE:?}: {command}"))??;
+        eprintln!("{:6.1} s $ {command}", start.elapsed().as_secs_f32());
         let printed = String::from_utf8_lossy(&output.stdout);
         Ok(printed.replace(&self.home.path().display().to_string(), "~"))
     }
