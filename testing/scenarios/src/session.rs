@@ -81,7 +81,7 @@ fn sessions(text: &str) -> BTreeMap<String, Session> {
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         if let Some(title) = line.strip_prefix("## ") {
-            heading = title.to_owned();
+            title.clone_into(&mut heading);
         }
         let Some(language) = line.strip_prefix("```") else { continue };
         let fence: Vec<&str> = lines.by_ref().take_while(|line| *line != "```").collect();
@@ -108,7 +108,8 @@ fn steps(fence: &[&str]) -> Vec<Step> {
             let mut command = command.to_owned();
             if command.ends_with("<<EOF") {
                 for line in lines.by_ref() {
-                    command += &format!("\n{line}");
+                    command.push('\n');
+                    command.push_str(line);
                     if *line == "EOF" {
                         break;
                     }
@@ -116,7 +117,8 @@ fn steps(fence: &[&str]) -> Vec<Step> {
             }
             steps.push(Step { command, shown: String::new() });
         } else if let Some(step) = steps.last_mut() {
-            step.shown += &format!("{line}\n");
+            step.shown.push_str(line);
+            step.shown.push('\n');
         }
     }
     steps
@@ -244,13 +246,11 @@ fn matched(
 }
 
 fn is_same(shown: &Token<'_>, printed: &Token<'_>, values: &mut Values) -> bool {
-    match shown.kind {
-        Kind::Id | Kind::Node | Kind::Port | Kind::Process if shown.kind == printed.kind => {
-            let value = values.0.entry(shown.key()).or_insert_with(|| printed.text.to_owned());
-            value == printed.text
-        }
-        _ => shown.text == printed.text,
+    if shown.kind == Kind::Fixed || shown.kind != printed.kind {
+        return shown.text == printed.text;
     }
+    let value = values.0.entry(shown.key()).or_insert_with(|| printed.text.to_owned());
+    value == printed.text
 }
 
 /// The line of a token.

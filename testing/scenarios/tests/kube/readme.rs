@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use quorate_scenarios::{Session, Step, Values, until};
 use tempfile::TempDir;
 
@@ -32,12 +32,12 @@ async fn a_manifest_leads_to_the_status_that_the_page_shows() -> Result<()> {
     let user = User::start()?;
     user.run("cargo xtask playground --detach --empty").await?;
     user.run("export KUBECONFIG=$PWD/.playground/kubeconfig").await?;
-    user.follow(session("What you write, and what you see")?).await
+    user.follow(&session("What you write, and what you see")?).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_playground_prints_what_the_page_shows() -> Result<()> {
-    User::start()?.follow(session("Try it without Kubernetes")?).await
+    User::start()?.follow(&session("Try it without Kubernetes")?).await
 }
 
 #[test]
@@ -74,7 +74,7 @@ impl User {
         self.home.path().join("quorate")
     }
 
-    async fn follow(&self, session: Session) -> Result<()> {
+    async fn follow(&self, session: &Session) -> Result<()> {
         for (name, text) in &session.files {
             fs::write(self.repository().join(name), text)?;
         }
@@ -92,7 +92,7 @@ impl User {
             return until(&what, async || Ok(step.compare(&self.run(&command).await?, values))).await;
         }
         let printed = self.run(&command).await?;
-        step.compare(&printed, values).map_err(|difference| anyhow::anyhow!("README.md: {difference}"))
+        step.compare(&printed, values).map_err(|difference| anyhow!("README.md: {difference}"))
     }
 
     /// Runs a command in the shell of this user; returns what it printed, with `~` for the home directory.
