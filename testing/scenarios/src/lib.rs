@@ -10,6 +10,7 @@
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
 //! - [`Disruptions`]: who took which Pod, and what served at that moment
 //! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
+//! - [`Session`]: what a page shows of a shell; what a run prints is compared with it
 //! - [`conformance`]: localkube compared with a real Kubernetes, call by call
 //!
 //! This crate never looks into the operator. It observes what a user can observe.
@@ -25,6 +26,7 @@ mod page;
 mod playground;
 pub mod rig;
 mod s3;
+mod session;
 mod shell;
 mod world;
 mod writer;
@@ -35,6 +37,7 @@ pub use kubernetes::Kubernetes;
 pub use page::Page;
 pub use playground::{Playground, refused};
 pub use s3::S3Server;
+pub use session::{Session, Step, Values};
 pub use shell::Shell;
 pub use world::{ProcessFault, World, clear_directory};
 pub use writer::{Acknowledged, Figures, Pause, Writer};

@@ -6,6 +6,7 @@ mod definition;
 mod disruptions;
 mod install;
 mod ipv6;
+mod readme;
 mod shared;
 mod tenants;
 mod volumes;
