@@ -95,7 +95,7 @@ pub fn place(program: &Path, place: &Path) -> Result<()> {
 }
 
 /// The cache's folder. A user without a home directory has it in the target folder.
-fn root() -> PathBuf {
+pub fn root() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     variable("QUORATE_CACHE_DIR")
         .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("quorate")))
