@@ -41,20 +41,31 @@ pub fn use_programs_of_tests(folder: PathBuf) {
     let _ = OF_TESTS.set(folder);
 }
 
+/// Runs a build and shows what matters: warnings, errors, and that it waits for the lock of another Cargo. Calls `compiles` before the
+/// first crate is compiled.
+pub fn run_silently(command: &mut Command, compiles: impl FnOnce()) -> Result<()> {
+    let mut compiles = Some(compiles);
+    children::run_with_stderr(command, |line| {
+        let status = line.split_whitespace().next().filter(|_| line.starts_with(' '));
+        match status {
+            Some("Compiling") => {
+                if let Some(compiles) = compiles.take() {
+                    compiles();
+                }
+            }
+            Some("Finished" | "Downloading" | "Downloaded" | "Updating" | "Locking" | "Adding") => {}
+            _ => eprintln!("{line}"),
+        }
+    })
+}
+
 /// The path of a program of the workspace. It is built, silently, unless the tests' build has made it.
 pub fn program(package: &str, name: &str) -> Result<PathBuf> {
     if let Some(program) = OF_TESTS.get().map(|folder| folder.join(name)).filter(|program| program.exists()) {
         return Ok(program);
     }
-    children::run(command().args([
-        "build",
-        "--quiet",
-        "--profile",
-        "test",
-        "--package",
-        package,
-        "--bin",
-        name,
-    ]))?;
+    let mut build = command();
+    build.args(["build", "--profile", "test", "--package", package, "--bin", name]);
+    run_silently(&mut build, || {})?;
     Ok(repo::target().join("debug").join(name))
 }

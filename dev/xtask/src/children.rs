@@ -36,6 +36,17 @@ pub fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
+/// As [`run`], and passes each line of its stderr on.
+pub fn run_with_stderr(command: &mut Command, mut line: impl FnMut(&str)) -> Result<()> {
+    let child = command.stderr(Stdio::piped()).spawn();
+    let mut child = child.with_context(|| format!("cannot run {}", shown(command)))?;
+    let lines = BufReader::new(child.stderr.take().context("stderr is piped")?).lines();
+    lines.map_while(Result::ok).for_each(|one| line(&one));
+    let status = child.wait()?;
+    ensure!(status.success(), "{} failed ({status})", shown(command));
+    Ok(())
+}
+
 /// Runs it for its stdout; fails with its stderr if it fails.
 pub fn output(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot run {}", shown(command)))?;

@@ -11,6 +11,8 @@ mod image;
 mod kube;
 mod manifests;
 mod playground;
+mod progress;
+mod quorate;
 mod repo;
 mod sim;
 mod test;
@@ -34,7 +36,8 @@ pub(crate) struct Xtask {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Set up what is missing and start the playground; arguments go to `quorate playground`
+    /// Set up what is missing and start the playground; arguments go to `quorate playground`. Other minor versions of etcd are
+    /// built when a cluster asks for them
     #[command(disable_help_flag = true)]
     Playground {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
@@ -61,6 +64,9 @@ enum Task {
     Tools {
         #[arg(value_enum, default_value = "etcd")]
         set: tools::Set,
+        /// One minor version of etcd; without it all of them
+        #[arg(value_parser = tools::MINORS)]
+        minor: Option<String>,
     },
     /// A real Kubernetes on this machine, three nodes in network namespaces: up, down, status, exec, load
     #[command(disable_help_flag = true)]
@@ -107,7 +113,7 @@ fn run(task: Option<Task>) -> Result<()> {
         Some(Task::Soak { hours, from }) => {
             sim::call("soak", &["--hours".to_owned(), hours, "--from".to_owned(), from])
         }
-        Some(Task::Tools { set }) => tools::run(set),
+        Some(Task::Tools { set, minor }) => tools::run(set, minor.as_deref()),
         Some(Task::Kube { args }) => kube::run(&args),
         Some(Task::Crds) => crds::write(),
         Some(Task::Docs) => test::write_docs(),

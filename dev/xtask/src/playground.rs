@@ -1,51 +1,67 @@
 //! `cargo xtask playground`: sets up what is missing and becomes `quorate playground`.
 //!
-//! It builds only what the playground starts with: one minor version of etcd, and `quorate`, both at once. Other versions of etcd are
-//! built by `cargo xtask tools etcd MINOR`.
+//! It builds only what the playground starts with: one minor version of etcd, and `quorate`, both at once. The playground calls
+//! `cargo xtask tools etcd MINOR` when a cluster asks for another one.
 
+use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 
 use anyhow::{Context, Result};
 
-use crate::{cargo, children, crates, repo, tools};
+use crate::crates;
+use crate::progress;
+use crate::quorate::Quorate;
+use crate::repo;
+use crate::tools::{self, Build};
+
+/// The flag by which a caller names programs of its own.
+const DIRECTORY: &str = "--etcd-bin-dir";
 
 /// Does not return when it succeeds.
 pub fn run(args: &[String]) -> Result<()> {
     // A call such as `status` or `down` starts no etcd.
     let starts = args.first().is_none_or(|first| first.starts_with('-'));
+    let has_own = args.iter().any(|arg| arg.split('=').next() == Some(DIRECTORY));
+    let builds = if starts { builds(args, has_own)? } else { Vec::new() };
     crates::fetch();
-    let quorate = thread::scope(|scope| {
-        let etcd = scope.spawn(|| if starts { build_tools(args) } else { Ok(()) });
-        let quorate = build_quorate();
-        etcd.join().expect("building etcd does not panic")?;
-        quorate
+    let quorate = Quorate::find();
+    let steps = builds.iter().filter(|build| build.compiles()).map(Build::step);
+    progress::announce(steps.chain(quorate.step()));
+    let program = thread::scope(|scope| {
+        let tools = scope.spawn(|| builds.iter().try_for_each(|build| build.run().map(drop)));
+        let program = quorate.build();
+        tools.join().expect("building tools does not panic")?;
+        program
     })?;
-    let mut playground = Command::new(&quorate);
+    let mut playground = Command::new(&program);
     playground.arg("playground").args(args);
-    if starts {
-        playground.arg("--etcd-bin-dir").arg(repo::tools_bin());
+    if starts && !has_own {
+        playground.arg(DIRECTORY).arg(repo::tools_bin()).args(on_demand()?);
     }
-    Err(playground.exec()).with_context(|| format!("cannot run {}", quorate.display()))
+    Err(playground.exec()).with_context(|| format!("cannot run {}", program.display()))
 }
 
-fn build_tools(args: &[String]) -> Result<()> {
-    tools::build_etcd(tools::minor_of(args))?;
+fn builds(args: &[String], has_own: bool) -> Result<Vec<Build>> {
+    let mut builds = Vec::new();
+    if !has_own {
+        builds.push(Build::etcd(tools::minor_of(args))?);
+    }
     if args.iter().any(|arg| arg == "--s3") {
-        tools::build(tools::Set::S3)?;
+        builds.push(Build::s3()?);
     }
-    Ok(())
+    Ok(builds)
 }
 
-/// As the dev profile has it: tests have a `quorate` of their own.
-fn build_quorate() -> Result<PathBuf> {
-    let mut build = cargo::command();
-    build.args(["build", "--package", "quorate", "--bin", "quorate"]);
-    // Nothing is built a second time here, and nobody debugs.
-    build.env("CARGO_INCREMENTAL", "0").env("CARGO_PROFILE_DEV_DEBUG", "0");
-    children::run(&mut build)?;
-    crates::keep();
-    Ok(repo::target().join("debug/quorate"))
+/// How the playground gets further versions of etcd: what builds them, which ones, and how long that takes.
+fn on_demand() -> Result<Vec<OsString>> {
+    let own = std::env::current_exe().context("xtask does not know its own path")?;
+    let mut flags = vec!["--etcd-builder".into(), own.into_os_string()];
+    for minor in tools::MINORS {
+        let build = Build::etcd(minor)?;
+        let flag = format!("--etcd-on-demand={}={}", build.etcd_version()?, build.step().duration());
+        flags.push(flag.into());
+    }
+    Ok(flags)
 }

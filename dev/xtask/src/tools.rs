@@ -11,14 +11,15 @@ mod npm;
 
 use std::fs;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 
+use crate::progress::{self, Step};
 use crate::{go, repo};
 use module::{Module, Program};
 
 /// The minor versions of etcd that have a module. The first is that of the playground's own cluster.
-const MINORS: [&str; 3] = ["3.7", "3.6", "3.5"];
+pub const MINORS: [&str; 3] = ["3.7", "3.6", "3.5"];
 
 /// The folder of the emulator of Azure Blob Storage.
 const AZURITE: &str = "azurite";
@@ -38,8 +39,15 @@ pub enum Set {
     Cargo,
 }
 
-/// Builds what is missing or out of date, and reports it.
-pub fn run(set: Set) -> Result<()> {
+/// Builds what is missing or out of date, and reports it. With a minor version, only that of etcd.
+pub fn run(set: Set, minor: Option<&str>) -> Result<()> {
+    if let Some(minor) = minor {
+        ensure!(set == Set::Etcd, "only etcd has minor versions to choose from");
+        if build_all(&[Build::etcd(minor)?])? == 0 {
+            println!("etcd {minor} is in {}", bin());
+        }
+        return Ok(());
+    }
     if build(set)? == 0 {
         match set {
             Set::Etcd => println!("etcd 3.5, 3.6 and 3.7 are in {}", bin()),
@@ -67,11 +75,6 @@ pub fn minor_of(args: &[String]) -> &'static str {
     MINORS.into_iter().find(is_minor).unwrap_or(MINORS[0])
 }
 
-/// One minor version of etcd. Silent if there is nothing to do. The number of programs built.
-pub fn build_etcd(minor: &str) -> Result<usize> {
-    build_modules(&format!("etcd-{minor}"), "about a minute on two cores", vec![etcd(minor)?])
-}
-
 /// etcd for the tests. Silent if there is nothing to do. The number of programs built.
 pub fn build_missing() -> Result<usize> {
     build(Set::Etcd)
@@ -80,38 +83,88 @@ pub fn build_missing() -> Result<usize> {
 /// As [`run`], but silent if there is nothing to do. The number of programs built.
 pub fn build(set: Set) -> Result<usize> {
     match set {
-        Set::Etcd => {
-            let modules = MINORS.into_iter().map(etcd).collect::<Result<Vec<_>>>()?;
-            build_modules("etcd", "about a minute on two cores", modules)
-        }
+        Set::Etcd => build_all(&MINORS.map(Build::etcd).into_iter().collect::<Result<Vec<_>>>()?),
         Set::Kubernetes => {
             debian::install_missing()?;
-            let modules = vec![kubernetes()?, containerd()?, pause()?];
-            build_modules("Kubernetes", "ten minutes on two cores", modules)
+            build_all(&[Build::kubernetes()?])
         }
-        Set::S3 => build_modules("versitygw", "two minutes on two cores", vec![versitygw()?]),
+        Set::S3 => build_all(&[Build::s3()?]),
         Set::Azure => npm::install(AZURITE),
         Set::Cargo => helpers::build(),
     }
 }
 
-fn build_modules(what: &str, duration: &str, mut modules: Vec<Module>) -> Result<usize> {
-    let bin = repo::tools_bin();
-    fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
-    // One lock for each set: a test that needs etcd does not wait for Kubernetes.
-    let file = repo::tools().join(format!("lock-{}", what.to_lowercase()));
-    let _lock = xtask::lock(&file, &format!("another build of {what}"))?;
-    modules.retain(|module| !module.is_built());
-    let uncached: Vec<_> = modules.iter().filter(|module| !module.is_cached()).map(Module::folder).collect();
-    if !uncached.is_empty() {
-        go::check(&uncached)?;
-        eprintln!("building {what} from source, {duration}, once for all clones on this machine");
+fn build_all(builds: &[Build]) -> Result<usize> {
+    progress::announce(builds.iter().filter(|build| build.compiles()).map(Build::step));
+    builds.iter().map(Build::run).sum()
+}
+
+/// Programs that are built together.
+pub struct Build {
+    name: String,
+    step: Step,
+    modules: Vec<Module>,
+}
+
+impl Build {
+    /// One minor version of etcd.
+    pub fn etcd(minor: &str) -> Result<Self> {
+        Ok(Self::of(&format!("etcd {minor}"), "a few minutes on two cores", vec![etcd(minor)?]))
     }
-    let mut built = 0;
-    for module in &modules {
-        built += module.build()?;
+
+    /// The S3 server.
+    pub fn s3() -> Result<Self> {
+        Ok(Self::of("versitygw", "two minutes on two cores", vec![versitygw()?]))
     }
-    Ok(built)
+
+    fn kubernetes() -> Result<Self> {
+        let modules = vec![kubernetes()?, containerd()?, pause()?];
+        Ok(Self::of("Kubernetes", "ten minutes on two cores", modules))
+    }
+
+    fn of(name: &str, guess: &'static str, modules: Vec<Module>) -> Self {
+        let what = format!("{name} from source, once for all clones on this machine");
+        Self { name: name.to_owned(), step: Step::new(&what, name, guess), modules }
+    }
+
+    /// For reports of the build.
+    pub fn step(&self) -> &Step {
+        &self.step
+    }
+
+    /// Whether something is missing that the cache does not have.
+    pub fn compiles(&self) -> bool {
+        self.modules.iter().any(|module| !module.is_built() && !module.is_cached())
+    }
+
+    /// The exact version of etcd, without `v`.
+    pub fn etcd_version(&self) -> Result<String> {
+        let module = self.modules.first().context("a build has a module")?;
+        Ok(module.version("go.etcd.io/etcd/server/v3")?.trim_start_matches('v').to_owned())
+    }
+
+    /// Builds what is missing, a line for each program. The number of programs built.
+    pub fn run(&self) -> Result<usize> {
+        let bin = repo::tools_bin();
+        fs::create_dir_all(&bin).with_context(|| format!("cannot create {}", bin.display()))?;
+        // One lock for each: a test that needs etcd does not wait for Kubernetes.
+        let file = repo::tools().join(format!("lock-{}", self.name.to_lowercase().replace(' ', "-")));
+        let _lock = xtask::lock(&file, &format!("another build of {}", self.name))?;
+        let missing: Vec<_> = self.modules.iter().filter(|module| !module.is_built()).collect();
+        let uncached: Vec<_> =
+            missing.iter().filter(|module| !module.is_cached()).map(|module| module.folder()).collect();
+        if !uncached.is_empty() {
+            go::check(&uncached)?;
+        }
+        let built = missing.iter().map(|module| module.build()).collect::<Result<Vec<_>>>()?;
+        // A part of it says nothing about the whole.
+        if built.len() == self.modules.len()
+            && let Some(took) = built.iter().map(|built| built.whole).sum()
+        {
+            self.step.took(took);
+        }
+        Ok(built.iter().map(|built| built.programs).sum())
+    }
 }
 
 fn bin() -> String {
@@ -174,6 +227,14 @@ fn versitygw() -> Result<Module> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_version_of_etcd_is_the_one_that_its_module_pins() {
+        for minor in MINORS {
+            let version = Build::etcd(minor).unwrap().etcd_version().unwrap();
+            assert!(version.starts_with(&format!("{minor}.")), "{version}");
+        }
+    }
 
     #[test]
     fn every_module_pins_the_programs_that_are_built_from_it() {

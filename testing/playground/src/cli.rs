@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
+use crate::builds::Buildable;
 use crate::home::Home;
 
 pub use fault::Fault;
@@ -41,9 +42,18 @@ pub struct PlaygroundArgs {
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub nodes: u8,
 
-    /// The directory of the etcd programs. Default: PATH, then the programs that `cargo xtask tools` built.
+    /// The directory of the etcd programs. Default: PATH, then the programs that `cargo xtask tools` built. `cargo xtask
+    /// playground` builds etcd 3.7, and etcd 3.6 and 3.5 when a cluster asks for them.
     #[arg(long, value_name = "DIR")]
     pub etcd_bin_dir: Option<PathBuf>,
+
+    /// What builds other versions of etcd: called with `tools etcd MINOR`, it adds them to the directory of the etcd programs.
+    #[arg(long, hide = true, value_name = "PROGRAM", requires = "etcd_on_demand")]
+    pub etcd_builder: Option<PathBuf>,
+
+    /// A version that the builder builds when a Pod asks for it, and how long that takes, as a message words it.
+    #[arg(long, hide = true, value_name = "VERSION[=DURATION]", requires = "etcd_builder")]
+    pub etcd_on_demand: Vec<Buildable>,
 
     /// The etcd version of the sample cluster. Default: the newest version found.
     #[arg(long = "etcd-version", value_name = "VERSION")]

@@ -1,6 +1,7 @@
 //! A Kubernetes for a laptop without Kubernetes: `localkube` over HTTPS, nodes that run containers as processes, and
 //! the operator. Not for production.
 
+mod builds;
 pub mod cli;
 mod clock;
 mod hang;

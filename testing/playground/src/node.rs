@@ -39,16 +39,17 @@ use nix::unistd::Pid;
 use tokio::sync::watch;
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::builds::Builds;
 use crate::home::Home;
 use crate::ledger::Ledger;
 use crate::names::Names;
 use crate::process::Launcher;
-use crate::programs::Programs;
 use env::Placed;
 use events::Events;
 use images::Images;
 use pod::PodRun;
 
+pub(crate) use back_off::BackOff;
 use cache::Cache;
 pub use logs::ContainerLogs;
 pub(crate) use partition::Partition;
@@ -102,8 +103,8 @@ pub struct Setup {
     pub client: Client,
     /// The playground's directory.
     pub home: Home,
-    /// The etcd programs.
-    pub programs: Programs,
+    /// The etcd programs, and the builds of others.
+    pub etcd: Arc<Builds>,
     /// Assigned addresses.
     pub ledger: Arc<Ledger>,
     /// The number of nodes.
@@ -115,10 +116,10 @@ pub struct Setup {
 impl Nodes {
     /// Creates the Node objects and starts the watches.
     pub async fn start(setup: Setup, tasks: &mut JoinSet<()>) -> anyhow::Result<Self> {
-        let Setup { client, home, programs, ledger, nodes, crash_back_off } = setup;
+        let Setup { client, home, etcd, ledger, nodes, crash_back_off } = setup;
         let cache = Cache::start(&client, tasks);
         let shared = Shared {
-            images: Images::new(programs, home.program()),
+            images: Images::new(etcd, home.program()),
             launcher: Launcher::new(home.clone()),
             events: Events::new(client.clone()),
             names: Names::new((1..=nodes).map(machines::name).map(|node| (node.clone(), home.hosts(&node))))?,

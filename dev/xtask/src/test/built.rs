@@ -70,6 +70,7 @@ impl Built {
     }
 }
 
+/// Beside `target/tools`, where `quorate` looks for etcdctl.
 fn programs() -> PathBuf {
-    repo::target().join("tests/bin")
+    repo::target().join("tests")
 }

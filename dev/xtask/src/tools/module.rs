@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 
@@ -30,6 +30,14 @@ pub struct Module {
     source: String,
     tags: &'static str,
     linker: String,
+}
+
+/// What a call of [`Module::build`] did.
+pub struct Built {
+    /// The number of programs that are in their place now.
+    pub programs: usize,
+    /// How long the compiler took, if it was called for every program.
+    pub whole: Option<Duration>,
 }
 
 impl Program {
@@ -98,25 +106,30 @@ impl Module {
         self.programs.iter().all(|program| self.entry(program).exists())
     }
 
-    /// Builds all programs that the cache does not have, a line each. The number of programs.
-    pub fn build(&self) -> Result<usize> {
+    /// Builds all programs that the cache does not have, a line each.
+    pub fn build(&self) -> Result<Built> {
+        let mut compiled = Vec::new();
         for program in &self.programs {
-            self.build_one(program)?;
+            compiled.extend(self.build_one(program)?);
         }
-        Ok(self.programs.len())
+        let all = compiled.len() == self.programs.len();
+        Ok(Built { programs: self.programs.len(), whole: all.then(|| compiled.iter().sum()) })
     }
 
-    /// Builds it unless the cache has it, and puts it into the folder of binaries.
-    fn build_one(&self, program: &Program) -> Result<()> {
-        let start = Instant::now();
+    /// Builds it unless the cache has it, and puts it into the folder of binaries. How long the compiler took, if it was called.
+    fn build_one(&self, program: &Program) -> Result<Option<Duration>> {
+        let mut compiled = None;
         let built = self.entry(program).get(|scratch| {
+            let start = Instant::now();
             let file = scratch.join(&program.name);
             self.go_build(program, &file)?;
             eprintln!("  {} in {} s", program.name, start.elapsed().as_secs());
+            compiled = Some(start.elapsed());
             Ok(file)
         })?;
         cache::place(&built, &Self::binary(program))?;
-        fs::write(Self::stamp(program), self.recipe()).context("cannot record what was built")
+        fs::write(Self::stamp(program), self.recipe()).context("cannot record what was built")?;
+        Ok(compiled)
     }
 
     fn go_build(&self, program: &Program, file: &Path) -> Result<()> {

@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::status::Startup;
 use super::{PlaygroundArgs, print_line, sample, status, table};
+use crate::builds::{self, Builder, Builds};
 use crate::home::Home;
 use crate::ledger::Ledger;
 use crate::log_source::Logs;
@@ -72,7 +73,7 @@ pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
         .process_group(0)
         .spawn()?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (start, mut reported) = (Instant::now(), Vec::new());
+    let (mut start, mut reported) = (Instant::now(), Vec::new());
     print_line(format_args!("Starting a playground in {}", home.dir().display()));
     loop {
         if let Some(exit) = child.try_wait()? {
@@ -81,11 +82,17 @@ pub(super) fn detached(args: &PlaygroundArgs, home: &Home) -> Result<ExitCode> {
         }
         match runtime.block_on(status::startup(home, !args.empty)) {
             Startup::Ready => break,
-            Startup::Waiting(lines) if lines != reported => {
-                lines.iter().for_each(print_line);
-                reported = lines;
+            Startup::Waiting(lines) => {
+                // A build takes as long as it takes.
+                if lines.iter().any(|line| builds::runs(line)) {
+                    start = Instant::now();
+                }
+                if lines != reported {
+                    lines.iter().for_each(print_line);
+                    reported = lines;
+                }
             }
-            Startup::Waiting(_) | Startup::Starting => {}
+            Startup::Starting => {}
         }
         if start.elapsed() > READY_WITHIN {
             let _ = runtime.block_on(status::show(home));
@@ -113,6 +120,10 @@ fn keep_program(home: &Home) -> Result<()> {
         fs::copy(&own, home.program()).with_context(|| format!("cannot copy {}", own.display()))?;
     }
     Ok(())
+}
+
+fn builder(args: &PlaygroundArgs) -> Builder {
+    Builder { program: args.etcd_builder.clone(), versions: args.etcd_on_demand.clone() }
 }
 
 /// The program of the S3 server, if one was asked for.
@@ -156,10 +167,17 @@ async fn serve(
     let saver = saved::Saver::new(kube.clone(), home.clone());
     tasks.spawn(saver.clone().keep());
     tasks.spawn(proxy::run(kube.clone(), ledger.clone()));
+    let etcd = Builds::new(builds::Setup {
+        programs,
+        directory: args.etcd_bin_dir.clone(),
+        builder: builder(args),
+        home: home.clone(),
+        back_off: args.crash_back_off,
+    });
     let setup = Setup {
         client,
         home: home.clone(),
-        programs: programs.clone(),
+        etcd: etcd.clone(),
         ledger,
         nodes: args.nodes,
         crash_back_off: args.crash_back_off,
@@ -177,7 +195,7 @@ async fn serve(
     if !args.empty && !returning {
         sample::apply(&kube, version, args.size)?;
     }
-    status::introduce(home, &programs, returning);
+    status::introduce(home, &etcd.shown(), returning);
     if let Some(store) = store {
         print_line(store);
     }
@@ -189,6 +207,7 @@ async fn serve(
 
     print_line("\nstopping; a second Ctrl-C stops at once");
     let orderly = async {
+        etcd.stop().await;
         // Stop the operator first, or it would repair what is being stopped.
         operator.cancel();
         while supervised.join_next().await.is_some() {}

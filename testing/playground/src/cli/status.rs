@@ -1,5 +1,6 @@
 //! What the commands report about a playground: readiness, overview, connection commands, stop.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -16,6 +17,7 @@ use serde_json::Value;
 
 use super::revisions::{self, Revisions};
 use super::{print_line, table};
+use crate::builds;
 use crate::home::Home;
 use crate::process::Launcher;
 use crate::programs::Programs;
@@ -25,13 +27,9 @@ use crate::s3;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Printed at the start.
-pub(super) fn introduce(home: &Home, programs: &Programs, returning: bool) {
+pub(super) fn introduce(home: &Home, etcd: &str, returning: bool) {
     let what = if returning { "Restored the playground" } else { "Started a new playground" };
-    print_line(format_args!(
-        "{what} in {} (etcd {})\n",
-        home.dir().display(),
-        programs.versions().join(", ")
-    ));
+    print_line(format_args!("{what} in {} ({etcd})\n", home.dir().display()));
     print_line(format_args!("  export KUBECONFIG={}", home.kubeconfig().display()));
     print_line("  kubectl get etcd,pods,pvc\n");
 }
@@ -89,7 +87,7 @@ pub(super) fn down(home: &Home) -> ExitCode {
 pub(super) enum Startup {
     /// The API does not answer yet.
     Starting,
-    /// One line for each cluster that is not ready.
+    /// One line for each build and for each cluster that is not ready.
     Waiting(Vec<String>),
     /// The API answers and, if clusters are expected, every cluster is ready.
     Ready,
@@ -120,7 +118,10 @@ pub(super) async fn startup(home: &Home, clusters_expected: bool) -> Startup {
         (!has_port(cluster)).then(|| format!("{}/{}: {no_port}", namespace(cluster), name(cluster)))
     };
     let waiting: Vec<String> = clusters.iter().filter_map(waiting_for).collect();
-    if waiting.is_empty() { Startup::Ready } else { Startup::Waiting(waiting) }
+    if waiting.is_empty() {
+        return Startup::Ready;
+    }
+    Startup::Waiting(builds_of(&pods).into_iter().chain(waiting).collect())
 }
 
 /// Whether all members of a cluster serve. Status alone may date from before the last stop, so the Pods must be ready as
@@ -154,8 +155,20 @@ pub(super) fn overview(clusters: &[Value], pods: &[Value], revisions: &Revisions
             progress(cluster, pods),
         );
     }
+    for build in builds_of(pods) {
+        let _ = writeln!(overview, "{build}");
+    }
     let _ = write!(overview, "{}", table::members(clusters, revisions));
     overview
+}
+
+/// The builds of etcd that containers wait for, and those that failed.
+fn builds_of(pods: &[Value]) -> BTreeSet<String> {
+    let lists = ["/status/initContainerStatuses", "/status/containerStatuses"];
+    let containers = pods.iter().flat_map(|pod| lists.into_iter().flat_map(|list| items(pod, list)));
+    let reports =
+        containers.filter_map(|container| builds::report(text(container, "/state/waiting/message")));
+    reports.map(str::to_owned).collect()
 }
 
 /// One line about a cluster: `default/demo: 0 of 3 members serve. Waiting for ...`.
@@ -311,6 +324,20 @@ mod tests {
         );
         let sick = [("Available", "True", "fine"), ("Degraded", "True", "demo-2: unreachable")];
         assert_eq!(progress(&cluster(2, &sick), &pods(2)), "2 of 3 members serve. demo-2: unreachable");
+    }
+
+    #[test]
+    fn a_build_is_listed_once_for_all_pods_that_wait_for_it() {
+        let waits = |message: &str| {
+            let waiting = json!({ "reason": "ContainerCreating", "message": message });
+            json!({ "status": { "containerStatuses": [{ "state": { "waiting": waiting } }] } })
+        };
+        let builds = "building etcd 3.6.16 from source";
+        let failed = "Back-off pulling image \"x\": ErrImagePull: etcd 3.5.9 cannot be built (exit code 1)\nno network";
+        let pods = [waits(builds), waits(builds), waits(failed), waits("unrelated")];
+        let listed: Vec<String> = builds_of(&pods).into_iter().collect();
+        assert_eq!(listed, [builds, "etcd 3.5.9 cannot be built (exit code 1)"]);
+        assert_eq!(listed.iter().filter(|line| builds::runs(line)).count(), 1);
     }
 
     #[test]

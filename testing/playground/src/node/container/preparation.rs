@@ -4,13 +4,14 @@ use std::fs;
 use std::path::PathBuf;
 
 use k8s_openapi::api::core::v1::Container;
-use tokio::time::{Duration, sleep};
+use tokio::time::{Duration, Instant, sleep};
 
 use super::Runner;
+use crate::builds::{Build, Buildable};
 use crate::node::back_off::BackOff;
 use crate::node::env::invocation;
 use crate::node::events::Kind;
-use crate::node::images::Image;
+use crate::node::images::{Found, Image};
 use crate::node::state::ContainerPhase;
 use crate::node::{node_of, volumes};
 use crate::shim::{Bind, Root, ShimSpec, View};
@@ -56,22 +57,41 @@ impl Runner {
         let mut back_off = BackOff::new(self.run.crash_back_off());
         let _ = back_off.after(Duration::ZERO);
         let mut pod = self.run.watch();
+        let mut built = None::<Instant>;
         loop {
             if self.run.stopping() {
                 return None;
             }
             let name = self.spec()?.image.unwrap_or_default();
-            let why = match self.run.images().pull(&name) {
-                Ok(image) => {
-                    let message = format!("Container image {name:?} already present on machine");
+            let why = match self.run.images().find(&name) {
+                Ok(Found::Here(image)) => {
+                    let message = built.take().map_or_else(
+                        || format!("Container image {name:?} already present on machine"),
+                        |since| {
+                            format!(
+                                "Successfully pulled image {name:?} in {:.1}s",
+                                since.elapsed().as_secs_f64()
+                            )
+                        },
+                    );
                     self.record(Kind::Normal, "Pulled", &message).await;
                     return Some((name, image));
                 }
-                Err(why) => why,
+                Ok(Found::ToBuild(version)) => {
+                    built.get_or_insert_with(Instant::now);
+                    match self.wait_for_build(&name, &version).await {
+                        Ok(()) => continue,
+                        Err(why) => why,
+                    }
+                }
+                Err(why) => {
+                    self.record(Kind::Normal, "Pulling", &format!("Pulling image {name:?}")).await;
+                    why
+                }
             };
+            built = None;
             let failed = format!("Failed to pull image {name:?}: {why}");
             self.wait_for("ErrImagePull", &why);
-            self.record(Kind::Normal, "Pulling", &format!("Pulling image {name:?}")).await;
             self.record(Kind::Warning, "Failed", &failed).await;
             self.record(Kind::Warning, "Failed", "Error: ErrImagePull").await;
             self.wait_for(
@@ -90,6 +110,41 @@ impl Runner {
                         if changed.is_err() || self.spec()?.image.as_ref() != Some(&name) {
                             break;
                         }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until the build has ended, the Pod stops, or its image changes. Fails if the build does.
+    async fn wait_for_build(&self, name: &str, version: &Buildable) -> Result<(), String> {
+        let mut build = self.run.images().etcd().request(version);
+        let mut pod = self.run.watch();
+        let mut reported = false;
+        loop {
+            let state = build.borrow_and_update().clone();
+            match state {
+                Build::Done => return Ok(()),
+                Build::Failed(why) => return Err(why),
+                Build::Running(report) => {
+                    // As while an image is pulled.
+                    self.wait_for(
+                        if self.is_init { "PodInitializing" } else { "ContainerCreating" },
+                        &report,
+                    );
+                    if !std::mem::replace(&mut reported, true) {
+                        let message = format!("Pulling image {name:?}: {report}");
+                        self.record(Kind::Normal, "Pulling", &message).await;
+                    }
+                }
+            }
+            tokio::select! {
+                changed = build.changed() => if changed.is_err() { return Ok(()) },
+                () = self.run.stopped() => return Ok(()),
+                changed = pod.changed() => {
+                    let image = self.spec().and_then(|container| container.image);
+                    if changed.is_err() || image.as_deref() != Some(name) {
+                        return Ok(());
                     }
                 }
             }
