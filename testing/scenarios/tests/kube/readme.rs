@@ -11,12 +11,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use quorate_scenarios::{Session, Step, Values, until};
 use tempfile::TempDir;
+use tokio::sync::{Mutex, MutexGuard};
 
-/// Longer than a user waits for a command.
-const DEADLINE: Duration = Duration::from_secs(120);
+/// Longer than a user waits for a command: the playground starts on a machine that does other things, too.
+const DEADLINE: Duration = Duration::from_secs(300);
 
 /// Commands that change nothing. A user who types them sees a later state than this test does at first, so it repeats them.
 const READS: [&str; 2] = ["kubectl get ", "etcdctl-3.7 get "];
+
+/// Another playground would take the port of a client Service while its cluster is deleted.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 /// A command in the shell whose exported variables the commands before it have left.
 const SHELL: &str = r#"
@@ -29,7 +33,7 @@ exit $status
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_manifest_leads_to_the_status_that_the_page_shows() -> Result<()> {
-    let user = User::start()?;
+    let user = User::start().await?;
     user.run("cargo xtask playground --detach --empty").await?;
     user.run("export KUBECONFIG=$PWD/.playground/kubeconfig").await?;
     user.follow(&session("What you write, and what you see")?).await
@@ -37,7 +41,7 @@ async fn a_manifest_leads_to_the_status_that_the_page_shows() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_playground_prints_what_the_page_shows() -> Result<()> {
-    User::start()?.follow(&session("Try it without Kubernetes")?).await
+    User::start().await?.follow(&session("Try it without Kubernetes")?).await
 }
 
 #[test]
@@ -54,12 +58,14 @@ fn session(heading: &str) -> Result<Session> {
 /// A user who has this repository in `~/quorate`. The playground there is stopped when this is dropped.
 struct User {
     home: TempDir,
+    _alone: MutexGuard<'static, ()>,
 }
 
 impl User {
-    fn start() -> Result<Self> {
+    async fn start() -> Result<Self> {
+        let alone = ONE_AT_A_TIME.lock().await;
         let home = tempfile::Builder::new().prefix("quorate-readme-").tempdir()?;
-        let user = Self { home };
+        let user = Self { home, _alone: alone };
         fs::create_dir_all(user.repository().join("target/tools"))?;
         symlink(tools()?, user.repository().join("target/tools/bin"))?;
         fs::create_dir(user.home.path().join("bin"))?;
