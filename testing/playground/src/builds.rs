@@ -111,6 +111,12 @@ impl Buildable {
     fn minor(&self) -> &str {
         self.version.rsplit_once('.').map_or(self.version.as_str(), |(minor, _)| minor)
     }
+
+    /// The report while it is built.
+    fn report(&self) -> String {
+        let Self { version, duration } = self;
+        format!("{BUILDING}{version} from source ({duration}), once for all clones on this machine")
+    }
 }
 
 impl Builds {
@@ -152,10 +158,7 @@ impl Builds {
         });
         let runs = matches!(*entry.state.borrow(), Build::Running(_));
         if !runs && Instant::now() >= entry.again {
-            entry.state.send_replace(Build::Running(format!(
-                "{BUILDING}{} after another build of etcd",
-                desired.version
-            )));
+            entry.state.send_replace(Build::Running(desired.report()));
             let (builds, desired, state) = (self.clone(), desired.clone(), entry.state.clone());
             tokio::spawn(async move { builds.run(&desired, &state).await });
         }
@@ -169,7 +172,14 @@ impl Builds {
     }
 
     async fn run(&self, desired: &Buildable, state: &watch::Sender<Build>) {
-        let _turn = self.turn.lock().await;
+        let free = self.turn.try_lock();
+        let _turn = if let Ok(turn) = free {
+            turn
+        } else {
+            let report = format!("{BUILDING}{} after another build of etcd", desired.version);
+            state.send_replace(Build::Running(report));
+            self.turn.lock().await
+        };
         if self.stop.is_cancelled() {
             return;
         }
@@ -196,9 +206,7 @@ impl Builds {
     }
 
     async fn build(&self, desired: &Buildable, state: &watch::Sender<Build>) -> Result<(), String> {
-        let Buildable { version, duration } = desired;
-        let report =
-            format!("{BUILDING}{version} from source ({duration}), once for all clones on this machine");
+        let (version, report) = (&desired.version, desired.report());
         state.send_replace(Build::Running(report.clone()));
         let log = self.setup.home.logs().join(format!("build-etcd-{version}.log"));
         let scratch = self.setup.home.dir().join("build");
@@ -293,6 +301,7 @@ pub(crate) fn shown(programs: &Programs, builder: &Builder) -> String {
 /// The line about a build in the message of a container that waits for it.
 pub(crate) fn report(message: &str) -> Option<&str> {
     let line = message.lines().find(|line| line.starts_with(BUILDING) || line.contains(CANNOT))?;
+    let line = line.trim_end_matches(':');
     Some(line.find(CANNOT).and_then(|at| line[..at].rfind("etcd ")).map_or(line, |at| &line[at..]))
 }
 
