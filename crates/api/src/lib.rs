@@ -42,6 +42,6 @@ pub use condition::ConditionType;
 pub use crd::{crd, crds, crds_yaml};
 pub use destination::Destination;
 pub use in_place::{EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
-pub use reason::{Explanation, Reason};
+pub use reason::{Explanation, Reason, ReasonOf};
 pub use schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use status::EtcdClusterStatus;
