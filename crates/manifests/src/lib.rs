@@ -35,7 +35,9 @@ pub use kind::Kind;
 pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, request};
 pub use site::SiteQuestion;
-pub use status::{BackupHealth, EventText, Situation, events, explain, invalid_status, status};
+pub use status::{
+    BackupHealth, EventText, Situation, Weight, events, explain, invalid_status, status, weight,
+};
 pub use target::{
     AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, resolve,
 };

@@ -190,8 +190,11 @@ fn nothing_new_begins_while_a_pod_of_an_old_member_is_left_and_a_late_one_is_nam
     }
     world.now = world.now + Span::seconds(120);
     let plan = world.plan();
-    let text: Vec<String> = plan.waiting.iter().map(ToString::to_string).collect();
-    assert!(text.iter().any(|text| text.contains("Pod demo-1") && text.contains("Node n1")), "{text:?}");
+    let stays = |waiting: &Waiting| {
+        matches!(waiting, Waiting::OldMemberStays { member, node, .. }
+            if *member == name("demo-1") && node.as_deref() == Some("n1"))
+    };
+    assert!(plan.waiting.iter().any(stays), "{:?}", plan.waiting);
     assert!(plan.effects.is_empty(), "never by force: {:?}", plan.effects);
     // Its kubelet answers, or its Node is deleted.
     world.lose_pod("demo-1");

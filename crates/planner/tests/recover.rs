@@ -1,7 +1,7 @@
 //! Recovery of a lost quorum, by order only: no healthy cluster is recovered, nothing begins while a member may run, and nothing is given up
 //! before the order for another incarnation.
 
-use crate::world::{World, name};
+use crate::world::{World, name, words};
 use quorate_model::effect::Boot;
 use quorate_model::incarnation::Order;
 use quorate_model::record::{Leaving, Loss, Stage, Suspicion};
@@ -120,7 +120,14 @@ fn reported(order: &str) -> World {
 }
 
 fn waits_for(plan: &Plan, text: &str) -> bool {
-    plan.waiting.iter().any(|waiting| waiting.to_string().contains(text))
+    let reports = |waiting: &Waiting| match waiting {
+        Waiting::Recovering { logs, .. } => logs.iter().any(|(member, log)| match log {
+            Ok(log) => format!("{member}: {log}").contains(text),
+            Err(why) => format!("{member}: {why}").contains(text),
+        }),
+        other => words(other).contains(text),
+    };
+    plan.waiting.iter().any(reports)
 }
 
 #[test]
@@ -408,7 +415,7 @@ fn another_member_can_be_named_while_the_snapshot_is_taken() {
     go_on(&mut world);
     let failure = quorate_model::restore::RestoreFailure::new(
         quorate_model::restore::RestoreCause::Failed,
-        "etcd does not start on a copy of the data",
+        "demo-1: etcd does not start on a copy of the data",
     );
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
     let Held { failure: last, .. } = pod.held.as_mut().unwrap();

@@ -20,7 +20,7 @@ use quorate_model::snapshot::{
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Minor,
-    Plan, Record, Revision, Snapshot, Span, Target, Version,
+    Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
 };
 use quorate_planner::plan;
 
@@ -730,10 +730,18 @@ pub fn describe(story: &mut String, plan: &Plan) {
         let _ = writeln!(story, "   {} {effect}", effect.step());
     }
     for waiting in &plan.waiting {
-        let _ = writeln!(story, "   .. {waiting}");
+        let _ = writeln!(story, "   .. {}", words(waiting));
     }
     if let Some(protocol) = plan.ended_by {
         let _ = writeln!(story, "   ended by {protocol}");
+    }
+}
+
+/// What is waited on: the variant, and of a refusal its text. The words for users are in `manifests`.
+pub fn words(waiting: &Waiting) -> String {
+    match waiting {
+        Waiting::Unsafe(why) => why.to_string(),
+        other => format!("{other:?}"),
     }
 }
 

@@ -7,7 +7,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
 
 use super::backups::BackupHealth;
-use super::explain;
+use super::waiting::{explain, text};
 use crate::target::Invalid;
 
 /// How long members that were all started at once may take to their first quorum before it counts as lost.
@@ -241,7 +241,7 @@ impl<'a> Picture<'a> {
 
     /// What is waited on first, else what is being done.
     pub(super) fn next_step(&self) -> String {
-        let waiting = self.plan.waiting.first().map(ToString::to_string);
+        let waiting = self.plan.waiting.first().map(text);
         let done = || self.plan.effects.first().map(ToString::to_string);
         waiting.or_else(done).unwrap_or_default()
     }

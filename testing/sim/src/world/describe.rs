@@ -5,7 +5,7 @@ use quorate_api::keys;
 use quorate_apistore::fields::{
     annotation, condition, deleting, entries, integer, items, label, name, text, uid,
 };
-use quorate_manifests::Kind;
+use quorate_manifests::{Kind, explain};
 use quorate_model::{Plan, Record};
 use serde_json::Value;
 
@@ -150,7 +150,7 @@ impl World {
             };
             format!("{place} {}: {effect}", effect.step())
         }));
-        lines.extend(waiting.iter().map(|waiting| format!("waits on {waiting}")));
+        lines.extend(waiting.iter().map(|waiting| format!("waits on {}", explain(waiting).message())));
         lines
     }
 
