@@ -9,18 +9,18 @@
 
 pub mod backup;
 pub mod backup_before;
+pub mod bootstrap;
 pub mod budget;
 pub mod certificate;
 mod diff;
 pub mod flags;
-pub mod in_place;
 pub mod job;
 pub mod kind;
 pub mod labels;
 pub mod observe;
 pub mod pod;
+mod quorum_recovery;
 pub mod record;
-mod recover;
 pub mod request;
 pub mod restore;
 pub mod service;

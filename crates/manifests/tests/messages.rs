@@ -16,8 +16,8 @@ use quorate_manifests::{
 use quorate_model::adoption::Unadoptable;
 use quorate_model::effect::Unsafe;
 use quorate_model::incarnation::Order;
+use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::{Abandoned, Loss};
-use quorate_model::recovery::{Log, RecoverFrom};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
@@ -237,8 +237,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             order(),
             RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup nightly-1 is not complete yet"),
         ),
-        Waiting::OrderWaits(..) => Waiting::Replacing(order()),
-        Waiting::Replacing(_) => {
+        Waiting::OrderWaits(..) => Waiting::RestoringInPlace(order()),
+        Waiting::RestoringInPlace(_) => {
             Waiting::OldMemberStays { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
         }
         Waiting::OldMemberStays { .. } => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },

@@ -10,11 +10,11 @@ use std::fmt::Write as _;
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
+use quorate_model::quorum_recovery::{Held, HeldAnswer, HeldOrder};
 use quorate_model::record::Loss;
-use quorate_model::recovery::{Held, HeldAnswer, HeldOrder};
 use quorate_model::snapshot::{
     Alarm, Answer, BackupState, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd,
-    Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy,
+    Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, ReplacementPolicy,
     StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
@@ -125,7 +125,7 @@ impl World {
                 desired: target(size),
                 paused: false,
                 keep_volumes: Span::seconds(168 * 3600),
-                recovery: RecoveryPolicy::default(),
+                replacement_policy: ReplacementPolicy::default(),
                 sites: BTreeMap::new(),
                 deleting: false,
                 finalizer: false,
@@ -703,7 +703,7 @@ impl World {
         let order = match boot {
             Boot::Read => HeldOrder::Read,
             Boot::Extract => {
-                HeldOrder::Extract(self.seen.record.recovery.as_ref().expect("it is recorded").key())
+                HeldOrder::Extract(self.seen.record.quorum_recovery.as_ref().expect("it is recorded").key())
             }
             Boot::New | Boot::Restore | Boot::Join | Boot::Resume => return None,
         };

@@ -367,7 +367,7 @@ fn lost_quorum(picture: &Picture<'_>) -> String {
 /// Whether no quorum has answered for as long as the spec waits for a member.
 fn is_lost_for_long(picture: &Picture<'_>) -> bool {
     let since = picture.seen.etcd.unserved_since;
-    since.is_some_and(|since| picture.now - since >= picture.seen.recovery.grace)
+    since.is_some_and(|since| picture.now - since >= picture.seen.replacement_policy.grace)
 }
 
 /// The order that recovers the quorum from one member, and what is known of what that would lose.

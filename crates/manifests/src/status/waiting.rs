@@ -334,7 +334,7 @@ fn row(waiting: &Waiting) -> Row {
             restore_reason(why),
             format!("{order} is not begun, and the members go on as they are: {why}"),
         ),
-        Waiting::Replacing(order) => moves(
+        Waiting::RestoringInPlace(order) => moves(
             Reason::RestoringInPlace,
             format!(
                 "{order} replaces the data: every member is stopped, its volume is quarantined, and new members begin with the snapshot"

@@ -7,8 +7,8 @@ use crate::adoption::Unadoptable;
 use crate::ids::{ClusterId, MemberId};
 use crate::incarnation::Order;
 use crate::names::{MemberName, PeerUrl};
+use crate::quorum_recovery::{Log, RecoverFrom};
 use crate::record::Loss;
-use crate::recovery::{Log, RecoverFrom};
 use crate::restore::RestoreFailure;
 use crate::snapshot::{AuthorityLoss, Database};
 
@@ -223,7 +223,7 @@ pub enum Waiting {
     /// The order for another incarnation is not begun; why. The cluster goes on as it is.
     OrderWaits(Order, RestoreFailure),
     /// The members make way for another incarnation.
-    Replacing(Order),
+    RestoringInPlace(Order),
     /// A Pod of the incarnation that is replaced was to be gone by now.
     OldMemberStays {
         /// The member.

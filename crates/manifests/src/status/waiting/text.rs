@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
-use quorate_model::recovery::{Log, RecoverFrom};
+use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::snapshot::Database;
 use quorate_model::{ClusterId, MemberName};
 
