@@ -5,7 +5,7 @@ use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::restore::BootstrapSpec;
+use crate::bootstrap::BootstrapSpec;
 use crate::rules::{self, rule};
 use crate::status::EtcdClusterStatus;
 

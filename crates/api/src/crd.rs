@@ -7,7 +7,7 @@ use kube_core::CustomResourceExt;
 
 use crate::backup::EtcdBackup;
 use crate::cluster::EtcdCluster;
-use crate::in_place::{self, EtcdRestore};
+use crate::restore::{self, EtcdRestore};
 use crate::rules::{self, backup};
 use crate::schedule::EtcdBackupSchedule;
 
@@ -18,7 +18,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         definition(EtcdCluster::crd(), rules::object()),
         definition(EtcdBackup::crd(), backup::backup_object()),
         definition(EtcdBackupSchedule::crd(), backup::schedule_object()),
-        definition(EtcdRestore::crd(), in_place::object_rules()),
+        definition(EtcdRestore::crd(), restore::object_rules()),
     ]
 }
 

@@ -12,8 +12,8 @@
 //! - [`reason`]: reasons of conditions and events, with their messages
 //! - [`backup`], [`schedule`]: an EtcdBackup, and an EtcdBackupSchedule that creates them
 //! - [`destination`]: where backups are kept
-//! - [`restore`]: a cluster that begins with the data of a snapshot
-//! - [`in_place`]: an EtcdRestore, which replaces the data of a running cluster
+//! - [`bootstrap`]: a cluster that begins with the data of a snapshot
+//! - [`restore`]: an EtcdRestore, which replaces the data of a running cluster
 //! - [`job`]: what the operator orders from the agent in Jobs, and its answers
 //! - [`keys`]: labels, annotations, the finalizer
 //! - [`quantity`]: bytes from `1Gi`
@@ -21,12 +21,12 @@
 //! - [`crd()`]: the resource definitions as Kubernetes gets them
 
 pub mod backup;
+pub mod bootstrap;
 pub mod cluster;
 pub mod condition;
 pub mod crd;
 pub mod destination;
 pub mod duration;
-pub mod in_place;
 pub mod job;
 pub mod keys;
 pub mod quantity;
@@ -41,7 +41,7 @@ pub use cluster::{EtcdCluster, EtcdClusterSpec};
 pub use condition::ConditionType;
 pub use crd::{crd, crds, crds_yaml};
 pub use destination::Destination;
-pub use in_place::{EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
-pub use reason::{Explanation, Reason};
+pub use reason::{Explanation, Reason, ReasonOf};
+pub use restore::{EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
 pub use schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use status::EtcdClusterStatus;

@@ -37,8 +37,18 @@ impl fmt::Display for Explanation {
     }
 }
 
+/// A kind whose conditions and events have reasons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "named after the kinds")]
+pub enum ReasonOf {
+    EtcdCluster,
+    EtcdBackup,
+    EtcdBackupSchedule,
+    EtcdRestore,
+}
+
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $name:ident,)*) => {
+    ($($(#[$doc:meta])* $name:ident: $($kind:ident),+;)*) => {
         /// Why a condition is as it is, or why an event was sent: `status.conditions[].reason` and `reason` of events.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Reason {
@@ -55,254 +65,257 @@ macro_rules! reasons {
                     $(Self::$name => stringify!($name),)*
                 }
             }
+
+            /// The kinds that give this reason. `BackupHealthy` of an EtcdCluster repeats those of its schedules, and an EtcdRestore
+            /// those of its EtcdCluster.
+            pub fn kinds(self) -> &'static [ReasonOf] {
+                match self {
+                    $(Self::$name => &[$(ReasonOf::$kind),+],)*
+                }
+            }
         }
     };
 }
 
 reasons! {
     /// The cluster matches its spec.
-    Reconciled,
+    Reconciled: EtcdCluster;
     /// The members of a new cluster are being started.
-    Bootstrapping,
+    Bootstrapping: EtcdCluster, EtcdRestore;
     /// The cluster has a cluster ID: it was bootstrapped, or the data of an earlier cluster were adopted.
-    Bootstrapped,
+    Bootstrapped: EtcdCluster;
     /// The EtcdBackup that the cluster is to begin with does not exist, or is not complete. No member is started.
-    RestoreWaiting,
+    RestoreWaiting: EtcdCluster;
     /// The snapshot that the cluster is to begin with does not go with the spec.
-    RestoreRefused,
+    RestoreRefused: EtcdCluster;
     /// The object that the cluster is to begin with is not in its store.
-    RestoreSourceGone,
+    RestoreSourceGone: EtcdCluster;
     /// The store refuses the credentials for the snapshot that the cluster is to begin with.
-    RestoreForbidden,
+    RestoreForbidden: EtcdCluster;
     /// A member could not restore the snapshot that the cluster begins with. It tries again.
-    RestoreFailed,
+    RestoreFailed: EtcdCluster;
     /// An EtcdRestore is carried out: the members make way for new ones, which begin with a snapshot.
-    RestoringInPlace,
+    RestoringInPlace: EtcdCluster, EtcdRestore;
     /// A Pod of the old members does not go, so no new member starts.
-    OldMemberStays,
+    OldMemberStays: EtcdCluster;
     /// A lost quorum is being recovered from the data of one member, as the annotation orders.
-    RecoveringQuorum,
+    RecoveringQuorum: EtcdCluster;
     /// The order to recover a lost quorum cannot be followed.
-    RecoveryRefused,
+    RecoveryRefused: EtcdCluster;
     /// A member may still run somewhere, so the quorum is not recovered yet.
-    MemberMayRun,
+    MemberMayRun: EtcdCluster;
     /// A bootstrap attempt was abandoned. Its Pods and volumes are being deleted; a new attempt follows.
-    BootstrapAbandoned,
+    BootstrapAbandoned: EtcdCluster;
     /// Clients are served.
-    Available,
+    Available: EtcdCluster;
     /// The client Service has no endpoint behind which a quorum serves.
-    NoEndpoint,
+    NoEndpoint: EtcdCluster;
     /// An alarm of etcd refuses writes.
-    AlarmActive,
+    AlarmActive: EtcdCluster;
     /// Members are being added or removed.
-    Scaling,
+    Scaling: EtcdCluster;
     /// The cluster goes to size zero: its Pods stop, its volumes are kept.
-    Hibernating,
+    Hibernating: EtcdCluster;
     /// The cluster is at size zero.
-    Hibernated,
+    Hibernated: EtcdCluster;
     /// The cluster comes back from size zero, on its volumes.
-    Waking,
+    Waking: EtcdCluster;
     /// Lost Pods are being created again on their own volumes.
-    Restarting,
+    Restarting: EtcdCluster;
     /// Pods are being replaced one after another, to match the spec.
-    RollingOut,
+    RollingOut: EtcdCluster;
     /// The EtcdCluster is being deleted.
-    Deleting,
+    Deleting: EtcdCluster;
     /// `spec.paused` is true: the operator observes and reports, and changes nothing.
-    Paused,
+    Paused: EtcdCluster, EtcdRestore;
     /// More than half of the voters answer and follow one leader.
-    QuorumReached,
+    QuorumReached: EtcdCluster;
     /// Too few voters answer.
-    QuorumLost,
+    QuorumLost: EtcdCluster;
     /// The members have not been observed, or not recently enough.
-    NotObserved,
+    NotObserved: EtcdCluster;
     /// Every member is healthy.
-    MembersHealthy,
+    MembersHealthy: EtcdCluster;
     /// A member became healthy again.
-    MemberHealthy,
+    MemberHealthy: EtcdCluster;
     /// A member is not healthy; the message names it.
-    MemberUnhealthy,
+    MemberUnhealthy: EtcdCluster;
     /// There are fewer members than the spec asks for.
-    MembersMissing,
+    MembersMissing: EtcdCluster;
     /// A new member joins as a learner.
-    MemberJoining,
+    MemberJoining: EtcdCluster;
     /// Learners did not get in sync in time; the next one is added later.
-    LearnersFailed,
+    LearnersFailed: EtcdCluster;
     /// A learner became a voter.
-    MemberPromoted,
+    MemberPromoted: EtcdCluster;
     /// A member is being removed.
-    MemberLeaving,
+    MemberLeaving: EtcdCluster;
     /// A member was removed; its Pod is gone.
-    MemberRemoved,
+    MemberRemoved: EtcdCluster;
     /// A Pod cannot run; the message says why.
-    PodStuck,
+    PodStuck: EtcdCluster;
     /// A volume is gone, or another volume has its name.
-    VolumeLost,
+    VolumeLost: EtcdCluster;
     /// The volume of a member that was replaced, or that somebody removed from etcd, is kept for a while.
-    VolumeQuarantined,
+    VolumeQuarantined: EtcdCluster;
     /// An image volume failed, so an init container brings the agent into Pods of this cluster.
-    ImageVolumeFailed,
+    ImageVolumeFailed: EtcdCluster;
     /// Objects have names that this cluster needs, and are not owned by this EtcdCluster.
-    ForeignObjects,
+    ForeignObjects: EtcdCluster;
     /// Volumes of an earlier cluster of this name exist. A person has to decide about them.
-    ExistingData,
+    ExistingData: EtcdCluster;
     /// There are no volumes of an earlier cluster.
-    NoExistingData,
+    NoExistingData: EtcdCluster;
     /// Members of two clusters answer under one name.
-    SplitBrain,
+    SplitBrain: EtcdCluster;
     /// Every member that answers belongs to one cluster.
-    OneCluster,
+    OneCluster: EtcdCluster;
     /// A Pod answers with another member ID than the one recorded in status.
-    MemberMismatch,
+    MemberMismatch: EtcdCluster;
     /// etcd's member list has a member that this EtcdCluster does not manage.
-    UnmanagedMember,
+    UnmanagedMember: EtcdCluster;
     /// The spec cannot be carried out; the message says what to change.
-    SpecInvalid,
+    SpecInvalid: EtcdCluster;
     /// A change of the spec waits until the change before it is finished.
-    SpecPending,
+    SpecPending: EtcdCluster;
     /// The requested version cannot follow the version that runs.
-    VersionRefused,
+    VersionRefused: EtcdCluster;
     /// A backup is taken before a higher minor version is committed, as `spec.upgrade.backupBefore` says.
-    UpgradeBackupRunning,
+    UpgradeBackupRunning: EtcdCluster;
     /// The backup before an upgrade cannot be used, so no member gets the version.
-    UpgradeBackupFailed,
+    UpgradeBackupFailed: EtcdCluster;
     /// A backup is taken before the members of a deleted cluster are stopped, as `spec.deletion.finalBackup` says.
-    FinalBackupRunning,
+    FinalBackupRunning: EtcdCluster;
     /// Deletion goes on without the backup that `spec.deletion.finalBackup` asks for.
-    FinalBackupMissing,
+    FinalBackupMissing: EtcdCluster;
     /// A safety rule forbids the next step for now; the message names it.
-    UnsafeChange,
+    UnsafeChange: EtcdCluster;
     /// Every certificate exists.
-    CertificatesIssued,
+    CertificatesIssued: EtcdCluster;
     /// Certificates are being issued.
-    CertificatesMissing,
+    CertificatesMissing: EtcdCluster;
     /// A certificate should have been renewed, or the authority ends soon.
-    CertificateExpiring,
+    CertificateExpiring: EtcdCluster;
     /// A certificate, or the authority, has ended.
-    CertificateExpired,
+    CertificateExpired: EtcdCluster;
     /// The Secret of the certificate authority is gone, or has another authority. Certificates cannot be renewed.
-    AuthorityLost,
+    AuthorityLost: EtcdCluster;
     /// `tls.provider` is `disabled`.
-    TlsDisabled,
+    TlsDisabled: EtcdCluster;
     /// The API server refuses a write of the operator.
-    WriteRefused,
+    WriteRefused: EtcdCluster, EtcdBackup, EtcdBackupSchedule, EtcdRestore;
     /// No PodDisruptionBudget admits the eviction of a Pod that is to be restarted.
-    EvictionBlocked,
+    EvictionBlocked: EtcdCluster;
     /// The API server does not answer, or the outcome of a write is unknown.
-    ApiUnavailable,
+    ApiUnavailable: EtcdCluster;
     /// The status of the EtcdCluster could not be written, so nothing else is done.
-    StatusNotWritten,
+    StatusNotWritten: EtcdCluster;
     /// etcd refuses a change of its membership.
-    MembershipChangeRefused,
+    MembershipChangeRefused: EtcdCluster;
     /// A member that is to be removed or restarted leads, and no other member took leadership over.
-    LeadershipStays,
+    LeadershipStays: EtcdCluster;
     /// The data of a member are lost; it is replaced when the grace period is over.
-    DataLost,
+    DataLost: EtcdCluster;
     /// Data of members differ, and no majority of the voters is known to have the same.
-    DataInconsistent,
+    DataInconsistent: EtcdCluster, EtcdBackup;
     /// A member is being replaced.
-    Replacing,
+    Replacing: EtcdCluster;
     /// No member is being replaced.
-    NoReplacement,
+    NoReplacement: EtcdCluster;
     /// The data of a member are lost, and `spec.recovery.enabled` is false.
-    ReplacementOff,
+    ReplacementOff: EtcdCluster;
     /// Replacements failed as often as `spec.recovery.maxRetries` admits.
-    ReplacementFailed,
+    ReplacementFailed: EtcdCluster;
     /// A member was replaced.
-    MemberReplaced,
+    MemberReplaced: EtcdCluster;
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
-    StatusFromNewerVersion,
+    StatusFromNewerVersion: EtcdCluster;
     /// The namespace refuses the operator's PriorityClass, so Pods come without it.
-    PriorityClassRefused,
+    PriorityClassRefused: EtcdCluster;
     /// A finished minor upgrade is being taken back, or that is being cancelled.
-    Downgrading,
+    Downgrading: EtcdCluster;
     /// New defaults of the operator wait until other clusters have taken them.
-    WaitingForWave,
+    WaitingForWave: EtcdCluster;
     /// Members run a version that is known to corrupt data.
-    VersionUnsound,
+    VersionUnsound: EtcdCluster;
     /// A member is being defragmented.
-    Defragmenting,
+    Defragmenting: EtcdCluster;
     /// A volume has not grown yet to the size that the spec asks for.
-    VolumeGrowing,
+    VolumeGrowing: EtcdCluster;
     /// A backup waits for another one of the same cluster.
-    BackupQueued,
+    BackupQueued: EtcdBackup;
     /// The EtcdCluster that a backup is of does not exist.
-    ClusterNotFound,
+    ClusterNotFound: EtcdBackup, EtcdRestore;
     /// The EtcdCluster that a backup is of does not serve now.
-    ClusterNotServing,
+    ClusterNotServing: EtcdBackup;
     /// A Job takes a backup.
-    BackupRunning,
+    BackupRunning: EtcdBackup;
     /// A backup is in the store.
-    BackupComplete,
+    BackupComplete: EtcdBackup;
     /// An attempt failed, and the next one waits for its time.
-    RetryPending,
+    RetryPending: EtcdBackup;
     /// A backup was not complete within `spec.deadline`.
-    DeadlineExceeded,
+    DeadlineExceeded: EtcdBackup;
     /// A Job ended without an answer.
-    JobFailed,
+    JobFailed: EtcdBackup, EtcdBackupSchedule, EtcdRestore;
     /// `spec.backup.allowedStores` of the cluster does not have the destination.
-    DestinationNotAllowed,
+    DestinationNotAllowed: EtcdBackup;
     /// The object of an EtcdBackup that is being deleted is being removed from the store.
-    RemovingObject,
+    RemovingObject: EtcdBackup;
     /// An EtcdBackup was deleted, and its object stays in the store.
-    ObjectAbandoned,
+    ObjectAbandoned: EtcdBackup;
     /// A Job could not read what it was ordered to do.
-    OrderRefused,
+    OrderRefused: EtcdBackup, EtcdRestore;
     /// No member can give a snapshot.
-    NoSource,
+    NoSource: EtcdBackup;
     /// The snapshot broke off, or its hash is wrong.
-    SnapshotFailed,
+    SnapshotFailed: EtcdBackup;
     /// The store does not answer.
-    StoreUnavailable,
+    StoreUnavailable: EtcdBackup, EtcdRestore;
     /// The store refuses the credentials, or there are none.
-    StoreForbidden,
+    StoreForbidden: EtcdBackup, EtcdRestore;
     /// The bucket, the container or the object does not exist.
-    NotInStore,
+    NotInStore: EtcdBackup, EtcdRestore;
     /// An object is not what its manifest says.
-    Mismatch,
+    Mismatch: EtcdBackup, EtcdRestore;
     /// An object is encrypted, and no identity fits.
-    CannotDecrypt,
+    CannotDecrypt: EtcdBackup, EtcdRestore;
     /// Something else has the key of the object.
-    NotOurs,
+    NotOurs: EtcdBackup;
     /// There is not enough room.
-    NoSpace,
+    NoSpace: EtcdBackup, EtcdRestore;
     /// The version, the size or the content of an object do not go with what it is restored into.
-    Unfit,
+    Unfit: EtcdBackup, EtcdRestore;
     /// The backups of a schedule come about.
-    BackupsHealthy,
+    BackupsHealthy: EtcdBackupSchedule;
     /// The last backup of a schedule failed.
-    BackupFailing,
+    BackupFailing: EtcdBackupSchedule;
     /// A schedule has no good backup yet.
-    NoBackupYet,
+    NoBackupYet: EtcdBackupSchedule;
     /// A schedule cannot be read, has no next time, or asks for backups too often.
-    ScheduleInvalid,
+    ScheduleInvalid: EtcdBackupSchedule;
     /// `spec.suspend` is true.
-    Suspended,
+    Suspended: EtcdBackupSchedule;
     /// A backup that was missed is left out, because it would begin too late.
-    BackupMissed,
+    BackupMissed: EtcdBackupSchedule;
     /// The API server refuses the EtcdBackup of a schedule.
-    TemplateRefused,
+    TemplateRefused: EtcdBackupSchedule;
     /// Retention deleted an EtcdBackup.
-    BackupPruned,
+    BackupPruned: EtcdBackupSchedule;
     /// A restore test passed.
-    RestoreTested,
+    RestoreTested: EtcdBackupSchedule;
     /// No restore test has ended yet.
-    NotTested,
+    NotTested: EtcdBackupSchedule;
     /// A schedule should have another good backup by now.
-    BackupOverdue,
+    BackupOverdue: EtcdBackupSchedule;
     /// The last restore test of a schedule failed.
-    RestoreTestFailed,
+    RestoreTestFailed: EtcdBackupSchedule;
     /// The EtcdCluster has another cluster ID than the EtcdRestore names.
-    ClusterIDMismatch,
+    ClusterIDMismatch: EtcdRestore;
     /// An EtcdRestore waits until its EtcdCluster takes it up.
-    OrderPending,
+    OrderPending: EtcdRestore;
     /// The new members serve the data of the snapshot.
-    RestoredInPlace,
-}
-
-impl Reason {
-    /// The first reason of the kinds that back up. They and all after it are set by their controllers, and not by `manifests`.
-    pub const FIRST_OF_BACKUPS: Self = Self::BackupQueued;
+    RestoredInPlace: EtcdRestore;
 }
 
 impl From<FailureKind> for Reason {

@@ -1,154 +1,205 @@
-//! A cluster that begins with the data of a snapshot: `spec.bootstrap.restore`, and what status records of it.
+//! An EtcdRestore: the order to replace the data of a running EtcdCluster by those of a snapshot, once. Its spec is immutable.
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::cluster::EtcdCluster;
-use crate::destination::{Destination, SecretName};
-use crate::in_place::{EtcdRestore, RestorePhase};
-use crate::rules::{self, rule};
+use crate::bootstrap::RestoreSpec;
+use crate::rules::rule;
+use crate::status::if_known;
 
-/// By how much revisions are raised where the spec does not say: more than a cluster writes in months, so that every client that knows
-/// the old cluster notices that its revisions are gone.
-pub const DEFAULT_BUMP_REVISION: u64 = 1_000_000_000;
-
-/// What the cluster begins with.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// The order to replace the data of a running EtcdCluster by those of a snapshot, once.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "operator.etcd.io",
+    version = "v1alpha1",
+    kind = "EtcdRestore",
+    doc = "The order to replace the data of a running EtcdCluster by those of a snapshot, once. Every write after the snapshot is given up. \
+           Its spec is immutable.",
+    plural = "etcdrestores",
+    shortname = "etcdrestore",
+    shortname = "er",
+    namespaced,
+    status = "EtcdRestoreStatus",
+    derive = "PartialEq",
+    crates(kube_core = "::kube_core"),
+    printcolumn = r#"{ "name": "Cluster", "type": "string", "jsonPath": ".spec.clusterName",
+        "description": "The EtcdCluster whose data are replaced" }"#,
+    printcolumn = r#"{ "name": "Phase", "type": "string", "jsonPath": ".status.phase",
+        "description": "Pending, Running, Complete or Failed" }"#,
+    printcolumn = r#"{ "name": "Old", "type": "string", "jsonPath": ".spec.clusterID", "priority": 1,
+        "description": "The cluster ID before it" }"#,
+    printcolumn = r#"{ "name": "New", "type": "string", "jsonPath": ".status.newClusterID", "priority": 1,
+        "description": "The cluster ID after it" }"#,
+    printcolumn = r#"{ "name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp" }"#
+)]
 #[serde(rename_all = "camelCase")]
-pub struct BootstrapSpec {
-    /// A snapshot whose data the cluster begins with. Absent: it begins empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub restore: Option<RestoreSpec>,
-}
+pub struct EtcdRestoreSpec {
+    /// The EtcdCluster of this namespace whose data are replaced.
+    #[schemars(length(min = 1, max = 52))]
+    pub cluster_name: String,
 
-/// The snapshot that a cluster begins with. All members restore the same one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-#[schemars(extend("x-kubernetes-validations" = rules::restore()))]
-pub struct RestoreSpec {
-    /// An EtcdBackup of this namespace. Exactly one of `backupRef` and `source` is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup_ref: Option<BackupRef>,
-
-    /// An object in a store, such as one that another Kubernetes wrote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub source: Option<RestoreSource>,
-
-    /// By how much the revisions of keys are raised, so that clients of the old cluster, such as a kube-apiserver, read everything anew.
-    /// 0 leaves them: then no client may have seen the old cluster after the snapshot was taken.
-    #[serde(default = "default_bump_revision")]
-    #[schemars(with = "i64", extend("x-kubernetes-validations" = [
-        rule("self >= 0 && self <= 1000000000000", "bumpRevision must be a number from 0 to 1000000000000"),
-    ]))]
-    pub bump_revision: u64,
-
-    /// A Secret of this namespace with age identities, for a snapshot that is encrypted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identities_secret: Option<SecretName>,
-}
-
-/// Names an EtcdBackup of the same namespace.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct BackupRef {
-    /// Its name.
-    #[schemars(length(min = 1, max = 253))]
-    pub name: String,
-}
-
-/// An object in a store.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreSource {
-    /// The store.
-    pub destination: Destination,
-
-    /// The key of the object, without the destination's prefix.
-    #[schemars(length(min = 1, max = 900))]
-    pub key: String,
-
-    /// The SHA-256 that the object in the store must have, in hexadecimal digits: what `sha256sum` prints for the object, or
-    /// `storedSha256` of the manifest beside it. Recorded before anything starts, so that no two members restore different objects.
-    #[schemars(length(max = 64), extend("x-kubernetes-validations" = [
+    /// The cluster ID whose data are given up, as `status.clusterID` of the EtcdCluster has it. It confirms the order: once it is carried
+    /// out the ID is another one, so the same order, applied again, changes nothing.
+    #[serde(rename = "clusterID")]
+    #[schemars(length(max = 16), extend("x-kubernetes-validations" = [
         rule(
-            "self.matches('^[0-9a-f]{64}$')",
-            "sha256 must be 64 hexadecimal digits in lower case: sha256sum of the object, or storedSha256 of its manifest",
+            "self.matches('^[0-9a-f]{1,16}$')",
+            "clusterID must be status.clusterID of the EtcdCluster: up to 16 hexadecimal digits in lower case",
         ),
     ]))]
-    pub sha256: String,
+    pub cluster_id: String,
+
+    /// The snapshot, as in `bootstrap.restore` of an EtcdCluster.
+    #[schemars(extend("x-kubernetes-validations" = snapshot_rules()))]
+    pub snapshot: RestoreSpec,
 }
 
-/// What the members of the bootstrap begin, or began, with. Recorded with the first attempt, and the same in every attempt.
+/// How a restore in place goes, and what came of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct EtcdRestoreStatus {
+    /// What it does now, in one word.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "if_known")]
+    #[schemars(with = "RestorePhase")]
+    pub phase: Option<RestorePhase>,
+
+    /// The cluster ID that was replaced.
+    #[serde(rename = "oldClusterID", skip_serializing_if = "Option::is_none")]
+    pub old_cluster_id: Option<String>,
+
+    /// The cluster ID with the data of the snapshot.
+    #[serde(rename = "newClusterID", skip_serializing_if = "Option::is_none")]
+    pub new_cluster_id: Option<String>,
+
+    /// The snapshot, for people: its URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+
+    /// The revision that the new members have at least.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+
+    /// The snapshot, once it was read to its end and its hashes were right. Nothing is stopped before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<ReadSnapshot>,
+
+    /// The reading of the snapshot that is under way, or has failed and is repeated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
+
+    /// The PersistentVolumeClaims of the old members. They are kept for `spec.recovery.keepVolumes` of the EtcdCluster, and never used
+    /// again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub quarantined_volumes: Vec<String>,
+
+    /// When the order was recorded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub started: Option<Time>,
+
+    /// When it was complete, or had failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finished: Option<Time>,
+
+    /// Pending, Running, Complete and Failed. One of them is True.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+}
+
+/// A snapshot that was read to its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct RestoreStatus {
-    /// The EtcdBackup that it was resolved from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub backup: Option<String>,
+#[serde(rename_all = "camelCase", default)]
+pub struct ReadSnapshot {
+    /// The SHA-256 of the object in the store, in hexadecimal digits.
+    pub sha256: String,
 
-    /// The object.
-    pub source: RestoreSource,
+    /// Bytes of the database.
+    #[schemars(with = "i64")]
+    pub bytes: u64,
 
-    /// By how much revisions are raised.
-    pub bump_revision: u64,
-
-    /// The Secret with age identities.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub identities_secret: Option<String>,
-
-    /// The version of the etcd that the snapshot is of, where a backup has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The version of the etcd that it is of, as its manifest has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub etcd_version: Option<String>,
 
-    /// Bytes of its database, where a backup has them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub snapshot_bytes: Option<u64>,
-
-    /// The least revision that it has, where a backup has it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The revision that it has at least, as its manifest has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<i64>,
 }
 
-impl EtcdCluster {
-    /// The snapshot that it is to begin with, if any.
-    pub fn restore(&self) -> Option<&RestoreSpec> {
-        self.spec.bootstrap.as_ref()?.restore.as_ref()
-    }
+/// A reading of a snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Reading {
+    /// The SHA-256 that the object in the store must have.
+    pub sha256: String,
 
-    /// The EtcdBackup of its namespace that a restore still needs: it is neither pruned nor deleted meanwhile. Members may restore when the
-    /// others are a cluster already, so it is needed until each of them has reported its version once.
-    pub fn needs_backup(&self) -> Option<&str> {
-        let status = self.status.as_ref();
-        if let Some(replacing) = status.and_then(|status| status.replacing.as_ref()) {
-            return replacing.restore.backup.as_deref();
-        }
-        let is_restored = status.is_some_and(|status| {
-            status.cluster_id.is_some() && status.members.iter().all(|member| member.version.is_some())
-        });
-        if is_restored {
-            return None;
-        }
-        let by_order = status.filter(|status| status.incarnation.is_some());
-        match by_order.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
-            Some(restored) => restored.backup.as_deref(),
-            None => self.restore()?.backup_ref.as_ref().map(|backup| backup.name.as_str()),
+    /// Counts the tries, from 1.
+    pub attempt: u32,
+
+    /// When this try failed. The next one follows by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<Time>,
+
+    /// Why it failed, in one word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+
+    /// Why it failed, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// What a restore in place does now. The types of its conditions have the same names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RestorePhase {
+    /// It is not begun; the reason says what it waits for.
+    Pending,
+    /// The old members are being stopped, or the new ones started.
+    Running,
+    /// The new members serve.
+    Complete,
+    /// It is not carried out.
+    Failed,
+}
+
+impl RestorePhase {
+    /// Every phase, in the order in which status shows the conditions.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Running, Self::Complete, Self::Failed];
+
+    /// The value in status, and the type of the condition.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Running => "Running",
+            Self::Complete => "Complete",
+            Self::Failed => "Failed",
         }
     }
 }
 
-impl EtcdRestore {
-    /// The EtcdBackup of its namespace that it still needs: from its creation on, so that the snapshot that somebody has just ordered is
-    /// neither pruned nor deleted before the EtcdCluster takes the order up.
-    pub fn needs_backup(&self) -> Option<&str> {
-        let phase = self.status.as_ref().and_then(|status| status.phase);
-        let has_ended = matches!(phase, Some(RestorePhase::Complete | RestorePhase::Failed));
-        if has_ended || self.metadata.deletion_timestamp.is_some() {
-            return None;
-        }
-        self.spec.snapshot.backup_ref.as_ref().map(|backup| backup.name.as_str())
-    }
+/// On the snapshot: where revisions are not raised, a client that watches would miss that the data have changed under it.
+fn snapshot_rules() -> Vec<kube_core::Rule> {
+    vec![
+        rule(
+            "has(self.backupRef) != has(self.source)",
+            "snapshot must have exactly one of backupRef and source",
+        ),
+        rule(
+            "self.bumpRevision > 0",
+            "snapshot.bumpRevision must be above 0: clients of the running cluster know revisions that the snapshot does not have",
+        ),
+    ]
 }
 
-fn default_bump_revision() -> u64 {
-    DEFAULT_BUMP_REVISION
+/// On an EtcdRestore as a whole.
+pub(crate) fn object_rules() -> Vec<kube_core::Rule> {
+    vec![
+        rule(
+            "self.spec == oldSelf.spec",
+            "the spec of an EtcdRestore is immutable: create another EtcdRestore",
+        )
+        .field_path(".spec"),
+    ]
 }

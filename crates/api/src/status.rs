@@ -12,13 +12,13 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::restore::RestoreStatus;
+use crate::bootstrap::RestoreStatus;
 
 mod incarnation;
 mod member;
 mod quarantine;
-mod quorum;
-mod recovery;
+mod quorum_recovery;
+mod replacement;
 mod target;
 
 /// The newest format that this operator knows. Of a newer format it writes conditions and figures only.
@@ -33,8 +33,8 @@ const FIRST_INCARNATION: u32 = 3;
 pub use incarnation::{IncarnationStatus, OrderedBy, ReplacingStatus, RestoreOrderRef, WaitingOrder};
 pub use member::{LeavingReason, MemberPhase, MemberStatus, Role};
 pub use quarantine::QuarantinedVolume;
-pub use quorum::{ChosenMember, LastContainer, QuorumRecoveryStatus};
-pub use recovery::{LossCause, RecoveryResult, RecoveryStatus, ReplacementStatus, SuspectedLoss};
+pub use quorum_recovery::{ChosenMember, LastContainer, QuorumRecoveryStatus};
+pub use replacement::{LossCause, RecoveryResult, RecoveryStatus, ReplacementStatus, SuspectedLoss};
 pub use target::{PodTarget, StorageTarget, TargetStatus};
 
 /// What the operator observes and has decided.

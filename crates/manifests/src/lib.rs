@@ -9,18 +9,18 @@
 
 pub mod backup;
 pub mod backup_before;
+pub mod bootstrap;
 pub mod budget;
 pub mod certificate;
 mod diff;
 pub mod flags;
-pub mod in_place;
 pub mod job;
 pub mod kind;
 pub mod labels;
 pub mod observe;
 pub mod pod;
+mod quorum_recovery;
 pub mod record;
-mod recover;
 pub mod request;
 pub mod restore;
 pub mod service;
@@ -35,7 +35,9 @@ pub use kind::Kind;
 pub use observe::{ClusterObjects, NameConflict, Observation, snapshot};
 pub use request::{Act, Context, Request, Write, request};
 pub use site::SiteQuestion;
-pub use status::{BackupHealth, EventText, Situation, events, explain, invalid_status, status};
+pub use status::{
+    BackupHealth, EventText, Situation, Weight, events, explain, invalid_status, status, weight,
+};
 pub use target::{
     AgentDelivery, DEFAULT_AGENT_IMAGE, DEFAULT_PRIORITY_CLASS, Defaults, Invalid, IpFamily, resolve,
 };

@@ -15,8 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube_core::Resource;
 use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, OperatorDefaults};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
-use quorate_model::recovery::RecoverFrom;
-use quorate_model::snapshot::{DefaultsTurn, Etcd, LastNodes, Presence, RecoveryPolicy, Volume};
+use quorate_model::quorum_recovery::RecoverFrom;
+use quorate_model::snapshot::{DefaultsTurn, Etcd, LastNodes, Presence, ReplacementPolicy, Volume};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
     Version,
@@ -27,7 +27,7 @@ use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
 use crate::target::{self, AgentDelivery, Defaults, Invalid};
-use crate::{backup_before, budget, certificate, in_place, record, restore, service, volume};
+use crate::{backup_before, bootstrap, budget, certificate, record, restore, service, volume};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
 #[derive(Clone, Debug)]
@@ -119,8 +119,8 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         newer_status,
         recover_from: recover_from(meta),
         last_nodes: last_nodes(cluster),
-        restore: restore::by_spec(cluster),
-        order: in_place::order(restores, cluster, &record),
+        restore: bootstrap::by_spec(cluster),
+        order: restore::order(restores, cluster, &record),
         record,
         image_volume_refused: None,
         volumes: read_volumes(volumes, &at, &recorded),
@@ -133,7 +133,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         budget: own_budget.map(|seen| budget::read(seen, cluster, &at)),
         certificates: tls.then(|| certificate::read(secrets, &at, &uid, &cluster.spec.tls)),
         etcd: Etcd::default(),
-        recovery: recovery(cluster),
+        replacement_policy: replacement_policy(cluster),
         sites: BTreeMap::new(),
         priority_class_refused: None,
         maintenance: maintenance::read(cluster),
@@ -242,13 +242,13 @@ fn keep_volumes(cluster: &EtcdCluster) -> Span {
 }
 
 /// `spec.recovery`. What is no duration counts as the default, like what the CRD refuses.
-fn recovery(cluster: &EtcdCluster) -> RecoveryPolicy {
+fn replacement_policy(cluster: &EtcdCluster) -> ReplacementPolicy {
     let spec = &cluster.spec.recovery;
     let span = |given: &str, default: &str| {
         let seconds = duration::seconds(given).or_else(|| duration::seconds(default));
         Span(seconds.unwrap_or(0).saturating_mul(1000))
     };
-    RecoveryPolicy {
+    ReplacementPolicy {
         enabled: spec.enabled,
         grace: span(&spec.grace_period, DEFAULT_GRACE_PERIOD),
         timeout: span(&spec.timeout, DEFAULT_TIMEOUT),

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::PodSecurityContext;
 use quorate_api::cluster::PodSpec;
 use quorate_api::{EtcdCluster, keys, quantity};
 use quorate_model::effect::Boot;
-use quorate_model::recovery::Recovery;
+use quorate_model::quorum_recovery::QuorumRecovery;
 use quorate_model::restore::Restore;
 use quorate_model::target::Medium;
 use quorate_model::{ClusterId, ClusterRef, Leaf, MemberName, PeerUrl, Target, Token};
@@ -23,7 +23,7 @@ use crate::flags;
 use crate::labels;
 use crate::target::IpFamily;
 use crate::template::Template;
-use crate::{recover, restore};
+use crate::{bootstrap, quorum_recovery};
 
 pub(crate) use containers::{AGENT, AGENT_DIR, AGENT_VOLUME, RESTORED, install_from, restricted};
 
@@ -69,7 +69,7 @@ pub struct Member<'a> {
     /// What it restores before etcd starts, if `boot` is [`Boot::Restore`].
     pub restore: Option<&'a Restore>,
     /// The recovery of the quorum, if one is under way.
-    pub recovery: Option<&'a Recovery>,
+    pub quorum_recovery: Option<&'a QuorumRecovery>,
     /// `--initial-cluster`.
     pub peers: &'a [(MemberName, PeerUrl)],
     /// The image of the agent.
@@ -128,7 +128,7 @@ pub fn pod(member: &Member<'_>) -> Value {
         pod["spec"]["priorityClassName"] = json!(class);
     }
     pass_through(&template.spec, &mut pod["spec"]);
-    if recover::holds(member.boot) {
+    if quorum_recovery::holds(member.boot) {
         // Its answer stays until the Pod is deleted. A try that failed, or found nothing, is repeated.
         pod["spec"]["restartPolicy"] = json!("OnFailure");
     }
@@ -214,8 +214,9 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
     };
     let mut volumes = vec![data, containers::joined_volume()];
     volumes.extend(containers::agent_volumes(member));
-    volumes
-        .extend(member.restored_from().map(restore::volumes).into_iter().flatten().map(|(volume, _)| volume));
+    volumes.extend(
+        member.restored_from().map(bootstrap::volumes).into_iter().flatten().map(|(volume, _)| volume),
+    );
     if target.tls {
         volumes.extend(containers::MOUNTED.map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
     }

@@ -1,8 +1,8 @@
 //! Writes the Record to status, and reads it back unchanged.
 
 mod incarnation;
-mod quorum;
-mod recovery;
+mod quorum_recovery;
+mod replacement;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, Time};
 use k8s_openapi::jiff::Timestamp;
@@ -14,14 +14,14 @@ use quorate_api::status::{
 };
 use quorate_model::adoption::Earlier;
 use quorate_model::priority::NoPriorityClass;
+use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::record::{Abandoned, Defragmenting, FailedLearners, Leaving, Member, Stage};
-use quorate_model::recovery::RecoverFrom;
 use quorate_model::target::{Medium, Retention, Storage};
 use quorate_model::{ClusterUid, Fingerprint, Instant, MemberName, Ordinal, Record, Target, Token, Uid};
 
 pub(crate) use incarnation::write_order as ordered_by;
 
-use crate::{restore, template};
+use crate::{bootstrap, template};
 
 /// The recorded facts in a status; an empty or unreadable part counts as not recorded. Members in a phase that only a newer
 /// operator knows are left out.
@@ -37,7 +37,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
         adopted_by: bootstrap.adopted_by.map(ClusterUid::new),
         earlier: status.earlier.as_ref().and_then(read_earlier),
         had_leader: bootstrap.had_leader,
-        restore: bootstrap.restore.as_ref().map(restore::read),
+        restore: bootstrap.restore.as_ref().map(bootstrap::read),
         cluster_id: status.cluster_id.as_deref().and_then(|id| id.parse().ok()),
         authority: status
             .certificates
@@ -62,10 +62,10 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             AgentDelivery::InitContainer => delivery.reason.clone(),
         }),
         members: members.collect(),
-        suspected: recovery::suspected(status),
+        suspected: replacement::suspected(status),
         differ_since: status.data_differ_since.as_ref().map(|since| Instant(since.0.as_millisecond())),
-        replacement: recovery::replacement(status),
-        last_replacement: recovery::last(status),
+        replacement: replacement::replacement(status),
+        last_replacement: replacement::last(status),
         no_priority_class: status
             .no_priority_class
             .as_ref()
@@ -79,9 +79,9 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             since: Instant(ordered.since.0.as_millisecond()),
         }),
         incarnation: status.incarnation.as_ref().and_then(incarnation::read),
-        replacing: status.replacing.as_ref().and_then(incarnation::read_replacing),
-        recovery: status.quorum_recovery.as_ref().map(quorum::read),
-        spent_recovery: status.spent_quorum_recovery.as_deref().map(RecoverFrom::read),
+        next_incarnation: status.replacing.as_ref().and_then(incarnation::read_next),
+        quorum_recovery: status.quorum_recovery.as_ref().map(quorum_recovery::read),
+        last_quorum_recovery: status.spent_quorum_recovery.as_deref().map(RecoverFrom::read),
     }
 }
 
@@ -112,9 +112,9 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         takes_defaults,
         defragmenting,
         incarnation,
-        replacing,
-        recovery,
-        spent_recovery,
+        next_incarnation,
+        quorum_recovery,
+        last_quorum_recovery,
     } = record;
     let abandoned = abandoned.map(|why| match why {
         Abandoned::VolumeLost => AbandonedReason::VolumeLost,
@@ -125,14 +125,14 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         attempt: *attempt,
         adopted_by: adopted_by.as_ref().map(ToString::to_string),
         had_leader: *had_leader,
-        restore: restore.as_ref().and_then(restore::write),
+        restore: restore.as_ref().and_then(bootstrap::write),
         abandoned,
     });
     status.incarnation = incarnation.as_ref().map(incarnation::write);
-    status.replacing = replacing.as_ref().and_then(incarnation::write_replacing);
+    status.replacing = next_incarnation.as_ref().and_then(incarnation::write_next);
     status.earlier = earlier.as_ref().map(write_earlier);
-    status.quorum_recovery = recovery.as_ref().map(quorum::write);
-    status.spent_quorum_recovery = spent_recovery.as_ref().map(ToString::to_string);
+    status.quorum_recovery = quorum_recovery.as_ref().map(quorum_recovery::write);
+    status.spent_quorum_recovery = last_quorum_recovery.as_ref().map(ToString::to_string);
     status.cluster_token = token.as_ref().map(ToString::to_string);
     status.cluster_id = cluster_id.map(|id| id.to_string());
     let not_after = status.certificates.take().and_then(|before| before.not_after);
@@ -169,11 +169,11 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         .iter()
         .map(|(name, member)| {
             let before = before.iter().find(|before| before.name == name.as_str());
-            let suspected = suspected.get(name).map(recovery::write_suspected);
+            let suspected = suspected.get(name).map(replacement::write_suspected);
             MemberStatus { suspected, ..write_member(name, member, before) }
         })
         .collect();
-    status.recovery = recovery::write(replacement.as_ref(), last_replacement.as_ref());
+    status.recovery = replacement::write(replacement.as_ref(), last_replacement.as_ref());
 }
 
 fn read_earlier(status: &EarlierStatus) -> Option<Earlier> {

@@ -171,7 +171,7 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 name: member,
                 boot: *boot,
                 restore: record.restore.as_ref(),
-                recovery: record.recovery.as_ref(),
+                quorum_recovery: record.quorum_recovery.as_ref(),
                 peers,
                 agent_image: &defaults.agent_image,
                 by_image_volume: match defaults.agent_delivery {

@@ -1,207 +1,132 @@
-//! A bootstrap that begins with a snapshot: which one the spec means, how status records it, and what a member's Pod gets to restore it.
+//! The order to restore a cluster in place: which EtcdRestore counts, and what it restores.
+//!
+//! A snapshot is ordered from members only after it was read to its end: for one that is not in the store, or is damaged, nothing is stopped.
 
-use std::path::Path;
-
-use quorate_api::backup::{BackupPhase, EtcdBackup};
-use quorate_api::job::{
-    CA_FILE, CREDENTIALS_DIR, FailureKind, IDENTITIES_DIR, ORDER, PVC_DIR, RestoreOrder, Source,
-};
-use quorate_api::restore::{RestoreSource, RestoreSpec, RestoreStatus};
-use quorate_api::{Destination, EtcdCluster};
-use quorate_model::Revision;
+use kube_core::ResourceExt;
+use quorate_api::backup::EtcdBackup;
+use quorate_api::bootstrap::{RestoreSource, RestoreStatus};
+use quorate_api::restore::RestorePhase;
+use quorate_api::{EtcdCluster, EtcdRestore, keys};
+use quorate_model::incarnation::{Order, RestoreOrder};
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
-use serde_json::{Value, json};
+use quorate_model::{ClusterId, MemberName, Record, Snapshot, Uid};
 
-use crate::flags;
-use crate::pod::Member;
+use crate::bootstrap::{self, Hint};
+use crate::observe;
 
-/// What to do about a backup that cannot be restored.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Hint {
-    /// Where it does not exist.
-    pub(crate) absent: &'static str,
-    /// Where another one has to be restored.
-    pub(crate) other: &'static str,
-}
-
-/// For a cluster that is to begin with one.
+/// What to do where the backup of an EtcdRestore cannot be restored.
 const HINT: Hint = Hint {
-    absent: "Create it, or delete this EtcdCluster",
-    other: "Restore another one: delete this EtcdCluster first",
+    absent: "Create it, or delete this EtcdRestore",
+    other: "Delete this EtcdRestore, and order another backup",
 };
 
-/// What the spec has the cluster begin with; `None`: with nothing.
-pub type Resolved = Option<Result<Restore, RestoreFailure>>;
-
-/// The EtcdBackup that has to be read before the cluster can begin: its name.
-pub fn backup_to_read(cluster: &EtcdCluster) -> Option<&str> {
-    let status = cluster.status.as_ref();
-    let is_recorded = status.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()).is_some();
-    let is_bootstrapped = status.is_some_and(|status| status.cluster_id.is_some());
-    let backup = cluster.restore()?.backup_ref.as_ref()?;
-    (!is_recorded && !is_bootstrapped).then_some(backup.name.as_str())
-}
-
-/// What the spec says by itself. A backup that it names has still to be read.
-pub(crate) fn by_spec(cluster: &EtcdCluster) -> Resolved {
-    cluster.restore().map(by_itself)
-}
-
-/// What a source says by itself.
-pub(crate) fn by_itself(spec: &RestoreSpec) -> Result<Restore, RestoreFailure> {
-    match (&spec.source, &spec.backup_ref) {
-        (Some(source), None) => Ok(read(&RestoreStatus { source: source.clone(), ..recorded(spec) })),
-        (None, Some(backup)) => Err(not_ready(&backup.name, "is not read yet")),
-        // An older definition may have admitted it.
-        (Some(_), Some(_)) | (None, None) => Err(RestoreFailure::new(
-            RestoreCause::Refused,
-            "a snapshot needs exactly one of backupRef and source",
-        )),
+/// The EtcdRestore that the record has as the order under way, if it still exists and is not being deleted; without such an order, the
+/// oldest one that names the recorded cluster id, and is neither over nor older than the EtcdCluster.
+pub(crate) fn order(
+    restores: &[&EtcdRestore],
+    cluster: &EtcdCluster,
+    record: &Record,
+) -> Option<RestoreOrder> {
+    let counts = |restore: &EtcdRestore| {
+        restore.metadata.deletion_timestamp.is_none()
+            && (record.next_incarnation.is_some() || !(has_ended(restore) || is_outlived(restore, cluster)))
+    };
+    let present = restores.iter().filter(|restore| counts(restore));
+    let mut orders: Vec<(_, RestoreOrder)> = present
+        .filter_map(|restore| {
+            let created = restore.metadata.creation_timestamp.as_ref().map(|time| time.0.as_second());
+            let order = read(restore)?;
+            Some(((created, restore.metadata.name.clone()), order))
+        })
+        .collect();
+    orders.sort_by(|(one, _), (other, _)| one.cmp(other));
+    let mut orders = orders.into_iter().map(|(_, order)| order);
+    match (&record.next_incarnation, record.cluster_id) {
+        (Some(replacing), _) => orders.find(|order| order.order == replacing.order),
+        (None, Some(id)) => orders.find(|order| order.replaces == id),
+        (None, None) => None,
     }
 }
 
-/// What the spec says with the EtcdBackup that it names: `None` if that does not exist, an error if it could not be read.
-pub fn by_backup(cluster: &EtcdCluster, backup: Result<Option<&EtcdBackup>, &str>) -> Resolved {
-    let spec = cluster.restore()?;
-    let name = &spec.backup_ref.as_ref()?.name;
-    Some(of_backup(spec, name, backup, HINT))
+/// Whether it was carried out, or has failed: nothing follows any more, also where the data that it names come back.
+fn has_ended(restore: &EtcdRestore) -> bool {
+    let phase = restore.status.as_ref().and_then(|status| status.phase);
+    matches!(phase, Some(RestorePhase::Complete | RestorePhase::Failed))
 }
 
-/// What the spec says with the EtcdBackup that it names.
-pub(crate) fn of_backup(
-    spec: &RestoreSpec,
+/// Whether it was ordered for an earlier EtcdCluster of this name: the data that it names may have been adopted by this one since, and are not
+/// to be given up a second time. A backup tool creates it anew, without its status.
+pub fn is_outlived(restore: &EtcdRestore, cluster: &EtcdCluster) -> bool {
+    let by_tool = restore.labels().contains_key(keys::VELERO_RESTORE);
+    by_tool || restore.metadata.creation_timestamp < cluster.metadata.creation_timestamp
+}
+
+/// Its name and uid, as the record of the cluster has them.
+pub fn name_of(restore: &EtcdRestore) -> Option<Order> {
+    let name = restore.metadata.name.clone()?;
+    Some(Order::Restore { name, uid: Uid::new(restore.metadata.uid.clone()?) })
+}
+
+/// The EtcdBackup that has to be read before the order can begin: its name.
+pub fn backup_to_read<'a>(restores: &[&'a EtcdRestore], snapshot: &Snapshot) -> Option<&'a str> {
+    if snapshot.record.next_incarnation.is_some() {
+        return None;
+    }
+    let order = snapshot.order.as_ref()?;
+    let restore = restores.iter().find(|restore| name_of(restore).as_ref() == Some(&order.order))?;
+    Some(restore.spec.snapshot.backup_ref.as_ref()?.name.as_str())
+}
+
+/// Puts what the EtcdBackup says into the order: `None` if it does not exist, an error if it could not be read.
+pub fn resolve(
+    restores: &[&EtcdRestore],
+    snapshot: &mut Snapshot,
     name: &str,
     backup: Result<Option<&EtcdBackup>, &str>,
-    hint: Hint,
-) -> Result<Restore, RestoreFailure> {
-    let backup = match backup {
-        Ok(Some(backup)) => backup,
-        Ok(None) => return Err(not_ready(name, &format!("does not exist. {}", hint.absent))),
-        Err(why) => return Err(not_ready(name, &format!("could not be read: {why}"))),
+) {
+    let Some(order) = &mut snapshot.order else { return };
+    let restore = restores.iter().find(|restore| name_of(restore).as_ref() == Some(&order.order));
+    if let Some(restore) = restore {
+        order.restore = if_read(restore, bootstrap::of_backup(&restore.spec.snapshot, name, backup, HINT));
+    }
+}
+
+/// The object that has to be read before anything is stopped; `None` while the EtcdBackup that is named has none.
+pub fn object(restore: &EtcdRestore, backup: Option<&EtcdBackup>) -> Option<RestoreSource> {
+    let found = match &restore.spec.snapshot.backup_ref {
+        None => bootstrap::by_itself(&restore.spec.snapshot),
+        Some(named) => bootstrap::of_backup(&restore.spec.snapshot, &named.name, Ok(backup), HINT),
     };
-    let status = backup.status.clone().unwrap_or_default();
-    let is_deleted = backup.metadata.deletion_timestamp.is_some();
-    let result = match (status.phase, status.result) {
-        // Its object stays until the restore is done, so the two would wait for each other. A removal that has begun is carried out.
-        (_, Some(result)) if is_deleted && status.removals == 0 => result,
-        (_, _) if is_deleted => {
-            return Err(not_ready(name, &format!("is being deleted. {}", hint.other)));
-        }
-        (Some(BackupPhase::Complete), Some(result)) => result,
-        (Some(BackupPhase::Failed), _) => {
-            return Err(not_ready(name, &format!("has failed. {}", hint.other)));
-        }
-        (_, _) => return Err(not_ready(name, "is not complete yet")),
+    Some(bootstrap::write(&found.ok()?)?.source)
+}
+
+/// Whether a volume has the name of one of an earlier incarnation.
+pub fn is_of_earlier_incarnation(cluster: &EtcdCluster, volume: &str) -> bool {
+    let Some(present) = cluster.status.as_ref().and_then(|status| status.incarnation.as_ref()) else {
+        return false;
     };
-    let source = RestoreSource {
-        destination: backup.spec.destination.clone(),
-        key: result.key,
-        sha256: result.stored_sha256,
+    let ordinal = observe::cluster_ref(cluster).ordinal(&MemberName::new(volume));
+    ordinal.is_some_and(|ordinal| ordinal.0 < present.first_ordinal)
+}
+
+fn read(restore: &EtcdRestore) -> Option<RestoreOrder> {
+    let replaces: ClusterId = restore.spec.cluster_id.parse().ok()?;
+    let snapshot = if_read(restore, bootstrap::by_itself(&restore.spec.snapshot));
+    Some(RestoreOrder { order: name_of(restore)?, replaces, restore: snapshot })
+}
+
+/// What is ordered, once it was read, with what its manifest says.
+fn if_read(restore: &EtcdRestore, found: Result<Restore, RestoreFailure>) -> Result<Restore, RestoreFailure> {
+    let ordered = bootstrap::write(&found?).unwrap_or_default();
+    let seen = restore.status.as_ref().and_then(|status| status.snapshot.as_ref());
+    let Some(seen) = seen.filter(|seen| seen.sha256 == ordered.source.sha256) else {
+        let text = "its snapshot is read first, from beginning to end, and compared with its SHA-256";
+        return Err(RestoreFailure::new(RestoreCause::NotReady, text));
     };
-    Ok(read(&RestoreStatus {
-        backup: Some(name.to_owned()),
-        source,
-        etcd_version: Some(result.etcd_version),
-        snapshot_bytes: Some(result.snapshot_bytes),
-        revision: Some(result.revision),
-        ..recorded(spec)
+    Ok(bootstrap::read(&RestoreStatus {
+        etcd_version: ordered.etcd_version.clone().or_else(|| seen.etcd_version.clone()),
+        snapshot_bytes: ordered.snapshot_bytes.or(Some(seen.bytes)),
+        revision: ordered.revision.or(seen.revision),
+        ..ordered
     }))
-}
-
-fn not_ready(name: &str, why: &str) -> RestoreFailure {
-    RestoreFailure::new(RestoreCause::NotReady, format!("EtcdBackup {name} {why}"))
-}
-
-fn recorded(spec: &RestoreSpec) -> RestoreStatus {
-    RestoreStatus {
-        bump_revision: spec.bump_revision,
-        identities_secret: spec.identities_secret.as_ref().map(|secret| secret.name.clone()),
-        ..RestoreStatus::default()
-    }
-}
-
-/// The recorded snapshot.
-pub(crate) fn read(status: &RestoreStatus) -> Restore {
-    let RestoreStatus { source, bump_revision, etcd_version, snapshot_bytes, revision, .. } = status;
-    Restore {
-        content: serde_json::to_string(&RestoreStatus { bump_revision: 0, ..status.clone() })
-            .expect("it is plain data"),
-        url: source.destination.url(&source.key),
-        version: etcd_version.as_deref().and_then(|version| version.parse().ok()),
-        bytes: *snapshot_bytes,
-        revision: revision.map(Revision),
-        bump: *bump_revision,
-    }
-}
-
-/// As status has it.
-pub(crate) fn write(restore: &Restore) -> Option<RestoreStatus> {
-    let status: RestoreStatus = serde_json::from_str(&restore.content).ok()?;
-    Some(RestoreStatus { bump_revision: restore.bump, ..status })
-}
-
-/// The order to the agent, for the environment of etcd's container.
-pub(crate) fn order(member: &Member<'_>, restore: &Restore) -> Option<Value> {
-    let Member { target, token, name, .. } = member;
-    let RestoreStatus { source, bump_revision, .. } = write(restore)?;
-    let RestoreSource { destination, key, sha256 } = source;
-    let order = RestoreOrder {
-        source: Source { destination, key, sha256: Some(sha256) },
-        name: name.as_str().to_owned(),
-        initial_cluster: flags::initial_cluster(member),
-        token: token.to_string(),
-        peer_url: flags::peer_url(member),
-        bump_revision,
-        // A quota below zero is no limit to etcd.
-        quota_bytes: target.pod.quota.unwrap_or(i64::MAX.unsigned_abs()),
-    };
-    let order = serde_json::to_string(&order).expect("it is plain data");
-    Some(json!({ "name": ORDER, "value": order }))
-}
-
-/// What the Pod mounts to reach the store: each volume with its mount. A Secret that does not exist does not keep the Pod from starting:
-/// the agent then reports what is missing, and the kubelet nothing that status could show.
-pub(crate) fn volumes(restore: &Restore) -> Vec<(Value, Value)> {
-    let Some(RestoreStatus { source: RestoreSource { destination, .. }, identities_secret, .. }) =
-        write(restore)
-    else {
-        return Vec::new();
-    };
-    let ca_dir = Path::new(CA_FILE).parent().and_then(Path::to_str).unwrap_or_default();
-    let secrets = [
-        ("store-credentials", destination.credentials_secret(), CREDENTIALS_DIR),
-        ("store-ca", destination.ca_secret(), ca_dir),
-        ("store-identities", identities_secret.as_deref(), IDENTITIES_DIR),
-    ];
-    let secrets = secrets.into_iter().filter_map(|(volume, secret, dir)| {
-        let secret = json!({ "secretName": secret?, "defaultMode": 0o440, "optional": true });
-        Some((json!({ "name": volume, "secret": secret }), mount(volume, dir)))
-    });
-    let Destination { pvc, .. } = &destination;
-    let claim = pvc.iter().map(|pvc| {
-        let claim = json!({ "claimName": pvc.claim_name, "readOnly": true });
-        (json!({ "name": "store", "persistentVolumeClaim": claim }), mount("store", PVC_DIR))
-    });
-    secrets.chain(claim).collect()
-}
-
-fn mount(volume: &str, dir: &str) -> Value {
-    json!({ "name": volume, "mountPath": dir, "readOnly": true })
-}
-
-/// What has to be done about a failure of the agent.
-pub(crate) fn cause(kind: FailureKind) -> RestoreCause {
-    match kind {
-        FailureKind::NotInStore => RestoreCause::Gone,
-        FailureKind::StoreForbidden => RestoreCause::Forbidden,
-        FailureKind::Unfit | FailureKind::OrderRefused => RestoreCause::Refused,
-        FailureKind::NoSource
-        | FailureKind::SnapshotFailed
-        | FailureKind::StoreUnavailable
-        | FailureKind::Mismatch
-        | FailureKind::CannotDecrypt
-        | FailureKind::NotOurs
-        | FailureKind::InUse
-        | FailureKind::NoSpace => RestoreCause::Failed,
-    }
 }

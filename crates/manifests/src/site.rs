@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use quorate_model::Instant;
-use quorate_model::recovery::NodeState;
+use quorate_model::quorum_recovery::NodeState;
 use quorate_model::snapshot::Site;
 
 /// The taint with which a person declares that a node is off and will not write any more.

@@ -7,10 +7,10 @@ mod backups;
 mod certificates;
 mod conditions;
 mod events;
-mod explain;
 mod members;
 mod picture;
 mod quarantined;
+mod waiting;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
@@ -25,7 +25,7 @@ use picture::Picture;
 
 pub use backups::BackupHealth;
 pub use events::{EventText, events};
-pub use explain::explain;
+pub use waiting::{Weight, explain, weight};
 
 /// The input of a status.
 #[derive(Clone, Copy, Debug)]

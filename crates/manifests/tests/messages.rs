@@ -8,7 +8,7 @@ use crate::world::{World, plain};
 use quorate_api::status::{
     AgentDelivery, AgentDeliveryStatus, PriorityClassStatus, RecoveryResult, RecoveryStatus,
 };
-use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, crds};
+use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crds};
 use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
     invalid_status, resolve, status, trouble,
@@ -16,8 +16,8 @@ use quorate_manifests::{
 use quorate_model::adoption::Unadoptable;
 use quorate_model::effect::Unsafe;
 use quorate_model::incarnation::Order;
+use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::{Abandoned, Loss};
-use quorate_model::recovery::{Log, RecoverFrom};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
@@ -54,8 +54,9 @@ fn messages() {
 
 fn every_reason_is_shown(sections: &[Section]) {
     let lines = || sections.iter().flat_map(|(_, lines)| lines);
-    // The reasons of backups are shown by the tests of their controllers.
-    for reason in Reason::ALL.iter().filter(|reason| **reason < Reason::FIRST_OF_BACKUPS) {
+    // Those of the other kinds are shown by the tests of their controllers.
+    let of_clusters = |reason: &&Reason| reason.kinds().contains(&ReasonOf::EtcdCluster);
+    for reason in Reason::ALL.iter().filter(of_clusters) {
         let shown = format!("{reason}: ");
         let is_shown = |line: &String| line.split("  ").any(|part| part.starts_with(&shown));
         assert!(lines().any(is_shown), "no message here has the reason {reason}: add a situation");
@@ -236,8 +237,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             order(),
             RestoreFailure::new(RestoreCause::NotReady, "EtcdBackup nightly-1 is not complete yet"),
         ),
-        Waiting::OrderWaits(..) => Waiting::Replacing(order()),
-        Waiting::Replacing(_) => {
+        Waiting::OrderWaits(..) => Waiting::RestoringInPlace(order()),
+        Waiting::RestoringInPlace(_) => {
             Waiting::OldMemberStays { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
         }
         Waiting::OldMemberStays { .. } => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },

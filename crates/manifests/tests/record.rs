@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use quorate_api::EtcdClusterStatus;
+use quorate_api::bootstrap::{RestoreSource, RestoreStatus};
 use quorate_api::destination::{Destination, S3};
-use quorate_api::restore::{RestoreSource, RestoreStatus};
 use quorate_manifests::record::{from_status, into_status};
 use quorate_model::adoption::Earlier;
-use quorate_model::incarnation::{Incarnation, Order, Replacing};
+use quorate_model::incarnation::{Incarnation, NextIncarnation, Order};
 use quorate_model::priority::NoPriorityClass;
+use quorate_model::quorum_recovery::{Chosen, Container, Log, QuorumRecovery, RecoverFrom};
 use quorate_model::record::{
     Abandoned, Defragmenting, FailedLearners, Leaving, Loss, Member, Replaced, Replacement, ReplacementEnd,
     Stage, Suspicion,
 };
-use quorate_model::recovery::{Chosen, Container, Log, RecoverFrom, Recovery};
 use quorate_model::restore::Restore;
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -200,7 +200,7 @@ fn record() -> impl Strategy<Value = Record> {
                 let (suspicion, replacement, last_replacement) = recovery;
                 let first = members.keys().next().cloned();
                 Record {
-                    recovery: next.is_multiple_of(3).then(|| Recovery {
+                    quorum_recovery: next.is_multiple_of(3).then(|| QuorumRecovery {
                         from: if hibernating {
                             RecoverFrom::Auto
                         } else {
@@ -213,7 +213,7 @@ fn record() -> impl Strategy<Value = Record> {
                             .filter(|_| hibernating)
                             .map(|member| Chosen { member, log: log(next) }),
                     }),
-                    spent_recovery: hibernating.then_some(RecoverFrom::Auto),
+                    last_quorum_recovery: hibernating.then_some(RecoverFrom::Auto),
                     suspected: first.into_iter().zip(suspicion).collect(),
                     replacement,
                     last_replacement,
@@ -261,7 +261,7 @@ fn record() -> impl Strategy<Value = Record> {
                         replaced: ClusterId(7),
                         members: hibernating.then_some(1),
                     }),
-                    replacing: (attempt > 6).then(|| Replacing {
+                    next_incarnation: (attempt > 6).then(|| NextIncarnation {
                         order: order(),
                         replaces: ClusterId(8),
                         restore: restore(),

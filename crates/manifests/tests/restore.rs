@@ -5,7 +5,7 @@ use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use quorate_api::backup::EtcdBackup;
 use quorate_api::job::{Answer, Failure, FailureKind, ORDER, RestoreOrder};
-use quorate_manifests::{Kind, restore};
+use quorate_manifests::{Kind, bootstrap};
 use quorate_model::restore::RestoreCause;
 use serde_json::{Value, json};
 
@@ -110,7 +110,7 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
         "spec": spec(&json!({ "backupRef": { "name": "nightly" } })),
     }));
     let cluster = cluster.unwrap();
-    assert_eq!(restore::backup_to_read(&cluster), Some("nightly"));
+    assert_eq!(bootstrap::backup_to_read(&cluster), Some("nightly"));
     assert_eq!(cluster.needs_backup(), Some("nightly"));
     let backup = |status: Value| -> EtcdBackup {
         serde_json::from_value(json!({
@@ -123,7 +123,7 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
     let mut complete = json!({ "phase": "Complete", "result": {
         "key": "k", "storedSha256": "f00", "snapshotBytes": 9, "revision": 4, "etcdVersion": "3.5.21",
     } });
-    let found = restore::by_backup(&cluster, Ok(Some(&backup(complete.clone())))).unwrap().unwrap();
+    let found = bootstrap::by_backup(&cluster, Ok(Some(&backup(complete.clone())))).unwrap().unwrap();
     assert_eq!((&*found.url, found.bytes), ("s3://b/k", Some(9)));
     assert_eq!(found.least_revision().0, 1_000_000_004);
     assert!(found.content.contains("f00"), "{}", found.content);
@@ -135,7 +135,7 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
         backup
     };
     complete["phase"] = json!("Deleting");
-    let held = restore::by_backup(&cluster, Ok(Some(&deleted(complete.clone()))));
+    let held = bootstrap::by_backup(&cluster, Ok(Some(&deleted(complete.clone()))));
     assert_eq!(held.unwrap().unwrap(), found);
     complete["removals"] = json!(1);
     let removed = deleted(complete);
@@ -150,7 +150,7 @@ fn a_backup_means_its_object_with_its_hash_once_it_is_complete() {
         (Ok(Some(&failed)), "has failed"),
         (Err("forbidden"), "could not be read: forbidden"),
     ] {
-        let failure = restore::by_backup(&cluster, read).unwrap().unwrap_err();
+        let failure = bootstrap::by_backup(&cluster, read).unwrap().unwrap_err();
         assert!(failure.cause == RestoreCause::NotReady && failure.message.contains(why), "{failure:?}");
     }
 }

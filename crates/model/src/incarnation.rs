@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::ids::ClusterId;
 use crate::names::{Ordinal, Uid};
-use crate::recovery::RecoverFrom;
+use crate::quorum_recovery::RecoverFrom;
 use crate::restore::{Restore, RestoreFailure};
 use crate::time::Instant;
 
@@ -28,7 +28,7 @@ pub struct Incarnation {
 
 /// The order to replace the present incarnation. Recorded at J1, until the new one is recorded (J4).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replacing {
+pub struct NextIncarnation {
     /// The order.
     pub order: Order,
     /// The cluster id of the incarnation that is replaced.

@@ -15,7 +15,7 @@
 //! - [`record`]: what is recorded in status and outlives the operator
 //! - [`incarnation`]: the incarnations of a cluster, and the order for another one
 //! - [`adoption`]: why volumes of an earlier cluster are not adopted
-//! - [`recovery`]: the recovery of a lost quorum
+//! - [`quorum_recovery`]: the recovery of a lost quorum
 //! - [`restore`]: a bootstrap that begins with the data of a snapshot
 //! - [`snapshot`]: what was observed, and how old it is
 //! - [`guard`]: whether etcd may start on a volume; [`canary`]: whether that volume takes writes
@@ -37,8 +37,8 @@ pub mod names;
 pub mod object;
 pub mod priority;
 pub mod quorum;
+pub mod quorum_recovery;
 pub mod record;
-pub mod recovery;
 pub mod refusal;
 pub mod restore;
 pub mod snapshot;

@@ -8,10 +8,10 @@ use std::fmt;
 use crate::adoption::Earlier;
 use crate::certificate::Fingerprint;
 use crate::ids::{ClusterId, MemberId};
-use crate::incarnation::{Incarnation, Replacing};
+use crate::incarnation::{Incarnation, NextIncarnation};
 use crate::names::{ClusterUid, MemberName, Ordinal, Token, Uid};
 use crate::priority::NoPriorityClass;
-use crate::recovery::{RecoverFrom, Recovery};
+use crate::quorum_recovery::{QuorumRecovery, RecoverFrom};
 use crate::restore::Restore;
 use crate::target::{Medium, Target};
 use crate::time::{Instant, Span};
@@ -75,11 +75,11 @@ pub struct Record {
     /// The present incarnation; `None`: the one that the EtcdCluster was created with.
     pub incarnation: Option<Incarnation>,
     /// The order to replace it, while it is being stopped (J1 to J3).
-    pub replacing: Option<Replacing>,
+    pub next_incarnation: Option<NextIncarnation>,
     /// The recovery of the quorum that is under way (Q1 to Q5).
-    pub recovery: Option<Recovery>,
+    pub quorum_recovery: Option<QuorumRecovery>,
     /// The order to recover the quorum that was followed or refused, as long as the object has it: it is not followed again.
-    pub spent_recovery: Option<RecoverFrom>,
+    pub last_quorum_recovery: Option<RecoverFrom>,
 }
 
 /// A defragmentation that the operator ordered.

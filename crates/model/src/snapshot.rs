@@ -22,8 +22,8 @@ use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::ManagedObject;
 use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
+use crate::quorum_recovery::{Held, RecoverFrom};
 use crate::record::Record;
-use crate::recovery::{Held, RecoverFrom};
 use crate::restore::{Restore, RestoreFailure};
 use crate::target::{PodRevision, Retention, Target};
 use crate::time::{Instant, Span};
@@ -42,7 +42,7 @@ pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
 pub use service::Presence;
-pub use site::{LastNodes, RecoveryPolicy, Site};
+pub use site::{LastNodes, ReplacementPolicy, Site};
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
 const LATE_STOP: Span = Span::seconds(60);
@@ -118,7 +118,7 @@ pub struct Snapshot {
     /// `spec.maintenance`.
     pub maintenance: Maintenance,
     /// When and how lost members are replaced.
-    pub recovery: RecoveryPolicy,
+    pub replacement_policy: ReplacementPolicy,
     /// What Kubernetes says about where volumes can be used, of members for which it was asked.
     pub sites: BTreeMap<MemberName, Site>,
     /// A Pod that the API server refused, perhaps for its PriorityClass.

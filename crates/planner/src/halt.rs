@@ -45,7 +45,7 @@ pub(crate) fn when_paused(draft: &mut Draft<'_>) -> Flow {
     draft.wait(Waiting::Paused);
     let members_run = draft.record.target.as_ref().is_some_and(|target| target.size > 0);
     // An incarnation that makes way for another one stays as far stopped as it is.
-    let stays = draft.record.replacing.is_none();
+    let stays = draft.record.next_incarnation.is_none();
     if draft.record.is_bootstrapped() && members_run && stays && !draft.record.hibernating {
         restart::finished_pods(draft);
         restart::missing_pods(draft);

@@ -5,7 +5,7 @@
 //! An old majority that runs somewhere, unseen, would acknowledge writes beside the new members. So nothing new begins before every Pod of
 //! the old ones is gone, and no Pod is ever deleted by force.
 
-use quorate_model::incarnation::{Order, Replacing, RestoreOrder};
+use quorate_model::incarnation::{NextIncarnation, Order, RestoreOrder};
 use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
 use quorate_model::snapshot::Volume;
@@ -16,17 +16,17 @@ use crate::{incarnation, restore, upgrade};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     delete_superseded_pods(draft);
-    if draft.record.replacing.is_none() && !begin(draft) {
+    if draft.record.next_incarnation.is_none() && !begin(draft) {
         return ON;
     }
-    let Some(replacing) = draft.record.replacing.clone() else { return ON };
-    if is_withdrawn(draft, &replacing) {
+    let Some(next) = draft.record.next_incarnation.clone() else { return ON };
+    if is_withdrawn(draft, &next) {
         // The members start again on their own volumes (W1).
-        draft.write_record(Step::JX, |record| record.replacing = None);
+        draft.write_record(Step::JX, |record| record.next_incarnation = None);
         return ON;
     }
-    draft.wait(Waiting::Replacing(replacing.order.clone()));
-    if stop_members(draft, &replacing.order).is_done()
+    draft.wait(Waiting::RestoringInPlace(next.order.clone()));
+    if stop_members(draft, &next.order).is_done()
         && quarantine_volumes(draft).is_done()
         && let Err(why) = incarnation::begin(draft)
     {
@@ -56,8 +56,8 @@ fn begin(draft: &mut Draft<'_>) -> bool {
         Ok(restore) => {
             let restore = restore.raised_above(known_revision(draft));
             let since = draft.now;
-            let replacing = Replacing { order, replaces, restore, members: None, stopped: false, since };
-            draft.write_record(Step::J1, |record| record.replacing = Some(replacing));
+            let next = NextIncarnation { order, replaces, restore, members: None, stopped: false, since };
+            draft.write_record(Step::J1, |record| record.next_incarnation = Some(next));
             true
         }
         Err(why) => {
@@ -99,13 +99,13 @@ fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Re
 }
 
 /// Whether the object that orders it is gone while nothing was given up yet.
-fn is_withdrawn(draft: &Draft<'_>, replacing: &Replacing) -> bool {
-    let still_there = draft.seen.order.as_ref().is_some_and(|seen| seen.order == replacing.order);
-    let is_gone = match replacing.order {
+fn is_withdrawn(draft: &Draft<'_>, next: &NextIncarnation) -> bool {
+    let still_there = draft.seen.order.as_ref().is_some_and(|seen| seen.order == next.order);
+    let is_gone = match next.order {
         Order::Restore { .. } => !still_there,
         Order::Recovery { .. } => draft.seen.recover_from.is_none(),
     };
-    is_gone && !replacing.stopped
+    is_gone && !next.stopped
 }
 
 /// J2. Done when no Pod of the cluster is left. Kubernetes shows a Pod until its kubelet reports that its containers have stopped. Where no
@@ -124,8 +124,8 @@ fn stop_members(draft: &mut Draft<'_>, order: &Order) -> Progress {
 /// J3. Records that every member is stopped, then quarantines the volumes (R17): of members, of who was joining or leaving, and of who left.
 fn quarantine_volumes(draft: &mut Draft<'_>) -> Progress {
     draft.write_record(Step::J3, |record| {
-        if let Some(replacing) = &mut record.replacing {
-            replacing.stopped = true;
+        if let Some(next) = &mut record.next_incarnation {
+            next.stopped = true;
         }
     });
     let is_left = |member: &MemberName, volume: &Volume| {

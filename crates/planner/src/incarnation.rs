@@ -1,12 +1,12 @@
 //! J4: a new incarnation of the cluster takes the place of the present one: another token and cluster id, new names (R2), and the data of a
 //! snapshot. The bootstrap goes on from there (B1 to B8).
 //!
-//! Whoever orders it records a [`Replacing`] first (J1). `in_place` then stops the present members and quarantines their volumes (J2, J3).
+//! Whoever orders it records a [`NextIncarnation`] first (J1). `in_place` then stops the present members and quarantines their volumes (J2, J3).
 
 use std::collections::BTreeMap;
 
 use quorate_model::effect::Unsafe;
-use quorate_model::incarnation::{Incarnation, Replacing};
+use quorate_model::incarnation::{Incarnation, NextIncarnation};
 use quorate_model::{Record, Step};
 
 use crate::draft::Draft;
@@ -15,8 +15,8 @@ use crate::safety;
 /// Records the new incarnation, unless it is not safe yet.
 pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
     safety::may_begin_incarnation(draft.seen, &draft.record)?;
-    let Some(Replacing { order, replaces, restore, members, stopped: _, since: _ }) =
-        draft.record.replacing.clone()
+    let Some(NextIncarnation { order, replaces, restore, members, stopped: _, since: _ }) =
+        draft.record.next_incarnation.clone()
     else {
         return Ok(());
     };
@@ -53,10 +53,10 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
             earlier: None,
             takes_defaults: false,
             defragmenting: None,
-            replacing: None,
-            recovery: None,
+            next_incarnation: None,
+            quorum_recovery: None,
             // The annotation is still there, and was followed.
-            spent_recovery: before.spent_recovery,
+            last_quorum_recovery: before.last_quorum_recovery,
         };
     });
     Ok(())

@@ -8,12 +8,12 @@
 //! Up to Q6 nothing is given up: the data of every member are only read. When the order ends, the members start again as they were.
 
 use quorate_model::effect::Boot;
-use quorate_model::incarnation::{Order, Replacing};
+use quorate_model::incarnation::{NextIncarnation, Order};
 use quorate_model::quorum::has_quorum;
-use quorate_model::record::{Leaving, Stage};
-use quorate_model::recovery::{
-    self, Chosen, Container, Held, HeldAnswer, HeldOrder, LOST_FOR, Log, RecoverFrom, Recovery,
+use quorate_model::quorum_recovery::{
+    self, Chosen, Container, Held, HeldAnswer, HeldOrder, LOST_FOR, Log, QuorumRecovery, RecoverFrom,
 };
+use quorate_model::record::{Leaving, Stage};
 use quorate_model::restore::Restore;
 use quorate_model::snapshot::{LastNodes, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Waiting};
@@ -22,10 +22,10 @@ use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{commit, delivery, priority, restore, safety, upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
-    if draft.record.recovery.is_none() && !begin(draft) {
+    if draft.record.quorum_recovery.is_none() && !begin(draft) {
         return ON;
     }
-    let Some(recovery) = draft.record.recovery.clone() else { return ON };
+    let Some(recovery) = draft.record.quorum_recovery.clone() else { return ON };
     if has_ended(draft, &recovery) {
         return ON;
     }
@@ -56,26 +56,26 @@ pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
         order_incarnation(draft, &recovery, restore);
     }
     // `in_place` goes on in this pass, if the order is recorded.
-    if draft.record.recovery.is_none() { ON } else { DONE }
+    if draft.record.quorum_recovery.is_none() { ON } else { DONE }
 }
 
 /// Q1. Returns whether the order is recorded.
 fn begin(draft: &mut Draft<'_>) -> bool {
     let Some(from) = draft.seen.recover_from.clone() else {
         // The next one is another order, also with the same value.
-        draft.write_record(Step::QX, |record| record.spent_recovery = None);
+        draft.write_record(Step::QX, |record| record.last_quorum_recovery = None);
         return false;
     };
     let record = &draft.record;
     let is_at_work = record.is_bootstrapped()
         && !record.hibernating
-        && record.replacing.is_none()
+        && record.next_incarnation.is_none()
         && draft.seen.desired.size > 0;
     if !is_at_work || draft.seen.paused {
         return false;
     }
     let quorum_answers = draft.seen.list(draft.now).is_some();
-    if record.spent_recovery.as_ref() == Some(&from) {
+    if record.last_quorum_recovery.as_ref() == Some(&from) {
         if !quorum_answers {
             let why = "it was followed before, or given while a quorum answered. To give the order again, remove the annotation, and set it \
                        once the operator has seen that";
@@ -85,7 +85,7 @@ fn begin(draft: &mut Draft<'_>) -> bool {
     }
     if quorum_answers {
         // It must not begin by itself when the quorum is lost another day.
-        draft.write_record(Step::QX, |record| record.spent_recovery = Some(from));
+        draft.write_record(Step::QX, |record| record.last_quorum_recovery = Some(from));
         return false;
     }
     if let Err(why) = fit(draft, &from) {
@@ -112,8 +112,8 @@ fn begin(draft: &mut Draft<'_>) -> bool {
         Container { pod: pod.map(|pod| pod.uid.clone()), node, served_on }
     };
     let containers = draft.record.members.keys().map(|member| (member.clone(), container(member))).collect();
-    let recovery = Recovery { from, since: draft.now, containers, chosen: None };
-    draft.write_record(Step::Q1, |record| record.recovery = Some(recovery));
+    let recovery = QuorumRecovery { from, since: draft.now, containers, chosen: None };
+    draft.write_record(Step::Q1, |record| record.quorum_recovery = Some(recovery));
     true
 }
 
@@ -126,7 +126,7 @@ fn fit(draft: &Draft<'_>, from: &RecoverFrom) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    if let Some(forgets) = recovery::forgets_entries(draft.seen.target().version) {
+    if let Some(forgets) = quorum_recovery::forgets_entries(draft.seen.target().version) {
         return Err(forgets);
     }
     match from {
@@ -138,19 +138,21 @@ fn fit(draft: &Draft<'_>, from: &RecoverFrom) -> Result<(), String> {
 }
 
 /// QX. Whether the order has ended: then the members start again on their own volumes.
-fn has_ended(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
+fn has_ended(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
     let is_withdrawn = draft.seen.recover_from.is_none();
     let quorum_answers = draft.seen.list(draft.now).is_some();
     if !is_withdrawn && !quorum_answers {
         return false;
     }
     let spent = (!is_withdrawn).then(|| recovery.from.clone());
-    draft.write_record(Step::QX, |record| (record.recovery, record.spent_recovery) = (None, spent));
+    draft.write_record(Step::QX, |record| {
+        (record.quorum_recovery, record.last_quorum_recovery) = (None, spent);
+    });
     true
 }
 
 /// Another member may be named until Q6. `None` if the new order cannot be followed: nor is the old one, which a person has taken back.
-fn follow_edit(draft: &mut Draft<'_>, mut recovery: Recovery) -> Option<Recovery> {
+fn follow_edit(draft: &mut Draft<'_>, mut recovery: QuorumRecovery) -> Option<QuorumRecovery> {
     if let Some(from) = draft.seen.recover_from.clone().filter(|from| *from != recovery.from) {
         if let Err(why) = fit(draft, &from) {
             draft.wait(Waiting::RecoveryRefused(why));
@@ -158,13 +160,13 @@ fn follow_edit(draft: &mut Draft<'_>, mut recovery: Recovery) -> Option<Recovery
         }
         (recovery.from, recovery.chosen) = (from, None);
         let edited = recovery.clone();
-        draft.write_record(Step::Q1, |record| record.recovery = Some(edited));
+        draft.write_record(Step::Q1, |record| record.quorum_recovery = Some(edited));
     }
     Some(recovery)
 }
 
 /// Q2 and Q5: every member whose volume exists has a Pod in which etcd does not start.
-fn hold(draft: &mut Draft<'_>, recovery: &Recovery) {
+fn hold(draft: &mut Draft<'_>, recovery: &QuorumRecovery) {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for member in &members {
         let order = order_for(recovery, member);
@@ -187,7 +189,7 @@ fn hold(draft: &mut Draft<'_>, recovery: &Recovery) {
     }
 }
 
-fn order_for(recovery: &Recovery, member: &MemberName) -> HeldOrder {
+fn order_for(recovery: &QuorumRecovery, member: &MemberName) -> HeldOrder {
     match &recovery.chosen {
         Some(chosen) if chosen.member == *member => HeldOrder::Extract(recovery.key()),
         Some(_) | None => HeldOrder::Read,
@@ -221,7 +223,7 @@ fn logs(draft: &Draft<'_>) -> Vec<(MemberName, Result<Log, String>)> {
 }
 
 /// Q4: waits for the containers that may still run.
-fn all_are_stopped(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
+fn all_are_stopped(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     let mut all = true;
     for member in members {
@@ -234,7 +236,7 @@ fn all_are_stopped(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
 }
 
 /// Q3: waits for what is not known yet of the members' volumes.
-fn all_are_read(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
+fn all_are_read(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> bool {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     let mut all = true;
     for member in members {
@@ -247,7 +249,7 @@ fn all_are_read(draft: &mut Draft<'_>, recovery: &Recovery) -> bool {
 }
 
 /// Q4. `None` if there is nothing to choose; then what to do is waited for.
-fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
+fn choose(draft: &mut Draft<'_>, recovery: &QuorumRecovery) -> Option<Chosen> {
     let all = logs(draft);
     let is_ours = |log: &Log| Some(log.cluster_id) == draft.record.cluster_id;
     let ours = || {
@@ -260,7 +262,7 @@ fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
                 draft.wait(Waiting::RecoveryRefused(why));
                 return None;
             }
-            recovery::best(ours().filter(|(member, _)| unsound(draft, member).is_none()))
+            quorum_recovery::best(ours().filter(|(member, _)| unsound(draft, member).is_none()))
         }
         RecoverFrom::Member(named) => ours().find(|(member, _)| *member == named),
     };
@@ -277,7 +279,7 @@ fn choose(draft: &mut Draft<'_>, recovery: &Recovery) -> Option<Chosen> {
     let chosen = Chosen { member: member.clone(), log };
     let recorded = chosen.clone();
     draft.write_record(Step::Q4, |record| {
-        if let Some(recovery) = &mut record.recovery {
+        if let Some(recovery) = &mut record.quorum_recovery {
             recovery.chosen = Some(recorded);
         }
     });
@@ -343,7 +345,7 @@ fn left_out<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberNam
 }
 
 /// Q5: the snapshot that the agent of the chosen member has taken.
-fn snapshot_of(draft: &mut Draft<'_>, recovery: &Recovery, chosen: &Chosen) -> Option<Restore> {
+fn snapshot_of(draft: &mut Draft<'_>, recovery: &QuorumRecovery, chosen: &Chosen) -> Option<Restore> {
     let order = HeldOrder::Extract(recovery.key());
     let Held { answer, failure, .. } =
         draft.pod(&chosen.member)?.held.clone().filter(|held| held.order == order)?;
@@ -359,7 +361,7 @@ fn snapshot_of(draft: &mut Draft<'_>, recovery: &Recovery, chosen: &Chosen) -> O
 }
 
 /// Q6: from here on the order is one for another incarnation, with one member that begins with the snapshot. The others grow from it.
-fn order_incarnation(draft: &mut Draft<'_>, recovery: &Recovery, restore: Restore) {
+fn order_incarnation(draft: &mut Draft<'_>, recovery: &QuorumRecovery, restore: Restore) {
     if let Err(why) = safety::may_recover(draft.seen, &draft.record, draft.now) {
         draft.wait(Waiting::Unsafe(why));
         return;
@@ -373,7 +375,7 @@ fn order_incarnation(draft: &mut Draft<'_>, recovery: &Recovery, restore: Restor
         return;
     }
     let Some(replaces) = draft.record.cluster_id else { return };
-    let replacing = Replacing {
+    let next = NextIncarnation {
         order: Order::Recovery { from: recovery.from.clone() },
         replaces,
         restore,
@@ -383,7 +385,7 @@ fn order_incarnation(draft: &mut Draft<'_>, recovery: &Recovery, restore: Restor
     };
     let spent = recovery.from.clone();
     draft.write_record(Step::Q6, |record| {
-        record.replacing = Some(replacing);
-        (record.recovery, record.spent_recovery) = (None, Some(spent));
+        record.next_incarnation = Some(next);
+        (record.quorum_recovery, record.last_quorum_recovery) = (None, Some(spent));
     });
 }

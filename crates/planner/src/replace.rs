@@ -157,7 +157,7 @@ pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     }
     let why = draft.volume(&joining).and_then(|volume| volume.trouble.clone());
     let since = draft.record.replacement.as_ref().map_or(draft.now, |replacement| replacement.since);
-    let timeout = draft.seen.recovery.timeout;
+    let timeout = draft.seen.replacement_policy.timeout;
     if draft.now - since > timeout {
         let why = why.map_or_else(String::new, |why| format!(" ({why})"));
         let message = format!(
@@ -228,11 +228,11 @@ fn report(draft: &mut Draft<'_>) {
         .map(|(member, suspected)| (member.clone(), suspected.clone()))
         .collect();
     for (member, Suspicion { loss, since, .. }) in not_yet {
-        let grace = draft.seen.recovery.grace;
+        let grace = draft.seen.replacement_policy.grace;
         // What is still undecided some time after that is not decided by looking more often.
         let is_due =
             (draft.now + SOON) - since >= grace && draft.now - since <= Span(grace.0.saturating_add(SOON.0));
-        draft.wait(if draft.seen.recovery.enabled {
+        draft.wait(if draft.seen.replacement_policy.enabled {
             Waiting::MayBeLost { member, loss, is_due }
         } else {
             Waiting::ReplacementOff { member, loss }
@@ -288,7 +288,7 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
 
 /// Whether the operator replaces this member without an order.
 fn may_try(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> bool {
-    let policy = draft.seen.recovery;
+    let policy = draft.seen.replacement_policy;
     if !policy.enabled {
         draft.wait(Waiting::ReplacementOff { member: member.clone(), loss });
         return false;

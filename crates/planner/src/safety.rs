@@ -9,7 +9,7 @@ mod certificates;
 mod incarnation;
 #[cfg(feature = "mutants")]
 pub mod mutants;
-mod recovery;
+mod quorum_recovery;
 mod replace;
 mod space;
 mod versions;
@@ -30,8 +30,8 @@ use quorate_model::{
 };
 
 pub use incarnation::may_begin_incarnation;
-pub(crate) use recovery::{has_volume, loses_its_volume};
-pub use recovery::{is_read, is_stopped, may_recover};
+pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
+pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
 
 use crate::facts;
@@ -255,7 +255,7 @@ fn may_create_pod(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged 
     data_allow(scene.seen, scene.record, scene.now, member)?;
     begins_as_recorded(scene, member, boot)?;
     match (boot, recorded.stage) {
-        (Boot::Read | Boot::Extract, _) => recovery::may_hold(scene, member, boot)?,
+        (Boot::Read | Boot::Extract, _) => quorum_recovery::may_hold(scene, member, boot)?,
         // R1
         (Boot::New | Boot::Restore, Stage::Bootstrap) if is_bootstrapping(scene) => {}
         (Boot::New | Boot::Restore, Stage::Bootstrap | Stage::Joining | Stage::Voter | Stage::Leaving(_)) => {
@@ -380,7 +380,8 @@ fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool 
         record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));
     let is_removed = is_no_member && is_gone_from_list(scene, member).is_ok();
     // What holds no etcd takes nothing away.
-    let makes_way = incarnation::may_stop(scene, member) || recovery::may_stop(scene) || pod.held.is_some();
+    let makes_way =
+        incarnation::may_stop(scene, member) || quorum_recovery::may_stop(scene) || pod.held.is_some();
     makes_way
         || scene.seen.deleting
         || record.hibernating
@@ -411,7 +412,7 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
         forbid(Unsafe::WouldLoseQuorum { member: member.clone(), left, of })?;
     }
     // Who turned replacements off does not lose a member for good by an edit.
-    if scene.record.is_in_memory() && !scene.seen.recovery.enabled {
+    if scene.record.is_in_memory() && !scene.seen.replacement_policy.enabled {
         forbid(Unsafe::NotReplaced(member.clone()))?;
     }
     progress_is_proven(scene.seen, scene.now)

@@ -122,7 +122,7 @@ fn one_comparison_is_not_enough() {
     differ(&mut world, "demo-1", 2);
     let plan = world.plan();
     world.carry_out(plan);
-    world.seen.recovery.grace = Span::seconds(0);
+    world.seen.replacement_policy.grace = Span::seconds(0);
     let is_lost = |world: &World| world.seen.is_lost(&world.seen.record, &name("demo-1"), world.now);
     world.observe();
     assert!(!is_lost(&world), "the same comparison");
@@ -300,7 +300,7 @@ fn data_that_differed_and_cannot_be_compared_any_more_are_still_reported() {
 #[test]
 fn where_recovery_is_off_the_finding_is_reported_and_nobody_is_removed() {
     let mut world = World::running(3);
-    world.seen.recovery.enabled = false;
+    world.seen.replacement_policy.enabled = false;
     differ(&mut world, "demo-1", 2);
     assert_eq!(pass(&mut world, Span::seconds(1800)), (vec![], vec![]));
     let off = Waiting::ReplacementOff { member: name("demo-1"), loss: Loss::Inconsistent };

@@ -211,7 +211,6 @@ fn h05_a_recreated_cluster_leaves_old_volumes_alone_and_takes_new_names_and_a_ne
     assert!(plan.effects.is_empty());
     let Some(Waiting::ExistingData { found, volumes, .. }) = plan.waiting.first() else { panic!() };
     assert_eq!((found.as_slice(), volumes.len()), ([id].as_slice(), 3));
-    assert!(plan.waiting[0].to_string().contains(&format!("operator.etcd.io/adopt={id}")));
     world.carry_out(plan);
 
     world.seen.volumes.clear();
@@ -247,8 +246,8 @@ fn h06_total_loss_is_reported_and_nothing_is_bootstrapped_again() {
     world.members.clear();
     let plan = world.plan();
     assert!(plan.effects.is_empty());
-    let texts: Vec<String> = plan.waiting.iter().map(ToString::to_string).collect();
-    assert!(texts.iter().any(|text| text.contains("quorum lost: 0 of 3")), "{texts:?}");
+    let lost = |waiting: &Waiting| matches!(waiting, Waiting::Quorum { healthy: 0, voters: 3, .. });
+    assert!(plan.waiting.iter().any(lost), "{:?}", plan.waiting);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use crate::world::{World, describe, name};
 use quorate_model::effect::{Boot, Unsafe};
-use quorate_model::incarnation::{Incarnation, Order, Replacing, RestoreOrder};
+use quorate_model::incarnation::{Incarnation, NextIncarnation, Order, RestoreOrder};
 use quorate_model::names::Uid;
 use quorate_model::record::QuarantineCause;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
@@ -59,8 +59,8 @@ fn why_it_waits(plan: &Plan) -> Option<&RestoreFailure> {
     })
 }
 
-fn replacing(world: &World) -> Replacing {
-    Replacing {
+fn next_incarnation(world: &World) -> NextIncarnation {
+    NextIncarnation {
         order: order("back"),
         replaces: world.seen.record.cluster_id.expect("it runs"),
         restore: snapshot(),
@@ -80,7 +80,7 @@ fn the_members_stop_their_volumes_are_quarantined_and_others_begin_with_the_snap
     let mut world = ordered(3);
     let old = world.seen.record.clone();
     let plan = until(&mut world, Step::J1);
-    assert_eq!(plan.record.replacing.as_ref().map(|replacing| &replacing.restore), Some(&snapshot()));
+    assert_eq!(plan.record.next_incarnation.as_ref().map(|next| &next.restore), Some(&snapshot()));
     assert_eq!(plan.ended_by, Some(Protocol::NewIncarnation));
     assert!(plan.effects.iter().all(|effect| effect.step() == Step::J2), "{:?}", plan.effects);
     let mut story = String::new();
@@ -107,14 +107,14 @@ fn the_members_stop_their_volumes_are_quarantined_and_others_begin_with_the_snap
 fn a_raise_that_leads_to_no_new_revision_is_made_greater_when_the_order_is_recorded() {
     let mut world = ordered(3);
     world.seen.order.as_mut().unwrap().restore = Ok(Restore { bump: 5, ..snapshot() });
-    let recorded = until(&mut world, Step::J1).record.replacing.unwrap().restore;
+    let recorded = until(&mut world, Step::J1).record.next_incarnation.unwrap().restore;
     assert!(recorded.least_revision() > Revision(1_000_000), "{recorded:?}");
     let mut silent = ordered(3);
     silent.seen.record.restore = Some(Restore { bump: 5_000_000_000, ..snapshot() });
     for member in ["demo-0", "demo-1", "demo-2"] {
         silent.silence(member);
     }
-    let recorded = until(&mut silent, Step::J1).record.replacing.unwrap().restore;
+    let recorded = until(&mut silent, Step::J1).record.next_incarnation.unwrap().restore;
     assert!(recorded.least_revision() > Revision(5_000_000_000), "{recorded:?}");
 }
 
@@ -171,7 +171,7 @@ fn what_refuses_the_snapshot_refuses_it_while_the_members_serve() {
         let plan = world.plan();
         let why = why_it_waits(&plan).unwrap_or_else(|| panic!("{expected}: it does not wait: {plan:?}"));
         assert!(why.message.contains(expected), "{why}");
-        assert_eq!(plan.record.replacing, None, "{expected}");
+        assert_eq!(plan.record.next_incarnation, None, "{expected}");
         assert_ne!(plan.ended_by, Some(Protocol::NewIncarnation), "{expected}: the cluster goes on");
     }
 }
@@ -190,8 +190,11 @@ fn nothing_new_begins_while_a_pod_of_an_old_member_is_left_and_a_late_one_is_nam
     }
     world.now = world.now + Span::seconds(120);
     let plan = world.plan();
-    let text: Vec<String> = plan.waiting.iter().map(ToString::to_string).collect();
-    assert!(text.iter().any(|text| text.contains("Pod demo-1") && text.contains("Node n1")), "{text:?}");
+    let stays = |waiting: &Waiting| {
+        matches!(waiting, Waiting::OldMemberStays { member, node, .. }
+            if *member == name("demo-1") && node.as_deref() == Some("n1"))
+    };
+    assert!(plan.waiting.iter().any(stays), "{:?}", plan.waiting);
     assert!(plan.effects.is_empty(), "never by force: {:?}", plan.effects);
     // Its kubelet answers, or its Node is deleted.
     world.lose_pod("demo-1");
@@ -205,7 +208,7 @@ fn an_order_that_is_deleted_before_all_members_are_stopped_is_withdrawn_and_late
     until(&mut world, Step::J1);
     world.seen.order = None;
     let plan = until(&mut world, Step::JX);
-    assert_eq!(plan.record.replacing, None);
+    assert_eq!(plan.record.next_incarnation, None);
     world.settle();
     assert_eq!(world.seen.record.cluster_id, before.cluster_id);
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
@@ -242,7 +245,7 @@ fn it_goes_on_without_a_quorum_and_ends_a_change_that_is_stuck() {
 fn while_paused_it_stays_where_it_is_and_no_stopped_member_starts() {
     let mut world = ordered(3);
     world.seen.paused = true;
-    assert_eq!(world.plan().record.replacing, None, "it does not begin");
+    assert_eq!(world.plan().record.next_incarnation, None, "it does not begin");
     world.seen.paused = false;
     until(&mut world, Step::J1);
     world.seen.paused = true;
@@ -270,13 +273,10 @@ fn a_pod_that_a_late_call_creates_for_an_old_member_is_not_asked_and_is_deleted_
 #[test]
 fn a_set_of_one_grows_to_the_size_of_the_spec() {
     let mut world = World::running(3);
-    let replacing = Replacing { members: Some(1), stopped: false, ..replacing(&world) };
-    world.seen.order = Some(RestoreOrder {
-        order: replacing.order.clone(),
-        replaces: replacing.replaces,
-        restore: Ok(snapshot()),
-    });
-    world.seen.record.replacing = Some(replacing);
+    let next = NextIncarnation { members: Some(1), stopped: false, ..next_incarnation(&world) };
+    world.seen.order =
+        Some(RestoreOrder { order: next.order.clone(), replaces: next.replaces, restore: Ok(snapshot()) });
+    world.seen.record.next_incarnation = Some(next);
     let plan = until(&mut world, Step::B1);
     assert_eq!(plan.record.members.len(), 1);
     world.settle();
@@ -289,11 +289,12 @@ fn r1_another_incarnation_begins_only_by_order_without_any_old_pod_and_with_ever
     world.observe();
     let begins = |world: &World| may_begin_incarnation(&world.seen, &world.seen.record);
     assert_eq!(begins(&world), Err(Unsafe::NotOrdered));
-    world.seen.record.replacing = Some(Replacing { stopped: false, ..replacing(&world) });
+    world.seen.record.next_incarnation = Some(NextIncarnation { stopped: false, ..next_incarnation(&world) });
     assert_eq!(begins(&world), Err(Unsafe::NotOrdered), "not before they are stopped");
-    world.seen.record.replacing = Some(Replacing { replaces: ClusterId(0xbad), ..replacing(&world) });
+    world.seen.record.next_incarnation =
+        Some(NextIncarnation { replaces: ClusterId(0xbad), ..next_incarnation(&world) });
     assert_eq!(begins(&world), Err(Unsafe::NotOrdered), "of another cluster");
-    world.seen.record.replacing = Some(replacing(&world));
+    world.seen.record.next_incarnation = Some(next_incarnation(&world));
     assert_eq!(begins(&world), Err(Unsafe::OldMemberRuns(name("demo-0"))));
     let volume = world.seen.volumes[&name("demo-1")].uid.clone();
     let quarantine = KubeEffect::QuarantineVolume {
@@ -308,7 +309,7 @@ fn r1_another_incarnation_begins_only_by_order_without_any_old_pod_and_with_ever
     assert_eq!(begins(&world), Err(Unsafe::NotQuarantined(name("demo-0"))));
     let resume = KubeEffect::CreatePod { member: name("demo-0"), boot: Boot::Resume, peers: Vec::new() };
     assert_eq!(judge(&world, &resume), Err(Unsafe::BeingReplaced(name("demo-0"))));
-    world.seen.record.replacing = None;
+    world.seen.record.next_incarnation = None;
     assert_eq!(judge(&world, &quarantine), Err(Unsafe::NotOrdered));
 }
 
@@ -371,12 +372,12 @@ fn without_one_of_these_checks_nothing_else_refuses_what_it_is_for() {
     assert_eq!(without("NotOrdered", || begins(&world)), Ok(()));
     // Ordered, and a member still runs.
     world.seen = running.clone();
-    world.seen.record.replacing = Some(replacing(&world));
+    world.seen.record.next_incarnation = Some(next_incarnation(&world));
     world.seen.volumes.clear();
     assert_eq!(without("OldMemberRuns", || begins(&world)), Ok(()));
     // Stopped, and its volume could be mounted again.
     world.seen = running.clone();
-    world.seen.record.replacing = Some(replacing(&world));
+    world.seen.record.next_incarnation = Some(next_incarnation(&world));
     world.seen.pods.clear();
     assert_eq!(without("NotQuarantined", || begins(&world)), Ok(()));
     // A member that was stopped would start again on its volume.

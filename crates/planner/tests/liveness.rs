@@ -1,6 +1,6 @@
 //! What must go on while something else fails for good: a write that is refused, a voter that never comes back.
 
-use crate::world::{World, name};
+use crate::world::{World, name, words};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::Presence;
 use quorate_model::target::{Medium, PodRevision};
@@ -144,7 +144,7 @@ fn l02_a_learner_in_sync_makes_way_once_a_voter_was_unhealthy_for_ten_minutes() 
     world.now = world.now + Span::seconds(20);
     let plan = world.plan();
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));
-    let said = plan.waiting.iter().any(|waiting| waiting.to_string().contains("demo-3 makes way"));
+    let said = plan.waiting.iter().any(|waiting| words(waiting).contains("demo-3 makes way"));
     assert!(said, "{:?}", plan.waiting);
     world.carry_out(plan);
     world.settle();

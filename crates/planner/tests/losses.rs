@@ -166,7 +166,7 @@ fn a_rollout_never_deletes_the_last_copy_of_data_in_memory() {
 #[test]
 fn in_memory_nobody_is_restarted_while_nobody_would_be_replaced() {
     let mut world = in_memory(3);
-    world.seen.recovery.enabled = false;
+    world.seen.replacement_policy.enabled = false;
     new_revision(&mut world);
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
@@ -174,7 +174,7 @@ fn in_memory_nobody_is_restarted_while_nobody_would_be_replaced() {
     let plan = world.plan();
     let why = |waiting: &Waiting| matches!(waiting, Waiting::Unsafe(Unsafe::NotReplaced(_)));
     assert!(plan.waiting.iter().any(why), "it is reported: {:?}", plan.waiting);
-    world.seen.recovery.enabled = true;
+    world.seen.replacement_policy.enabled = true;
     world.settle();
     assert_eq!(world.voters(), ["demo-3", "demo-4", "demo-5"]);
 }

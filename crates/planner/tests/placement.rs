@@ -1,6 +1,6 @@
 //! A member that cannot be placed, and the edit that cures it: it is taken at once. And the PriorityClass that a namespace refuses.
 
-use crate::world::{World, name};
+use crate::world::{World, name, words};
 use quorate_model::priority::{NoPriorityClass, PriorityClassRefused};
 use quorate_model::record::Stage;
 use quorate_model::target::PodRevision;
@@ -49,7 +49,7 @@ fn a_voter_that_cannot_be_placed_is_created_again_at_once_when_the_cure_is_edite
 
     let plan = world.plan();
     assert!(deletes(&plan, Step::U5).is_empty(), "the rollout goes no further: {:?}", plan.effects);
-    let reported = |waiting: &Waiting| waiting.to_string().contains(WHY);
+    let reported = |waiting: &Waiting| words(waiting).contains(WHY);
     assert!(plan.waiting.iter().any(reported), "{:?}", plan.waiting);
     world.carry_out(plan);
 

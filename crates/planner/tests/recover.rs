@@ -1,13 +1,13 @@
 //! Recovery of a lost quorum, by order only: no healthy cluster is recovered, nothing begins while a member may run, and nothing is given up
 //! before the order for another incarnation.
 
-use crate::world::{World, name};
+use crate::world::{World, name, words};
 use quorate_model::effect::Boot;
 use quorate_model::incarnation::Order;
-use quorate_model::record::{Leaving, Loss, Stage, Suspicion};
-use quorate_model::recovery::{
+use quorate_model::quorum_recovery::{
     Container, Held, HeldAnswer, HeldOrder, Log, NodeState, RecoverFrom, STOPPED_WITHIN,
 };
+use quorate_model::record::{Leaving, Loss, Stage, Suspicion};
 use quorate_model::restore::Restore;
 use quorate_model::snapshot::{LastNodes, Site};
 use quorate_model::target::Medium;
@@ -120,7 +120,14 @@ fn reported(order: &str) -> World {
 }
 
 fn waits_for(plan: &Plan, text: &str) -> bool {
-    plan.waiting.iter().any(|waiting| waiting.to_string().contains(text))
+    let reports = |waiting: &Waiting| match waiting {
+        Waiting::Recovering { logs, .. } => logs.iter().any(|(member, log)| match log {
+            Ok(log) => format!("{member}: {log}").contains(text),
+            Err(why) => format!("{member}: {why}").contains(text),
+        }),
+        other => words(other).contains(text),
+    };
+    plan.waiting.iter().any(reports)
 }
 
 #[test]
@@ -134,16 +141,19 @@ fn every_pod_is_held_then_the_member_with_most_committed_entries_is_chosen_and_a
         "demo-0: committed up to entry 90, last entry 120 of term 9, so etcd drops 30"
     ));
     world.carry_out(plan_of_choice);
-    assert_eq!(world.seen.record.recovery.as_ref().unwrap().chosen.as_ref().unwrap().member, name("demo-1"));
+    assert_eq!(
+        world.seen.record.quorum_recovery.as_ref().unwrap().chosen.as_ref().unwrap().member,
+        name("demo-1")
+    );
     go_on(&mut world);
     assert!(matches!(world.seen.pods[&name("demo-1")].held.as_ref().unwrap().order, HeldOrder::Extract(_)));
     world.answers("demo-1", snapshot());
     let ordered = plan(&mut world);
     assert!(ordered.recorded_steps.contains(&Step::Q6), "{ordered:?}");
-    let replacing = ordered.record.replacing.as_ref().unwrap();
-    assert_eq!(replacing.members, Some(1));
-    assert_eq!(replacing.order, Order::Recovery { from: RecoverFrom::Auto });
-    assert_eq!(ordered.record.recovery, None);
+    let next = ordered.record.next_incarnation.as_ref().unwrap();
+    assert_eq!(next.members, Some(1));
+    assert_eq!(next.order, Order::Recovery { from: RecoverFrom::Auto });
+    assert_eq!(ordered.record.quorum_recovery, None);
     world.carry_out(ordered);
     // J2 to J4, then a bootstrap with the snapshot.
     let old: Vec<MemberName> = world.seen.record.members.keys().cloned().collect();
@@ -159,7 +169,7 @@ fn every_pod_is_held_then_the_member_with_most_committed_entries_is_chosen_and_a
 #[test]
 fn a_member_that_is_named_is_chosen_even_if_another_one_has_more() {
     let mut world = reported("demo-0");
-    let chosen = plan(&mut world).record.recovery.unwrap().chosen.unwrap();
+    let chosen = plan(&mut world).record.quorum_recovery.unwrap().chosen.unwrap();
     assert_eq!(chosen.member, name("demo-0"));
 }
 
@@ -168,14 +178,14 @@ fn a_cluster_whose_quorum_answers_is_never_recovered_not_even_when_it_is_lost_la
     let mut world = World::running(5);
     world.seen.recover_from = Some(RecoverFrom::Auto);
     world.settle();
-    assert_eq!(world.seen.record.recovery, None);
+    assert_eq!(world.seen.record.quorum_recovery, None);
     let mut later = lost("auto");
     later.seen.record = world.seen.record.clone();
     let spent = plan(&mut later);
-    assert_eq!(spent.record.recovery, None, "the order is spent");
+    assert_eq!(spent.record.quorum_recovery, None, "the order is spent");
     assert!(waits_for(&spent, "remove the annotation, and set it"), "{:?}", spent.waiting);
     later.seen.recover_from = Some(RecoverFrom::Member(name("demo-0")));
-    assert!(plan(&mut later).record.recovery.is_some(), "another order");
+    assert!(plan(&mut later).record.quorum_recovery.is_some(), "another order");
     // Taken off and given again.
     let mut again = lost("auto");
     again.seen.record = world.seen.record;
@@ -183,7 +193,7 @@ fn a_cluster_whose_quorum_answers_is_never_recovered_not_even_when_it_is_lost_la
     let plan_without = plan(&mut again);
     again.carry_out(plan_without);
     again.seen.recover_from = Some(RecoverFrom::Auto);
-    assert!(plan(&mut again).record.recovery.is_some());
+    assert!(plan(&mut again).record.quorum_recovery.is_some());
 }
 
 #[test]
@@ -197,14 +207,14 @@ fn r11_a_recovery_ends_when_a_quorum_answers_and_without_the_rule_pods_that_serv
     }
     let ended = world.plan();
     assert!(ended.recorded_steps.contains(&Step::QX));
-    assert_eq!(ended.record.recovery, None);
+    assert_eq!(ended.record.quorum_recovery, None);
     // The rule itself, on the effects of a planner that does not look.
     let (seen, record) = (world.seen.clone(), world.seen.record.clone());
     let judged = || quorate_planner::safety::may_recover(&seen, &record, world.now);
     assert!(judged().is_err());
     assert!(without("QuorumAnswers", judged).is_err(), "members run");
     let mut stopped = record.clone();
-    stopped.recovery = None;
+    stopped.quorum_recovery = None;
     let judged = || quorate_planner::safety::may_recover(&seen, &stopped, world.now);
     assert!(judged().is_err());
     assert!(without("QuorumAnswers", judged).is_ok());
@@ -215,11 +225,11 @@ fn stuck(world: &mut World, member: &str) {
     let pod = world.seen.pods.get_mut(&name(member)).unwrap();
     (pod.held, pod.finished, pod.terminating) = (None, false, true);
     let last = Container { pod: Some(pod.uid.clone()), node: Some("n2".to_owned()), served_on: None };
-    world.seen.record.recovery.as_mut().unwrap().containers.insert(name(member), last);
+    world.seen.record.quorum_recovery.as_mut().unwrap().containers.insert(name(member), last);
 }
 
 fn is_chosen(plan: &Plan) -> bool {
-    plan.record.recovery.as_ref().is_some_and(|recovery| recovery.chosen.is_some())
+    plan.record.quorum_recovery.as_ref().is_some_and(|recovery| recovery.chosen.is_some())
 }
 
 #[test]
@@ -273,7 +283,7 @@ fn h27_a_pod_that_vanished_proves_nothing_while_its_node_does_not_report() {
     let mut world = reported("auto");
     world.seen.pods.remove(&name("demo-2"));
     world.seen.volumes.remove(&name("demo-2"));
-    let ordered = world.seen.record.recovery.as_ref().unwrap().since;
+    let ordered = world.seen.record.quorum_recovery.as_ref().unwrap().since;
     let state = |world: &mut World, state| {
         node(world, "demo-2", state);
         is_chosen(&plan(world))
@@ -298,7 +308,7 @@ fn what_another_pod_reports_does_not_prove_that_the_last_one_has_ended() {
     }
     // It was deleted by force before the order was given.
     node(&mut world, "demo-1", Some(READY));
-    let containers = &mut world.seen.record.recovery.as_mut().unwrap().containers;
+    let containers = &mut world.seen.record.quorum_recovery.as_mut().unwrap().containers;
     containers.get_mut(&name("demo-1")).unwrap().pod = None;
     assert!(!is_chosen(&plan(&mut world)), "its kubelet has time to stop it");
     world.now = world.now + Span::seconds(180);
@@ -325,7 +335,7 @@ fn a_member_whose_data_differ_is_not_chosen_by_itself() {
     let mut world = reported("auto");
     let suspicion = Suspicion { loss: Loss::Inconsistent, since: world.now, rechecked: None };
     world.seen.record.suspected.insert(name("demo-1"), suspicion);
-    let chosen = plan(&mut world).record.recovery.unwrap().chosen.unwrap();
+    let chosen = plan(&mut world).record.quorum_recovery.unwrap().chosen.unwrap();
     assert_eq!(chosen.member, name("demo-0"));
 }
 
@@ -360,7 +370,7 @@ fn the_order_is_withdrawn_by_taking_off_the_annotation_and_the_members_start_aga
         world.unsilence(member);
     }
     world.settle();
-    assert_eq!(world.seen.record.recovery, None);
+    assert_eq!(world.seen.record.quorum_recovery, None);
     assert!(held(&world).is_empty());
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2", "demo-3", "demo-4"]);
     assert!(world.seen.pods.values().all(|pod| pod.ready && pod.joined));
@@ -372,7 +382,7 @@ fn what_cannot_be_recovered_is_refused_and_nothing_is_stopped() {
         let mut world = lost("auto");
         change(&mut world);
         let plan = plan(&mut world);
-        assert_eq!(plan.record.recovery, None, "{text}");
+        assert_eq!(plan.record.quorum_recovery, None, "{text}");
         assert!(waits_for(&plan, text), "{text}: {:?}", plan.waiting);
         assert!(!plan.effects.iter().any(quorate_model::Effect::is_destructive), "{text}");
     };
@@ -396,10 +406,10 @@ fn logs_of_another_cluster_and_members_without_data_are_not_chosen() {
     assert!(waits_for(&refused, "no member has data of this cluster"), "{:?}", refused.waiting);
     let HeldAnswer::Stored(foreign) = log(&world, "demo-0", 500, 1, 500) else { unreachable!() };
     world.answers("demo-0", HeldAnswer::Stored(Log { cluster_id: ClusterId(1), ..foreign }));
-    assert_eq!(plan(&mut world).record.recovery.unwrap().chosen, None);
+    assert_eq!(plan(&mut world).record.quorum_recovery.unwrap().chosen, None);
     let mine = log(&world, "demo-2", 3, 1, 3);
     world.answers("demo-2", mine);
-    assert_eq!(plan(&mut world).record.recovery.unwrap().chosen.unwrap().member, name("demo-2"));
+    assert_eq!(plan(&mut world).record.quorum_recovery.unwrap().chosen.unwrap().member, name("demo-2"));
 }
 
 #[test]
@@ -408,7 +418,7 @@ fn another_member_can_be_named_while_the_snapshot_is_taken() {
     go_on(&mut world);
     let failure = quorate_model::restore::RestoreFailure::new(
         quorate_model::restore::RestoreCause::Failed,
-        "etcd does not start on a copy of the data",
+        "demo-1: etcd does not start on a copy of the data",
     );
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
     let Held { failure: last, .. } = pod.held.as_mut().unwrap();
@@ -421,7 +431,10 @@ fn another_member_can_be_named_while_the_snapshot_is_taken() {
     let again = log(&world, "demo-1", 100, 3, 100);
     world.answers("demo-1", again);
     go_on(&mut world);
-    assert_eq!(world.seen.record.recovery.as_ref().unwrap().chosen.as_ref().unwrap().member, name("demo-0"));
+    assert_eq!(
+        world.seen.record.quorum_recovery.as_ref().unwrap().chosen.as_ref().unwrap().member,
+        name("demo-0")
+    );
     assert!(matches!(world.seen.pods[&name("demo-0")].held.as_ref().unwrap().order, HeldOrder::Extract(_)));
 }
 
@@ -433,7 +446,7 @@ fn h27_a_member_whose_later_pod_is_elsewhere_is_stopped_only_when_the_node_on_wh
     let last = LastNodes { node: Some("n4".to_owned()), served_on: Some("n1".to_owned()) };
     world.seen.last_nodes.insert(name("demo-2"), last);
     go_on(&mut world);
-    let recorded = &world.seen.record.recovery.as_ref().unwrap().containers[&name("demo-2")];
+    let recorded = &world.seen.record.quorum_recovery.as_ref().unwrap().containers[&name("demo-2")];
     assert_eq!(recorded.served_on.as_deref(), Some("n1"));
     world.seen.pods.get_mut(&name("demo-2")).unwrap().node = Some("n4".to_owned());
     for member in ["demo-0", "demo-1", "demo-2", "demo-3", "demo-4"] {
@@ -467,7 +480,7 @@ fn a_member_that_has_no_id_yet_has_no_vote_and_holds_nothing_up() {
     world.seen.record.members.get_mut(&name("demo-4")).unwrap().id = None;
     world.lose_pod("demo-4");
     world.seen.volumes.remove(&name("demo-4"));
-    let recovery = world.seen.record.recovery.as_mut().unwrap();
+    let recovery = world.seen.record.quorum_recovery.as_mut().unwrap();
     recovery.containers.insert(name("demo-4"), Container::default());
     node(&mut world, "demo-4", None);
     assert!(is_chosen(&plan(&mut world)));
@@ -486,7 +499,10 @@ fn after_an_edit_the_first_choice_counts_as_read_only_when_it_says_once_more_wha
     let again = log(&world, "demo-1", 100, 3, 100);
     world.answers("demo-1", again);
     go_on(&mut world);
-    assert_eq!(world.seen.record.recovery.as_ref().unwrap().chosen.as_ref().unwrap().member, name("demo-1"));
+    assert_eq!(
+        world.seen.record.quorum_recovery.as_ref().unwrap().chosen.as_ref().unwrap().member,
+        name("demo-1")
+    );
 }
 
 #[test]
@@ -536,9 +552,12 @@ fn a_quorum_whose_pods_are_ready_is_not_recovered_although_the_operator_reaches_
         world.seen.pods.get_mut(&name(member)).unwrap().ready = true;
     }
     let refused = plan(&mut world);
-    assert!(refused.record.recovery.is_none() && waits_for(&refused, "a quorum answers"), "{refused:?}");
+    assert!(
+        refused.record.quorum_recovery.is_none() && waits_for(&refused, "a quorum answers"),
+        "{refused:?}"
+    );
     world.seen.pods.get_mut(&name("demo-2")).unwrap().ready = false;
-    assert!(plan(&mut world).record.recovery.is_some());
+    assert!(plan(&mut world).record.quorum_recovery.is_some());
 }
 
 /// etcd 3.5.35, 3.6.16 and 3.7.3 end with "removed all voters" when they are to make a cluster of a learner.
@@ -546,7 +565,7 @@ fn a_quorum_whose_pods_are_ready_is_not_recovered_although_the_operator_reaches_
 fn a_learner_is_not_chosen_by_itself_although_it_has_most() {
     let mut world = reported("auto");
     world.seen.record.members.get_mut(&name("demo-1")).unwrap().stage = Stage::Joining;
-    let chosen = plan(&mut world).record.recovery.unwrap().chosen.unwrap();
+    let chosen = plan(&mut world).record.quorum_recovery.unwrap().chosen.unwrap();
     assert_eq!(chosen.member, name("demo-0"));
     world.seen.record.members.get_mut(&name("demo-0")).unwrap().stage = Stage::Leaving(Leaving::Lost);
     let refused = plan(&mut world);

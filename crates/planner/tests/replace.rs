@@ -86,7 +86,7 @@ fn the_new_volume_exists_before_the_lost_member_is_removed_and_it_is_removed_bef
 fn a_volume_that_is_not_bound_gives_nothing_up_and_after_the_time_limit_the_member_stays() {
     let mut world = World::running(3);
     lose_volume(&mut world, "demo-1");
-    world.seen.recovery.max_retries = 1;
+    world.seen.replacement_policy.max_retries = 1;
     nothing_is_given_up(&mut world, Span::seconds(60));
     world.now = world.now + GRACE;
     for failures in 1..=2 {
@@ -233,7 +233,7 @@ fn a_member_whose_volume_is_on_a_node_that_is_gone_for_good_is_replaced_and_its_
 #[test]
 fn where_recovery_is_off_a_loss_is_reported_and_only_an_order_replaces_the_member() {
     let mut world = World::running(3);
-    world.seen.recovery.enabled = false;
+    world.seen.replacement_policy.enabled = false;
     refuse(&mut world, "demo-1");
     nothing_is_given_up(&mut world, Span::seconds(3000));
     let plan = world.plan();
@@ -462,7 +462,7 @@ fn an_order_on_a_sick_member_is_withdrawn_before_it_is_removed() {
 #[test]
 fn an_order_replaces_a_lost_member_also_after_the_second_look_where_recovery_is_off() {
     let mut world = World::running(3);
-    world.seen.recovery.enabled = false;
+    world.seen.replacement_policy.enabled = false;
     refuse(&mut world, "demo-1");
     nothing_is_given_up(&mut world, GRACE);
     world.now = world.now + Span::seconds(120);

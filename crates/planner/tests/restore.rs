@@ -1,7 +1,7 @@
 //! A bootstrap that begins with a snapshot: what is refused before anything starts, that nobody begins with nothing, and that nobody
 //! begins with the snapshot once more when a member may have data that are newer.
 
-use crate::world::{World, name};
+use crate::world::{World, name, words};
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::record::Abandoned;
 use quorate_model::restore::{Restore, RestoreCause, RestoreFailure};
@@ -171,7 +171,7 @@ fn a_cluster_is_not_recorded_while_a_member_answers_that_has_not_what_was_restor
     assert!(!world.seen.record.is_bootstrapped(), "every member of this world reports revision 7");
     let plan = world.plan();
     let why = plan.waiting.iter().find(|waiting| matches!(waiting, Waiting::RestoreFailed(..)));
-    assert!(why.is_some_and(|why| why.to_string().contains("1000 at least")), "{:?}", plan.waiting);
+    assert!(why.is_some_and(|why| words(why).contains("1000 at least")), "{:?}", plan.waiting);
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn under_way(restore: Restore) -> World {
 
 fn waits(world: &World, of: &str) -> bool {
     let plan = quorate_planner::plan(&world.seen, world.now);
-    plan.waiting.iter().any(|waiting| waiting.to_string().contains(of))
+    plan.waiting.iter().any(|waiting| words(waiting).contains(of))
 }
 
 #[test]

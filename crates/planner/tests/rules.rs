@@ -523,7 +523,7 @@ fn p_a_lost_member_is_removed_only_while_it_is_lost_and_when_the_volume_of_the_n
     world.seen.record.suspected.insert(name("demo-1"), suspicion);
     let removal = remove(&world, "demo-1");
     assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NotLost(name("demo-1"))), "grace period");
-    world.now = world.now + world.seen.recovery.grace;
+    world.now = world.now + world.seen.replacement_policy.grace;
     assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NoClaim(name("demo-1"))));
     joining(&mut world, "demo-3");
     assert_eq!(verdict(&mut world, &removal), Err(Unsafe::NoClaim(name("demo-1"))));

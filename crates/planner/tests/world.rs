@@ -10,17 +10,17 @@ use std::fmt::Write as _;
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
+use quorate_model::quorum_recovery::{Held, HeldAnswer, HeldOrder};
 use quorate_model::record::Loss;
-use quorate_model::recovery::{Held, HeldAnswer, HeldOrder};
 use quorate_model::snapshot::{
     Alarm, Answer, BackupState, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd,
-    Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, RecoveryPolicy,
+    Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, ReplacementPolicy,
     StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, Effect, EtcdCall, Instant, KubeEffect, MemberId, MemberName, Minor,
-    Plan, Record, Revision, Snapshot, Span, Target, Version,
+    Plan, Record, Revision, Snapshot, Span, Target, Version, Waiting,
 };
 use quorate_planner::plan;
 
@@ -125,7 +125,7 @@ impl World {
                 desired: target(size),
                 paused: false,
                 keep_volumes: Span::seconds(168 * 3600),
-                recovery: RecoveryPolicy::default(),
+                replacement_policy: ReplacementPolicy::default(),
                 sites: BTreeMap::new(),
                 deleting: false,
                 finalizer: false,
@@ -703,7 +703,7 @@ impl World {
         let order = match boot {
             Boot::Read => HeldOrder::Read,
             Boot::Extract => {
-                HeldOrder::Extract(self.seen.record.recovery.as_ref().expect("it is recorded").key())
+                HeldOrder::Extract(self.seen.record.quorum_recovery.as_ref().expect("it is recorded").key())
             }
             Boot::New | Boot::Restore | Boot::Join | Boot::Resume => return None,
         };
@@ -730,10 +730,18 @@ pub fn describe(story: &mut String, plan: &Plan) {
         let _ = writeln!(story, "   {} {effect}", effect.step());
     }
     for waiting in &plan.waiting {
-        let _ = writeln!(story, "   .. {waiting}");
+        let _ = writeln!(story, "   .. {}", words(waiting));
     }
     if let Some(protocol) = plan.ended_by {
         let _ = writeln!(story, "   ended by {protocol}");
+    }
+}
+
+/// What is waited on: the variant, and of a refusal its text. The words for users are in `manifests`.
+pub fn words(waiting: &Waiting) -> String {
+    match waiting {
+        Waiting::Unsafe(why) => why.to_string(),
+        other => format!("{other:?}"),
     }
 }
 

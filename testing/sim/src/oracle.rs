@@ -186,8 +186,8 @@ impl Oracle {
         let Some(conf) = truth.conf.as_ref().filter(|_| {
             !observed.deleting
                 && !plan.record.hibernating
-                && plan.record.replacing.is_none()
-                && plan.record.recovery.is_none()
+                && plan.record.next_incarnation.is_none()
+                && plan.record.quorum_recovery.is_none()
         }) else {
             return;
         };

@@ -2,7 +2,7 @@
 //! no old quorum serves beside the new cluster, and a crash at any step changes nothing of that.
 
 use quorate_model::incarnation::Order;
-use quorate_model::recovery::RecoverFrom;
+use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_sim::history::{History, Replay, ends_well, plain, sound_story};
 use quorate_sim::world::World;
 use serde_json::{Value, json};

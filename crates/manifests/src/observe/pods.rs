@@ -16,7 +16,7 @@ use super::member_name;
 use crate::flags::{self, STARTS_NEW};
 use crate::labels::{is_labelled, is_owned_by};
 use crate::pod::{AGENT, AGENT_VOLUME, ETCD, INSTALL, RESTORED};
-use crate::{recover, restore};
+use crate::{bootstrap, quorum_recovery};
 
 /// The scheduler of Pods that name none.
 const DEFAULT_SCHEDULER: &str = "default-scheduler";
@@ -80,7 +80,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         gated: is_gated(pod),
         boots_new: starts_new(pod),
-        held: member_name(meta, at).and_then(|member| recover::read(pod, &member, etcd)),
+        held: member_name(meta, at).and_then(|member| quorum_recovery::read(pod, &member, etcd)),
         restores: restores(pod),
         restore_failure: etcd.and_then(restore_failure),
         runs: etcd.is_some_and(is_running),
@@ -131,7 +131,7 @@ fn restores(pod: &Pod) -> bool {
 fn restore_failure(etcd: &ContainerStatus) -> Option<RestoreFailure> {
     let end = ends(etcd).next().filter(|_| etcd.started != Some(true))?;
     let Failure { kind, message } = failure(end.message.as_deref()?)?;
-    Some(RestoreFailure::new(restore::cause(kind), message))
+    Some(RestoreFailure::new(bootstrap::cause(kind), message))
 }
 
 /// The agent's answer that it failed, if the message is one.

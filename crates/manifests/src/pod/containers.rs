@@ -9,7 +9,7 @@ use super::{ETCD, INSTALL, Member, resources};
 use crate::flags;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT, PROBE_PORT};
 use crate::template::Template;
-use crate::{recover, restore};
+use crate::{bootstrap, quorum_recovery};
 
 /// Certificates, the volumes they come in, and where these are mounted.
 pub(super) const MOUNTED: [(Leaf, &str, &str); 3] = [
@@ -128,7 +128,8 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
         mount_read_only("joined", joined_dir(member)),
         json!({ "name": "seen", "mountPath": SEEN_DIR }),
     ];
-    mounts.extend(member.restored_from().map(restore::volumes).into_iter().flatten().map(|(_, mount)| mount));
+    mounts
+        .extend(member.restored_from().map(bootstrap::volumes).into_iter().flatten().map(|(_, mount)| mount));
     if target.tls {
         mounts.extend(MOUNTED.map(|(_, volume, path)| mount_read_only(volume, path)));
     }
@@ -139,8 +140,8 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     args.extend(template.flags.iter().cloned());
     let resources = resources::of_etcd(template.spec.resources.as_ref());
     let mut env = env(member);
-    env.extend(member.restored_from().and_then(|restore| restore::order(member, restore)));
-    env.extend(recover::order(member));
+    env.extend(member.restored_from().and_then(|restore| bootstrap::order(member, restore)));
+    env.extend(quorum_recovery::order(member));
     env.extend(resources::of_go(&resources, target));
     let mut etcd = json!({
         "name": ETCD,
@@ -167,7 +168,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     if let Some(policy) = &template.image_pull_policy {
         etcd["imagePullPolicy"] = json!(policy);
     }
-    if recover::holds(member.boot) {
+    if quorum_recovery::holds(member.boot) {
         hold(&mut etcd);
     }
     etcd
@@ -175,7 +176,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
 
 /// The agent answers an order and ends. Nothing is served, and nothing is probed.
 fn hold(etcd: &mut Value) {
-    etcd["command"] = json!([AGENT, "agent", recover::COMMAND]);
+    etcd["command"] = json!([AGENT, "agent", quorum_recovery::COMMAND]);
     if let Some(fields) = etcd.as_object_mut() {
         for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
             fields.remove(probe);

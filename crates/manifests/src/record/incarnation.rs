@@ -1,12 +1,12 @@
 //! The recorded facts about incarnations of the cluster.
 
 use quorate_api::status::{IncarnationStatus, OrderedBy, ReplacingStatus, RestoreOrderRef};
-use quorate_model::incarnation::{Incarnation, Order, Replacing};
-use quorate_model::recovery::RecoverFrom;
+use quorate_model::incarnation::{Incarnation, NextIncarnation, Order};
+use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::{Instant, Ordinal, Uid};
 
 use super::micro;
-use crate::restore;
+use crate::bootstrap;
 
 pub(super) fn read(status: &IncarnationStatus) -> Option<Incarnation> {
     Some(Incarnation {
@@ -29,23 +29,23 @@ pub(super) fn write(incarnation: &Incarnation) -> IncarnationStatus {
     }
 }
 
-pub(super) fn read_replacing(status: &ReplacingStatus) -> Option<Replacing> {
-    Some(Replacing {
+pub(super) fn read_next(status: &ReplacingStatus) -> Option<NextIncarnation> {
+    Some(NextIncarnation {
         order: read_order(&status.ordered_by)?,
         replaces: status.cluster_id.parse().ok()?,
-        restore: restore::read(&status.restore),
+        restore: bootstrap::read(&status.restore),
         members: status.members.and_then(|members| usize::try_from(members).ok()),
         stopped: status.stopped,
         since: Instant(status.since.0.as_millisecond()),
     })
 }
 
-pub(super) fn write_replacing(replacing: &Replacing) -> Option<ReplacingStatus> {
-    let Replacing { order, replaces, restore, members, stopped, since } = replacing;
+pub(super) fn write_next(next: &NextIncarnation) -> Option<ReplacingStatus> {
+    let NextIncarnation { order, replaces, restore, members, stopped, since } = next;
     Some(ReplacingStatus {
         ordered_by: write_order(order),
         cluster_id: replaces.to_string(),
-        restore: restore::write(restore)?,
+        restore: bootstrap::write(restore)?,
         members: members.and_then(|members| u32::try_from(members).ok()),
         stopped: *stopped,
         since: micro(*since),

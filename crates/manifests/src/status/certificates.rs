@@ -11,6 +11,7 @@ use quorate_model::{Instant, Leaf, Snapshot, Waiting};
 use super::conditions::Finding;
 use super::picture::Picture;
 use super::time;
+use super::waiting::text;
 
 /// The figures beside the recorded ones.
 pub(super) fn status(written: &EtcdClusterStatus, seen: &Snapshot) -> Option<CertificatesStatus> {
@@ -96,7 +97,7 @@ fn overdue(picture: &Picture<'_>, seen: &Certificates, leaf: Leaf) -> String {
 fn ended(seen: &Certificates, now: Instant) -> Option<String> {
     let authority = seen.authority.as_ref().and_then(|secret| secret.content.as_ref().ok());
     if authority.is_some_and(|authority| authority.validity.has_ended(now)) {
-        return Some(Waiting::AuthorityEnded(seen.authority_name.clone()).to_string());
+        return Some(text(&Waiting::AuthorityEnded(seen.authority_name.clone())));
     }
     Leaf::ALL.into_iter().find_map(|leaf| {
         let validity = seen.leaves.get(&leaf)?.content.as_ref().ok()?.validity;
@@ -112,9 +113,9 @@ fn ended(seen: &Certificates, now: Instant) -> Option<String> {
 fn lost(seen: &Certificates, signing: &Signing<'_>) -> String {
     let Signing::Lost(loss) = signing else { return String::new() };
     let secret = seen.authority_name.clone();
-    let mut text = Waiting::AuthorityLost { secret, loss: loss.clone() }.to_string();
+    let mut message = text(&Waiting::AuthorityLost { secret, loss: loss.clone() });
     if let Some(ends) = seen.first_end() {
-        let _ = write!(text, " before {}, when the first certificate ends", time(ends).0);
+        let _ = write!(message, " before {}, when the first certificate ends", time(ends).0);
     }
-    text
+    message
 }

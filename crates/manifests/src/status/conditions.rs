@@ -10,7 +10,8 @@ use quorate_model::snapshot::DefaultsTurn;
 use quorate_model::{Instant, MemberName, Target, Waiting};
 
 use super::picture::Picture;
-use super::{backups, certificates, explain, time};
+use super::waiting::{explain, text};
+use super::{backups, certificates, time};
 
 mod available;
 mod progressing;
@@ -125,7 +126,7 @@ fn spent_order(picture: &Picture<'_>) -> String {
 
 fn degraded(picture: &Picture<'_>) -> Finding {
     let wrong =
-        picture.waits(|waiting| matches!(waiting, Waiting::WrongMember { .. }).then(|| waiting.to_string()));
+        picture.waits(|waiting| matches!(waiting, Waiting::WrongMember { .. }).then(|| text(waiting)));
     if let Some(text) = wrong {
         return Finding::yes(Reason::MemberMismatch, text);
     }
@@ -159,8 +160,8 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     }
     let (voters, size) = (picture.record.voters().count(), picture.target().size);
     if voters < size {
-        let failed = picture
-            .waits(|waiting| matches!(waiting, Waiting::LearnersFailed { .. }).then(|| waiting.to_string()));
+        let failed =
+            picture.waits(|waiting| matches!(waiting, Waiting::LearnersFailed { .. }).then(|| text(waiting)));
         let why = failed.map_or_else(|| "; the others are being added".to_owned(), |why| format!(". {why}"));
         return Finding::yes(Reason::MembersMissing, format!("{voters} of {size} members exist{why}"));
     }
@@ -216,8 +217,7 @@ fn up_to_date(picture: &Picture<'_>) -> Finding {
     }
     let waits_on_purpose = waits_for_the_next_change(picture);
     if record.target.as_ref() != Some(&picture.seen.desired) && !waits_on_purpose {
-        let why =
-            picture.waits(|waiting| matches!(waiting, Waiting::SafePoint(_)).then(|| waiting.to_string()));
+        let why = picture.waits(|waiting| matches!(waiting, Waiting::SafePoint(_)).then(|| text(waiting)));
         let why = why.unwrap_or_else(|| "an edit of the spec is not committed yet".to_owned());
         return Finding::no(Reason::SpecPending, why);
     }
@@ -308,20 +308,12 @@ fn not_running(picture: &Picture<'_>) -> Option<Finding> {
 }
 
 fn existing(waiting: &Waiting) -> Option<String> {
-    matches!(
-        waiting,
-        Waiting::ExistingData { .. }
-            | Waiting::AdoptionRefused(..)
-            | Waiting::EarlierDataGone { .. }
-            | Waiting::RestoredWithoutData(_)
-            | Waiting::AdoptionDiffers { .. }
-            | Waiting::UnknownPods(_)
-    )
-    .then(|| waiting.to_string())
+    let why = explain(waiting);
+    (why.reason() == Reason::ExistingData).then(|| why.message().to_owned())
 }
 
 fn split(waiting: &Waiting) -> Option<String> {
-    matches!(waiting, Waiting::SplitBrain(_)).then(|| waiting.to_string())
+    matches!(waiting, Waiting::SplitBrain(_)).then(|| text(waiting))
 }
 
 fn without_quorum(picture: &Picture<'_>) -> Finding {
@@ -363,7 +355,7 @@ fn lost_quorum(picture: &Picture<'_>) -> String {
          these members. Do not delete the volumes: they hold the data",
     );
     if let Some(refused) =
-        picture.waits(|waiting| matches!(waiting, Waiting::RecoveryRefused(_)).then(|| waiting.to_string()))
+        picture.waits(|waiting| matches!(waiting, Waiting::RecoveryRefused(_)).then(|| text(waiting)))
     {
         let _ = write!(message, ". {refused}");
     } else if is_lost_for_long(picture) {
@@ -375,7 +367,7 @@ fn lost_quorum(picture: &Picture<'_>) -> String {
 /// Whether no quorum has answered for as long as the spec waits for a member.
 fn is_lost_for_long(picture: &Picture<'_>) -> bool {
     let since = picture.seen.etcd.unserved_since;
-    since.is_some_and(|since| picture.now - since >= picture.seen.recovery.grace)
+    since.is_some_and(|since| picture.now - since >= picture.seen.replacement_policy.grace)
 }
 
 /// The order that recovers the quorum from one member, and what is known of what that would lose.

@@ -7,7 +7,7 @@ use quorate_model::snapshot::Pod;
 use quorate_model::{Effect, Instant, KubeEffect, MemberName, Plan, Record, Snapshot, Span, Target, Waiting};
 
 use super::backups::BackupHealth;
-use super::explain;
+use super::waiting::{explain, text};
 use crate::target::Invalid;
 
 /// How long members that were all started at once may take to their first quorum before it counts as lost.
@@ -58,7 +58,7 @@ impl<'a> Picture<'a> {
         if self.is_blocked() {
             return Phase::Blocked;
         }
-        if self.record.replacing.is_some() {
+        if self.record.next_incarnation.is_some() {
             return Phase::Restoring;
         }
         if !self.record.is_bootstrapped() && self.record.incarnation.is_some() && self.target().size > 0 {
@@ -95,13 +95,13 @@ impl<'a> Picture<'a> {
     pub(super) fn is_stopped_on_purpose(&self) -> bool {
         self.record.hibernating
             || self.is_ending()
-            || self.record.replacing.is_some()
-            || self.record.recovery.is_some()
+            || self.record.next_incarnation.is_some()
+            || self.record.quorum_recovery.is_some()
     }
 
     /// Its quorum is being recovered: what that waits for, first what a person has to do.
     pub(super) fn recovers(&self) -> Option<Explanation> {
-        self.record.recovery.as_ref()?;
+        self.record.quorum_recovery.as_ref()?;
         let refused =
             |waiting: &'a Waiting| matches!(waiting, Waiting::RecoveryRefused(_) | Waiting::Unsafe(_));
         let runs = |waiting: &'a Waiting| matches!(waiting, Waiting::MayRun { .. } | Waiting::NotRead { .. });
@@ -128,12 +128,13 @@ impl<'a> Picture<'a> {
 
     /// Its members make way for another incarnation: what that waits for.
     pub(super) fn makes_way(&self) -> Option<Explanation> {
-        self.record.replacing.as_ref()?;
+        self.record.next_incarnation.as_ref()?;
         // One that stays holds everything up, so it comes first.
         let stays =
             self.waits(|waiting| matches!(waiting, Waiting::OldMemberStays { .. }).then(|| explain(waiting)));
-        let moves =
-            || self.waits(|waiting| matches!(waiting, Waiting::Replacing(_)).then(|| explain(waiting)));
+        let moves = || {
+            self.waits(|waiting| matches!(waiting, Waiting::RestoringInPlace(_)).then(|| explain(waiting)))
+        };
         let text = "the members make way for others, as an EtcdRestore orders";
         let otherwise = || Explanation::new(Reason::RestoringInPlace, text);
         Some(stays.or_else(moves).unwrap_or_else(otherwise))
@@ -241,7 +242,7 @@ impl<'a> Picture<'a> {
 
     /// What is waited on first, else what is being done.
     pub(super) fn next_step(&self) -> String {
-        let waiting = self.plan.waiting.first().map(ToString::to_string);
+        let waiting = self.plan.waiting.first().map(text);
         let done = || self.plan.effects.first().map(ToString::to_string);
         waiting.or_else(done).unwrap_or_default()
     }

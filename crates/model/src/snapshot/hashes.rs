@@ -184,7 +184,7 @@ impl Snapshot {
 
     /// Whether the present comparison is another one than the first, and was made when the grace period was over.
     pub(super) fn is_compared_again(&self, first: Instant) -> bool {
-        let grace = self.recovery.grace.max(SHORTEST_GRACE);
+        let grace = self.replacement_policy.grace.max(SHORTEST_GRACE);
         self.etcd.hashes.as_ref().is_some_and(|hashes| hashes.at - first >= grace)
     }
 

@@ -47,7 +47,7 @@ impl Snapshot {
 
     /// Whether the data were lost for the whole grace period.
     pub fn is_grace_over(&self, suspected: &Suspicion, now: Instant) -> bool {
-        now - suspected.since >= self.recovery.grace || mutants::is_broken("P grace")
+        now - suspected.since >= self.replacement_policy.grace || mutants::is_broken("P grace")
     }
 
     /// What a voter seems to have lost at this moment; one whose data were in memory, only if they differ from the others'.
@@ -94,7 +94,7 @@ impl Snapshot {
             let has_volume = self.volumes.contains_key(*name) && !self.record.is_in_memory();
             let is_at_work = self.record.is_bootstrapped() && !self.record.hibernating && !self.deleting;
             // Where nothing else shows it, the node says whether a container may still run.
-            let is_recovered = self.record.recovery.is_some();
+            let is_recovered = self.record.quorum_recovery.is_some();
             is_at_work && ((has_volume && (stopped_voter || joins(member.stage))) || is_recovered)
         });
         in_question.map(|(name, _)| name)

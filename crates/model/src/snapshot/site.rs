@@ -1,6 +1,6 @@
 //! Where volumes can be used, and when lost members are replaced.
 
-use crate::recovery::NodeState;
+use crate::quorum_recovery::NodeState;
 use crate::time::Span;
 
 /// What Kubernetes says about the volume of a member: of its PersistentVolume, its storage class, and the nodes.
@@ -28,7 +28,7 @@ pub struct LastNodes {
 
 /// `spec.recovery`: when and how a lost member is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecoveryPolicy {
+pub struct ReplacementPolicy {
     /// Whether lost members are replaced without an order.
     pub enabled: bool,
     /// How long the data of a member must be lost before it is replaced.
@@ -39,7 +39,7 @@ pub struct RecoveryPolicy {
     pub max_retries: u32,
 }
 
-impl Default for RecoveryPolicy {
+impl Default for ReplacementPolicy {
     fn default() -> Self {
         Self { enabled: true, grace: Span::seconds(600), timeout: Span::seconds(1800), max_retries: 3 }
     }

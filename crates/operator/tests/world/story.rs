@@ -10,7 +10,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::{Patch, PatchParams, PostParams};
-use quorate_api::in_place::RestorePhase;
+use quorate_api::restore::RestorePhase;
 use quorate_api::status::RecoveryResult;
 use quorate_api::{EtcdCluster, EtcdRestore, keys};
 use quorate_manifests::AgentDelivery;

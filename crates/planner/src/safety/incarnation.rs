@@ -2,7 +2,7 @@
 //! seen stopped.
 
 use quorate_model::effect::{Boot, Unsafe};
-use quorate_model::incarnation::Replacing;
+use quorate_model::incarnation::NextIncarnation;
 use quorate_model::snapshot::Volume;
 use quorate_model::{MemberName, Record, Snapshot, Uid};
 
@@ -10,7 +10,7 @@ use super::{Judged, Scene, forbid};
 
 /// J4: whether the new incarnation may be recorded.
 pub fn may_begin_incarnation(seen: &Snapshot, record: &Record) -> Judged {
-    is_ordered(record, |replacing| replacing.stopped)?;
+    is_ordered(record, |next| next.stopped)?;
     no_other_pods(seen, |_| false)?;
     let keeps_open = |(member, volume): &(&MemberName, &Volume)| {
         let is_own = volume.cluster_uid.as_ref() == Some(&seen.uid) || is_recorded(record, member, volume);
@@ -24,7 +24,7 @@ pub fn may_begin_incarnation(seen: &Snapshot, record: &Record) -> Judged {
 
 /// J3: whether the volume of a stopped member may be quarantined.
 pub(super) fn may_quarantine(scene: &Scene<'_>, member: &MemberName, volume: &Uid) -> Judged {
-    is_ordered(scene.record, |replacing| replacing.stopped)?;
+    is_ordered(scene.record, |next| next.stopped)?;
     no_other_pods(scene.seen, |_| false)?;
     let is_its = |seen: &Volume| {
         let is_own = seen.cluster_uid.as_ref() == Some(&scene.seen.uid);
@@ -58,17 +58,17 @@ pub(super) fn may_start(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> J
 
 /// Whether the members of this incarnation may change.
 pub(super) fn may_change(record: &Record, member: &MemberName) -> Judged {
-    let makes_way = record.replacing.is_some() || record.recovery.is_some();
+    let makes_way = record.next_incarnation.is_some() || record.quorum_recovery.is_some();
     if makes_way { forbid(Unsafe::BeingReplaced(member.clone())) } else { Ok(()) }
 }
 
-fn is_ordered(record: &Record, far_enough: impl Fn(&Replacing) -> bool) -> Judged {
+fn is_ordered(record: &Record, far_enough: impl Fn(&NextIncarnation) -> bool) -> Judged {
     if names_present(record).is_some_and(far_enough) { Ok(()) } else { forbid(Unsafe::NotOrdered) }
 }
 
 /// The recorded order, if it names the present incarnation.
-fn names_present(record: &Record) -> Option<&Replacing> {
-    record.replacing.as_ref().filter(|replacing| record.cluster_id == Some(replacing.replaces))
+fn names_present(record: &Record) -> Option<&NextIncarnation> {
+    record.next_incarnation.as_ref().filter(|next| record.cluster_id == Some(next.replaces))
 }
 
 fn no_other_pods(seen: &Snapshot, may_stay: impl Fn(&MemberName) -> bool) -> Judged {

@@ -8,9 +8,9 @@ use std::sync::Arc;
 use quorate_api::EtcdRestore;
 use quorate_api::backup::EtcdBackup;
 use quorate_manifests::{
-    Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, in_place, restore, snapshot,
+    Defaults, Invalid, NameConflict, Observation, SiteQuestion, backup_before, bootstrap, restore, snapshot,
 };
-use quorate_model::recovery::Container;
+use quorate_model::quorum_recovery::Container;
 use quorate_model::snapshot::{DefaultsTurn, List};
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
@@ -370,7 +370,7 @@ impl Observed {
 
     /// About whose volumes Kubernetes is asked.
     fn sites_to_ask(&self) -> Vec<Task> {
-        let recovery = self.snapshot.record.recovery.as_ref();
+        let recovery = self.snapshot.record.quorum_recovery.as_ref();
         let container = |member: &MemberName| recovery?.containers.get(member).cloned();
         let ask = |member: &MemberName| {
             let claim = self.view.volumes.get(member.as_str());
@@ -386,8 +386,8 @@ impl Observed {
     /// of the order to restore it in place; and the one that comes before an upgrade or the end of the cluster.
     fn backups_to_read(&self) -> Vec<Task> {
         let Some(cluster) = parsed(&self.cluster) else { return Vec::new() };
-        let by_order = in_place::backup_to_read(&self.restores(), &self.snapshot);
-        let restored = restore::backup_to_read(cluster).or(by_order).map(str::to_owned);
+        let by_order = restore::backup_to_read(&self.restores(), &self.snapshot);
+        let restored = bootstrap::backup_to_read(cluster).or(by_order).map(str::to_owned);
         let names: BTreeSet<String> = restored.into_iter().chain(backup_before::to_read(cluster)).collect();
         names.into_iter().map(|name| Task::Backup { name }).collect()
     }
@@ -406,12 +406,12 @@ impl Observed {
             memory.add_ending_namespace(&mut self.snapshot);
         }
         // An EtcdRestore may name the same one.
-        if restore::backup_to_read(cluster) == Some(name) {
-            self.snapshot.restore = restore::by_backup(cluster, backup);
+        if bootstrap::backup_to_read(cluster) == Some(name) {
+            self.snapshot.restore = bootstrap::by_backup(cluster, backup);
         } else {
             let restores: Vec<_> = self.view.restores.values().map(AsRef::as_ref).collect();
-            if in_place::backup_to_read(&restores, &self.snapshot) == Some(name) {
-                in_place::resolve(&restores, &mut self.snapshot, name, backup);
+            if restore::backup_to_read(&restores, &self.snapshot) == Some(name) {
+                restore::resolve(&restores, &mut self.snapshot, name, backup);
             }
         }
     }

@@ -50,7 +50,8 @@ impl Oracle {
                 write: KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. },
                 ..
             } => {
-                let makes_way = plan.record.replacing.is_some() || plan.record.recovery.is_some();
+                let makes_way =
+                    plan.record.next_incarnation.is_some() || plan.record.quorum_recovery.is_some();
                 let stays = observed.deleting
                     || plan.record.hibernating
                     || makes_way

@@ -5,7 +5,7 @@ use quorate_api::keys;
 use quorate_apistore::fields::{
     annotation, condition, deleting, entries, integer, items, label, name, text, uid,
 };
-use quorate_manifests::Kind;
+use quorate_manifests::{Kind, explain};
 use quorate_model::{Plan, Record};
 use serde_json::Value;
 
@@ -61,9 +61,9 @@ impl World {
             takes_defaults,
             defragmenting,
             incarnation,
-            replacing,
-            recovery,
-            spent_recovery,
+            next_incarnation,
+            quorum_recovery,
+            last_quorum_recovery,
         } = record.as_ref();
         let mut lines = vec![
             format!("attempt {attempt}, token {}", or_none(token.as_ref())),
@@ -83,17 +83,19 @@ impl World {
                 present.order, present.replaced
             )
         }));
-        lines.extend(replacing.iter().map(|ordered| {
+        lines.extend(next_incarnation.iter().map(|ordered| {
             format!(
                 "{} is to be replaced by {}, stopped: {}",
                 ordered.replaces, ordered.order, ordered.stopped
             )
         }));
-        lines.extend(recovery.iter().map(|recovery| {
+        lines.extend(quorum_recovery.iter().map(|recovery| {
             let chosen = recovery.chosen.as_ref().map(|chosen| format!("{}: {}", chosen.member, chosen.log));
             format!("the quorum is recovered from {}, chosen: {}", recovery.from, or_none(chosen.as_ref()))
         }));
-        lines.extend(spent_recovery.iter().map(|from| format!("the order to recover from {from} is spent")));
+        lines.extend(
+            last_quorum_recovery.iter().map(|from| format!("the order to recover from {from} is spent")),
+        );
         lines.extend(authority.iter().map(|authority| format!("authority {authority}")));
         lines.extend(abandoned.map(|why| format!("attempt abandoned: {}", why.as_str())));
         lines.extend(
@@ -150,7 +152,7 @@ impl World {
             };
             format!("{place} {}: {effect}", effect.step())
         }));
-        lines.extend(waiting.iter().map(|waiting| format!("waits on {waiting}")));
+        lines.extend(waiting.iter().map(|waiting| format!("waits on {}", explain(waiting).message())));
         lines
     }
 

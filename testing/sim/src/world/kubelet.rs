@@ -14,7 +14,7 @@ use quorate_apistore::{ObjectKey, Store};
 use quorate_manifests::Kind;
 use quorate_manifests::pod::ETCD;
 use quorate_model::guard::{self, EtcdData, Expected, VolumeContents};
-use quorate_model::recovery::NodeState;
+use quorate_model::quorum_recovery::NodeState;
 use quorate_model::snapshot::Site;
 use quorate_model::{ClusterUid, GuardVerdict, Instant, MemberName, PeerUrl, Token};
 use serde_json::{Value, json};

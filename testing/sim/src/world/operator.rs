@@ -6,7 +6,7 @@
 use std::mem;
 use std::sync::{Arc, LazyLock};
 
-use quorate_manifests::{Defaults, Kind};
+use quorate_manifests::{Defaults, Kind, explain};
 use quorate_model::snapshot::{Answer, KeysHash, List, Listed, Pod, Proof, StatusReply};
 use quorate_model::{Effect, MemberName, Plan};
 use quorate_reconcile::{
@@ -363,7 +363,8 @@ fn words(failed: Failed) -> String {
 /// A plan in one line.
 fn in_words(plan: &Plan) -> String {
     let recorded_steps: Vec<String> = plan.recorded_steps.iter().map(ToString::to_string).collect();
-    let waiting: Vec<String> = plan.waiting.iter().take(2).map(ToString::to_string).collect();
+    let waiting: Vec<String> =
+        plan.waiting.iter().take(2).map(|waiting| explain(waiting).message().to_owned()).collect();
     let mut parts = Vec::new();
     if !recorded_steps.is_empty() {
         parts.push(format!("records {}", recorded_steps.join(" ")));

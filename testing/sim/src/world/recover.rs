@@ -11,7 +11,7 @@ use quorate_api::job::{
 use quorate_apistore::fields::{items, name, text, uid};
 use quorate_manifests::Kind;
 use quorate_model::incarnation::Order;
-use quorate_model::recovery::RecoverFrom;
+use quorate_model::quorum_recovery::RecoverFrom;
 use quorate_model::{ClusterId, MemberName};
 use serde_json::Value;
 

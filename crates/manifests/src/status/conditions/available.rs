@@ -52,7 +52,7 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
 
 /// What becomes of data that differ.
 fn corrupt(picture: &Picture<'_>) -> &'static str {
-    if picture.seen.recovery.enabled {
+    if picture.seen.replacement_policy.enabled {
         "The data of a member may differ from its peers'. The operator compares the members, replaces the one whose data differ from \
          those of a majority when spec.recovery.gracePeriod is over, and disarms the alarm when all have the same data; Progressing \
          says what it waits for"

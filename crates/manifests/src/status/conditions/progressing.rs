@@ -5,8 +5,8 @@ use quorate_model::effect::Boot;
 use quorate_model::{Effect, KubeEffect, Waiting};
 
 use super::Finding;
-use crate::status::explain;
 use crate::status::picture::Picture;
+use crate::status::waiting::{Stops, explain, stops};
 
 pub(super) fn find(picture: &Picture<'_>) -> Finding {
     if picture.seen.deleting {
@@ -39,61 +39,10 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
 
 /// The operator does nothing, because it is paused or because a person must decide first.
 fn halted(waiting: &Waiting, picture: &Picture<'_>) -> Option<Finding> {
-    let halts = match waiting {
-        Waiting::Paused
-        | Waiting::StatusFromNewerVersion(_)
-        | Waiting::SplitBrain(_)
-        | Waiting::WrongMember { .. }
-        | Waiting::ExistingData { .. }
-        | Waiting::AdoptionRefused(..)
-        | Waiting::EarlierDataGone { .. }
-        | Waiting::RestoredWithoutData(_)
-        | Waiting::AdoptionDiffers { .. }
-        | Waiting::NoSnapshot(_)
-        | Waiting::UnknownPods(_) => true,
-        Waiting::ForeignObjects(_) => !picture.record.is_bootstrapped(),
-        Waiting::Objects
-        | Waiting::AuthorityLost { .. }
-        | Waiting::AuthorityEnded(_)
-        | Waiting::Clearing(_)
-        | Waiting::PodStarting(_)
-        | Waiting::PodStuck(..)
-        | Waiting::PodStopping(_)
-        | Waiting::VolumeGoing(_)
-        | Waiting::VolumeLost(_)
-        | Waiting::Quorum { .. }
-        | Waiting::FirstLeader
-        | Waiting::Restoring(..)
-        | Waiting::RestoreFailed(..)
-        | Waiting::InSync(_)
-        | Waiting::Sick(..)
-        | Waiting::LeadershipStays { .. }
-        | Waiting::LearnersFailed { .. }
-        | Waiting::UnmanagedMember(..)
-        | Waiting::UpgradeBackup(_)
-        | Waiting::UpgradeBackupFailed(_)
-        | Waiting::FinalBackup(_)
-        | Waiting::NoFinalBackup(_)
-        | Waiting::VersionRefused(_)
-        | Waiting::SafePoint(_)
-        | Waiting::Unsafe(_)
-        | Waiting::MayBeLost { .. }
-        | Waiting::Undecided { .. }
-        | Waiting::ClaimPending { .. }
-        | Waiting::ReplacementOff { .. }
-        | Waiting::ReplacementFailed { .. }
-        | Waiting::Downgrading(_)
-        | Waiting::Wave(_)
-        | Waiting::Defragmenting(_)
-        | Waiting::StillFull { .. }
-        | Waiting::OrderWaits(..)
-        | Waiting::Replacing(_)
-        | Waiting::OldMemberStays { .. }
-        | Waiting::Recovering { .. }
-        | Waiting::RecoveryRefused(_)
-        | Waiting::MayRun { .. }
-        | Waiting::NotRead { .. }
-        | Waiting::VolumeGrowing(_) => false,
+    let halts = match stops(waiting) {
+        Stops::Everything => true,
+        Stops::Bootstrap => !picture.record.is_bootstrapped(),
+        Stops::NextChange | Stops::Nothing => false,
     };
     halts.then(|| Finding::because(explain(waiting)))
 }
@@ -142,8 +91,8 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
 fn at_rest(picture: &Picture<'_>) -> Finding {
     // What only a person can decide comes before the member that is sick for the same reason.
     let undecided = picture.waits(|waiting| matches!(waiting, Waiting::Undecided { .. }).then_some(waiting));
-    if let Some(held_up) = undecided.or_else(|| picture.waits(holds_up)) {
-        return Finding::because(explain(held_up));
+    if let Some(blocking) = undecided.or_else(|| picture.waits(blocks)) {
+        return Finding::because(explain(blocking));
     }
     match picture.refused {
         Some(invalid) => Finding::no(Reason::SpecInvalid, invalid.to_string()),
@@ -151,64 +100,12 @@ fn at_rest(picture: &Picture<'_>) -> Finding {
     }
 }
 
-fn holds_up(waiting: &Waiting) -> Option<&Waiting> {
-    let lasts = match waiting {
-        Waiting::Quorum { .. }
-        | Waiting::VolumeLost(_)
-        | Waiting::Sick(..)
-        | Waiting::PodStuck(..)
-        | Waiting::ForeignObjects(_)
-        | Waiting::UpgradeBackupFailed(_)
-        | Waiting::VersionRefused(_)
-        | Waiting::SafePoint(_)
-        | Waiting::LeadershipStays { .. }
-        | Waiting::LearnersFailed { .. }
-        | Waiting::UnmanagedMember(..)
-        | Waiting::Unsafe(_)
-        | Waiting::AuthorityLost { .. }
-        | Waiting::AuthorityEnded(_)
-        | Waiting::MayBeLost { .. }
-        | Waiting::Undecided { .. }
-        | Waiting::ReplacementOff { .. }
-        | Waiting::ReplacementFailed { .. }
-        | Waiting::Wave(_)
-        | Waiting::Objects
-        | Waiting::StillFull { .. }
-        | Waiting::OrderWaits(..)
-        | Waiting::RecoveryRefused(_)
-        | Waiting::VolumeGrowing(_) => true,
-        Waiting::UpgradeBackup(_)
-        | Waiting::FinalBackup(_)
-        | Waiting::NoFinalBackup(_)
-        | Waiting::Paused
-        | Waiting::StatusFromNewerVersion(_)
-        | Waiting::ExistingData { .. }
-        | Waiting::AdoptionRefused(..)
-        | Waiting::EarlierDataGone { .. }
-        | Waiting::RestoredWithoutData(_)
-        | Waiting::AdoptionDiffers { .. }
-        | Waiting::UnknownPods(_)
-        | Waiting::SplitBrain(_)
-        | Waiting::WrongMember { .. }
-        | Waiting::Clearing(_)
-        | Waiting::PodStarting(_)
-        | Waiting::PodStopping(_)
-        | Waiting::VolumeGoing(_)
-        | Waiting::FirstLeader
-        | Waiting::NoSnapshot(_)
-        | Waiting::Restoring(..)
-        | Waiting::RestoreFailed(..)
-        | Waiting::ClaimPending { .. }
-        | Waiting::Downgrading(_)
-        | Waiting::InSync(_)
-        | Waiting::Replacing(_)
-        | Waiting::OldMemberStays { .. }
-        | Waiting::Recovering { .. }
-        | Waiting::MayRun { .. }
-        | Waiting::NotRead { .. }
-        | Waiting::Defragmenting(_) => false,
-    };
-    lasts.then_some(waiting)
+fn blocks(waiting: &Waiting) -> Option<&Waiting> {
+    match stops(waiting) {
+        Stops::NextChange | Stops::Bootstrap => Some(waiting),
+        // Where everything is stopped, `halted` has reported that.
+        Stops::Nothing | Stops::Everything => None,
+    }
 }
 
 fn or(text: String, otherwise: &str) -> String {

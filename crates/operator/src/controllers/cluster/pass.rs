@@ -7,7 +7,7 @@ use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, StreamExt as _};
 use quorate_api::Explanation;
 use quorate_etcd::MemberClient;
-use quorate_manifests::{EventText, events, trouble};
+use quorate_manifests::{EventText, Weight, events, trouble, weight};
 use quorate_model::{ClusterRef, Effect, MemberName, Plan, Step, Waiting};
 use quorate_reconcile::{
     Command, CommandId, EffectError, Event, Memory, Pass, PassEnd, Planned, Purpose, Reply, Retry, Task,
@@ -313,63 +313,11 @@ async fn after_crash_points(
 
 /// How soon its state may change. A change in etcd is found by polling; a change in Kubernetes starts a pass.
 fn waits(waiting: &Waiting) -> Outcome {
-    match waiting {
-        Waiting::FirstLeader
-        | Waiting::Restoring(..)
-        | Waiting::ClaimPending { .. }
-        | Waiting::MayBeLost { is_due: true, .. }
-        | Waiting::InSync(_)
-        | Waiting::Objects
-        | Waiting::Clearing(_)
-        | Waiting::PodStarting(_)
-        | Waiting::PodStopping(_)
-        | Waiting::VolumeGoing(_)
-        | Waiting::Downgrading(_)
-        | Waiting::SafePoint(_)
-        | Waiting::Replacing(_)
-        | Waiting::Recovering { .. }
-        | Waiting::Defragmenting(_) => Outcome::Waiting,
+    match weight(waiting) {
+        Weight::Moves => Outcome::Waiting,
         // Each of the clusters that wait looks now and then, so that one of them soon finds that it may.
-        Waiting::Wave(_) => Outcome::Calm,
-        Waiting::Quorum { .. }
-        | Waiting::Sick(..)
-        | Waiting::PodStuck(..)
-        | Waiting::RestoreFailed(..)
-        // A backup is not watched.
-        | Waiting::NoSnapshot(_)
-        | Waiting::UpgradeBackup(_)
-        | Waiting::UpgradeBackupFailed(_)
-        | Waiting::FinalBackup(_)
-        | Waiting::NoFinalBackup(_)
-        | Waiting::OrderWaits(..)
-        | Waiting::OldMemberStays { .. }
-        | Waiting::MayRun { .. }
-        | Waiting::NotRead { .. }
-        | Waiting::RecoveryRefused(_)
-        | Waiting::LeadershipStays { .. }
-        | Waiting::LearnersFailed { .. }
-        | Waiting::VolumeLost(_)
-        | Waiting::MayBeLost { is_due: false, .. }
-        | Waiting::Unsafe(_)
-        | Waiting::Undecided { .. }
-        | Waiting::StillFull { .. }
-        | Waiting::VolumeGrowing(_) => Outcome::Unwell,
-        Waiting::Paused
-        | Waiting::StatusFromNewerVersion(_)
-        | Waiting::ForeignObjects(_)
-        | Waiting::ExistingData { .. }
-        | Waiting::AdoptionRefused(..)
-        | Waiting::EarlierDataGone { .. }
-        | Waiting::RestoredWithoutData(_)
-        | Waiting::AdoptionDiffers { .. }
-        | Waiting::UnknownPods(_)
-        | Waiting::SplitBrain(_)
-        | Waiting::WrongMember { .. }
-        | Waiting::ReplacementOff { .. }
-        | Waiting::ReplacementFailed { .. }
-        | Waiting::UnmanagedMember(..)
-        | Waiting::AuthorityLost { .. }
-        | Waiting::AuthorityEnded(_)
-        | Waiting::VersionRefused(_) => Outcome::UserMustEdit,
+        Weight::Queues => Outcome::Calm,
+        Weight::Waits => Outcome::Unwell,
+        Weight::NeedsPerson => Outcome::UserMustEdit,
     }
 }

@@ -2,11 +2,11 @@
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use quorate_api::in_place::{EtcdRestoreStatus, RestorePhase};
-use quorate_api::restore::RestoreStatus;
+use quorate_api::bootstrap::RestoreStatus;
+use quorate_api::restore::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::status::{EtcdClusterStatus, OrderedBy};
 use quorate_api::{ConditionType, EtcdBackup, EtcdCluster, EtcdRestore, Explanation, Reason};
-use quorate_manifests::in_place::{is_of_earlier_incarnation, is_outlived, object};
+use quorate_manifests::restore::{is_of_earlier_incarnation, is_outlived, object};
 use quorate_model::Instant;
 
 use super::reading::{self, Then};

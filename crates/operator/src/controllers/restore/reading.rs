@@ -2,9 +2,9 @@
 //! stopped. A try is recorded before its Job is created, and a try that failed is repeated.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use quorate_api::in_place::{EtcdRestoreStatus, ReadSnapshot, Reading};
+use quorate_api::bootstrap::RestoreSource;
 use quorate_api::job::{Answer, Manifest, ReadOrder, Source};
-use quorate_api::restore::RestoreSource;
+use quorate_api::restore::{EtcdRestoreStatus, ReadSnapshot, Reading};
 use quorate_api::{Explanation, Reason};
 use quorate_manifests::job::read_name;
 use quorate_model::{Instant, Span};

@@ -1,8 +1,8 @@
 //! What an EtcdRestore reports, in each of its states.
 
 use k8s_openapi::api::batch::v1::Job;
-use quorate_api::in_place::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::job::{Answer, Failure, FailureKind, Manifest};
+use quorate_api::restore::{EtcdRestoreStatus, RestorePhase};
 use quorate_api::{EtcdCluster, EtcdRestore};
 use quorate_model::Instant;
 use serde_json::{Value, json};

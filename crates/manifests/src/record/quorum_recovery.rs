@@ -1,12 +1,12 @@
 //! The recorded facts about the recovery of a lost quorum.
 
 use quorate_api::status::{ChosenMember, LastContainer, QuorumRecoveryStatus};
-use quorate_model::recovery::{Chosen, Container, Log, RecoverFrom, Recovery};
+use quorate_model::quorum_recovery::{Chosen, Container, Log, QuorumRecovery, RecoverFrom};
 use quorate_model::{Instant, MemberName, Revision, Uid};
 
 use super::micro;
 
-pub(super) fn read(status: &QuorumRecoveryStatus) -> Recovery {
+pub(super) fn read(status: &QuorumRecoveryStatus) -> QuorumRecovery {
     let QuorumRecoveryStatus { from, since, containers, chosen } = status;
     let containers = containers.iter().map(|container| {
         let LastContainer { member, pod_uid, node_name, served_on_node_name } = container;
@@ -14,7 +14,7 @@ pub(super) fn read(status: &QuorumRecoveryStatus) -> Recovery {
         let container = Container { pod: pod_uid.as_deref().map(Uid::new), node, served_on };
         (MemberName::new(&**member), container)
     });
-    Recovery {
+    QuorumRecovery {
         from: RecoverFrom::read(from),
         since: Instant(since.0.as_millisecond()),
         containers: containers.collect(),
@@ -40,8 +40,8 @@ fn read_chosen(status: &ChosenMember) -> Option<Chosen> {
     })
 }
 
-pub(super) fn write(recovery: &Recovery) -> QuorumRecoveryStatus {
-    let Recovery { from, since, containers, chosen } = recovery;
+pub(super) fn write(recovery: &QuorumRecovery) -> QuorumRecoveryStatus {
+    let QuorumRecovery { from, since, containers, chosen } = recovery;
     let containers = containers.iter().map(|(member, Container { pod, node, served_on })| LastContainer {
         member: member.as_str().to_owned(),
         pod_uid: pod.as_ref().map(ToString::to_string),

@@ -30,7 +30,7 @@ pub enum RecoverFrom {
 
 /// A recovery that is under way. Recorded at Q1, until the next incarnation is ordered (Q6).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recovery {
+pub struct QuorumRecovery {
     /// The order.
     pub from: RecoverFrom,
     /// Since when.
@@ -131,7 +131,7 @@ pub enum NodeState {
     Gone,
 }
 
-impl Recovery {
+impl QuorumRecovery {
     /// The key of the snapshot of the chosen member. Another recovery has another one.
     pub fn key(&self) -> String {
         format!("quorum-{}.db", self.since.0)

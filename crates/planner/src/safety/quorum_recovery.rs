@@ -3,7 +3,9 @@
 
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::has_quorum;
-use quorate_model::recovery::{Container, HeldAnswer, NodeState, RecoverFrom, Recovery, STOPPED_WITHIN};
+use quorate_model::quorum_recovery::{
+    Container, HeldAnswer, NodeState, QuorumRecovery, RecoverFrom, STOPPED_WITHIN,
+};
 use quorate_model::snapshot::Pod;
 use quorate_model::{Instant, MemberName, Record, Snapshot};
 
@@ -18,7 +20,7 @@ pub fn may_recover(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
         // The data go with the Pod that is stopped.
         forbid(Unsafe::DataInMemory)?;
     }
-    let Some(recovery) = &record.recovery else { return Ok(()) };
+    let Some(recovery) = &record.quorum_recovery else { return Ok(()) };
     for member in record.members.keys() {
         if is_stopped(seen, record, recovery, member, now).is_err() {
             forbid(Unsafe::OldMemberRuns(member.clone()))?;
@@ -50,7 +52,7 @@ fn quorum_answers(seen: &Snapshot, record: &Record, now: Instant) -> bool {
 pub fn is_stopped(
     seen: &Snapshot,
     record: &Record,
-    recovery: &Recovery,
+    recovery: &QuorumRecovery,
     member: &MemberName,
     now: Instant,
 ) -> Result<(), String> {
@@ -76,7 +78,7 @@ pub fn is_stopped(
 /// Whether the last Pod has ended.
 fn last_has_ended(
     seen: &Snapshot,
-    recovery: &Recovery,
+    recovery: &QuorumRecovery,
     member: &MemberName,
     Container { pod: last, node, .. }: &Container,
     now: Instant,
@@ -123,7 +125,7 @@ fn last_has_ended(
 
 /// Whether nothing runs on the node on which it last followed a leader, where its last Pod was on another one.
 fn former_has_ended(
-    recovery: &Recovery,
+    recovery: &QuorumRecovery,
     node: &str,
     state: Option<NodeState>,
     now: Instant,
@@ -148,7 +150,7 @@ fn former_has_ended(
 }
 
 /// Whether a node that has been ready since then runs nothing any more that the API server does not have.
-fn has_stopped_all(recovery: &Recovery, ready_since: Instant, now: Instant) -> bool {
+fn has_stopped_all(recovery: &QuorumRecovery, ready_since: Instant, now: Instant) -> bool {
     now - ready_since >= STOPPED_WITHIN && now - recovery.since >= STOPPED_WITHIN
 }
 
@@ -157,7 +159,7 @@ fn has_stopped_all(recovery: &Recovery, ready_since: Instant, now: Instant) -> b
 pub fn is_read(
     seen: &Snapshot,
     record: &Record,
-    recovery: &Recovery,
+    recovery: &QuorumRecovery,
     member: &MemberName,
 ) -> Result<(), String> {
     let is_asked = match &recovery.from {
@@ -209,12 +211,12 @@ fn has_never_run(record: &Record, member: &MemberName) -> bool {
 
 /// Whether a Pod may be deleted because its cluster is recovered.
 pub(super) fn may_stop(scene: &Scene<'_>) -> bool {
-    scene.record.recovery.is_some() && scene.seen.list(scene.now).is_none()
+    scene.record.quorum_recovery.is_some() && scene.seen.list(scene.now).is_none()
 }
 
 /// Q2, Q5: whether the Pod of a member may be created in which etcd does not start.
 pub(super) fn may_hold(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Judged {
-    let Some(recovery) = &scene.record.recovery else { return forbid(Unsafe::NotOrdered) };
+    let Some(recovery) = &scene.record.quorum_recovery else { return forbid(Unsafe::NotOrdered) };
     if scene.seen.list(scene.now).is_some() {
         forbid(Unsafe::QuorumAnswers)?;
     }

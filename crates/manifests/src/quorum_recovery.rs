@@ -1,17 +1,17 @@
 //! The Pod of a member while a lost quorum is recovered: the order to its agent, and what it answers. etcd does not start in it.
 
 use k8s_openapi::api::core::v1::{Container, ContainerStateTerminated, ContainerStatus, Pod};
+use quorate_api::bootstrap::{DEFAULT_BUMP_REVISION, RestoreSource, RestoreStatus};
 use quorate_api::destination::{Destination, Pvc};
 use quorate_api::job::{Answer, ExtractOrder, Manifest, ORDER, Origin, RecoverOrder, StoredLog};
-use quorate_api::restore::{DEFAULT_BUMP_REVISION, RestoreSource, RestoreStatus};
 use quorate_model::effect::Boot;
-use quorate_model::recovery::{Chosen, Held, HeldAnswer, HeldOrder, Log, Recovery};
+use quorate_model::quorum_recovery::{Chosen, Held, HeldAnswer, HeldOrder, Log, QuorumRecovery};
 use quorate_model::restore::RestoreFailure;
 use quorate_model::{MemberName, Revision};
 use serde_json::{Value, json};
 
+use crate::bootstrap;
 use crate::pod::{ETCD, Member};
-use crate::restore;
 
 /// The agent's command in such a Pod.
 pub(crate) const COMMAND: &str = "recover";
@@ -29,7 +29,7 @@ pub(crate) fn holds(boot: Boot) -> bool {
 
 /// The order to the agent, for the environment of the container.
 pub(crate) fn order(member: &Member<'_>) -> Option<Value> {
-    let order = match (member.boot, member.recovery) {
+    let order = match (member.boot, member.quorum_recovery) {
         (Boot::Read, _) => RecoverOrder::Read,
         (Boot::Extract, Some(recovery)) => RecoverOrder::Extract(Box::new(extract(member, recovery)?)),
         (Boot::Extract | Boot::New | Boot::Restore | Boot::Join | Boot::Resume, _) => return None,
@@ -38,7 +38,7 @@ pub(crate) fn order(member: &Member<'_>) -> Option<Value> {
     Some(json!({ "name": ORDER, "value": order }))
 }
 
-fn extract(member: &Member<'_>, recovery: &Recovery) -> Option<ExtractOrder> {
+fn extract(member: &Member<'_>, recovery: &QuorumRecovery) -> Option<ExtractOrder> {
     let Chosen { log, .. } = recovery.chosen.as_ref()?;
     let meta = &member.cluster.metadata;
     let key = recovery.key();
@@ -77,10 +77,10 @@ pub(crate) fn read(pod: &Pod, member: &MemberName, status: Option<&ContainerStat
         Some(Answer::Stored(stored)) => (read_log(&stored).map(HeldAnswer::Stored), None),
         Some(Answer::NothingStored(why)) => (Some(HeldAnswer::Nothing(why)), None),
         Some(Answer::BackedUp(manifest)) => {
-            (Some(HeldAnswer::Extracted(Box::new(restore::read(&extracted(member, manifest))))), None)
+            (Some(HeldAnswer::Extracted(Box::new(bootstrap::read(&extracted(member, manifest))))), None)
         }
         Some(Answer::Failed(failure)) => {
-            (None, Some(RestoreFailure::new(restore::cause(failure.kind), failure.message)))
+            (None, Some(RestoreFailure::new(bootstrap::cause(failure.kind), failure.message)))
         }
         Some(Answer::Removed | Answer::Read(_) | Answer::Verified(_)) | None => (None, None),
     };

@@ -1,0 +1,154 @@
+//! A cluster that begins with the data of a snapshot: `spec.bootstrap.restore`, and what status records of it.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::EtcdCluster;
+use crate::destination::{Destination, SecretName};
+use crate::restore::{EtcdRestore, RestorePhase};
+use crate::rules::{self, rule};
+
+/// By how much revisions are raised where the spec does not say: more than a cluster writes in months, so that every client that knows
+/// the old cluster notices that its revisions are gone.
+pub const DEFAULT_BUMP_REVISION: u64 = 1_000_000_000;
+
+/// What the cluster begins with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BootstrapSpec {
+    /// A snapshot whose data the cluster begins with. Absent: it begins empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<RestoreSpec>,
+}
+
+/// The snapshot that a cluster begins with. All members restore the same one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = rules::restore()))]
+pub struct RestoreSpec {
+    /// An EtcdBackup of this namespace. Exactly one of `backupRef` and `source` is given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup_ref: Option<BackupRef>,
+
+    /// An object in a store, such as one that another Kubernetes wrote.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<RestoreSource>,
+
+    /// By how much the revisions of keys are raised, so that clients of the old cluster, such as a kube-apiserver, read everything anew.
+    /// 0 leaves them: then no client may have seen the old cluster after the snapshot was taken.
+    #[serde(default = "default_bump_revision")]
+    #[schemars(with = "i64", extend("x-kubernetes-validations" = [
+        rule("self >= 0 && self <= 1000000000000", "bumpRevision must be a number from 0 to 1000000000000"),
+    ]))]
+    pub bump_revision: u64,
+
+    /// A Secret of this namespace with age identities, for a snapshot that is encrypted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identities_secret: Option<SecretName>,
+}
+
+/// Names an EtcdBackup of the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BackupRef {
+    /// Its name.
+    #[schemars(length(min = 1, max = 253))]
+    pub name: String,
+}
+
+/// An object in a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreSource {
+    /// The store.
+    pub destination: Destination,
+
+    /// The key of the object, without the destination's prefix.
+    #[schemars(length(min = 1, max = 900))]
+    pub key: String,
+
+    /// The SHA-256 that the object in the store must have, in hexadecimal digits: what `sha256sum` prints for the object, or
+    /// `storedSha256` of the manifest beside it. Recorded before anything starts, so that no two members restore different objects.
+    #[schemars(length(max = 64), extend("x-kubernetes-validations" = [
+        rule(
+            "self.matches('^[0-9a-f]{64}$')",
+            "sha256 must be 64 hexadecimal digits in lower case: sha256sum of the object, or storedSha256 of its manifest",
+        ),
+    ]))]
+    pub sha256: String,
+}
+
+/// What the members of the bootstrap begin, or began, with. Recorded with the first attempt, and the same in every attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreStatus {
+    /// The EtcdBackup that it was resolved from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+
+    /// The object.
+    pub source: RestoreSource,
+
+    /// By how much revisions are raised.
+    pub bump_revision: u64,
+
+    /// The Secret with age identities.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identities_secret: Option<String>,
+
+    /// The version of the etcd that the snapshot is of, where a backup has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_version: Option<String>,
+
+    /// Bytes of its database, where a backup has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot_bytes: Option<u64>,
+
+    /// The least revision that it has, where a backup has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+}
+
+impl EtcdCluster {
+    /// The snapshot that it is to begin with, if any.
+    pub fn restore(&self) -> Option<&RestoreSpec> {
+        self.spec.bootstrap.as_ref()?.restore.as_ref()
+    }
+
+    /// The EtcdBackup of its namespace that a restore still needs: it is neither pruned nor deleted meanwhile. Members may restore when the
+    /// others are a cluster already, so it is needed until each of them has reported its version once.
+    pub fn needs_backup(&self) -> Option<&str> {
+        let status = self.status.as_ref();
+        if let Some(replacing) = status.and_then(|status| status.replacing.as_ref()) {
+            return replacing.restore.backup.as_deref();
+        }
+        let is_restored = status.is_some_and(|status| {
+            status.cluster_id.is_some() && status.members.iter().all(|member| member.version.is_some())
+        });
+        if is_restored {
+            return None;
+        }
+        let by_order = status.filter(|status| status.incarnation.is_some());
+        match by_order.and_then(|status| status.bootstrap.as_ref()?.restore.as_ref()) {
+            Some(restored) => restored.backup.as_deref(),
+            None => self.restore()?.backup_ref.as_ref().map(|backup| backup.name.as_str()),
+        }
+    }
+}
+
+impl EtcdRestore {
+    /// The EtcdBackup of its namespace that it still needs: from its creation on, so that the snapshot that somebody has just ordered is
+    /// neither pruned nor deleted before the EtcdCluster takes the order up.
+    pub fn needs_backup(&self) -> Option<&str> {
+        let phase = self.status.as_ref().and_then(|status| status.phase);
+        let has_ended = matches!(phase, Some(RestorePhase::Complete | RestorePhase::Failed));
+        if has_ended || self.metadata.deletion_timestamp.is_some() {
+            return None;
+        }
+        self.spec.snapshot.backup_ref.as_ref().map(|backup| backup.name.as_str())
+    }
+}
+
+fn default_bump_revision() -> u64 {
+    DEFAULT_BUMP_REVISION
+}

@@ -1,0 +1,358 @@
+//! Everything that a plan can wait on, in one table: the reason and the text for users, how the wait ends, and what it stops.
+//! Conditions, events, the phase and the pace of passes derive from it.
+
+mod text;
+
+use quorate_api::{Explanation, Reason};
+use quorate_model::Waiting;
+use quorate_model::restore::{RestoreCause, RestoreFailure};
+
+/// How a wait ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weight {
+    /// It is under way, and usually over in a moment.
+    Moves,
+    /// Other clusters come first. Nothing is wrong with this one.
+    Queues,
+    /// It may last: something outside is not well, has no room, or is not complete.
+    Waits,
+    /// Only a person ends it.
+    NeedsPerson,
+}
+
+/// What a wait stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stops {
+    /// Nothing: it is a part of a change that is under way.
+    Nothing,
+    /// The next change.
+    NextChange,
+    /// Everything until the cluster is bootstrapped, and then the next change.
+    Bootstrap,
+    /// Everything: the operator changes nothing.
+    Everything,
+}
+
+/// What is known of one wait.
+struct Row {
+    why: Explanation,
+    weight: Weight,
+    stops: Stops,
+}
+
+impl Row {
+    fn stopping(self, stops: Stops) -> Self {
+        Self { stops, ..self }
+    }
+}
+
+fn moves(reason: Reason, text: impl Into<String>) -> Row {
+    Row { why: Explanation::new(reason, text), weight: Weight::Moves, stops: Stops::Nothing }
+}
+
+fn queues(reason: Reason, text: impl Into<String>) -> Row {
+    Row { why: Explanation::new(reason, text), weight: Weight::Queues, stops: Stops::NextChange }
+}
+
+fn waits(reason: Reason, text: impl Into<String>) -> Row {
+    Row { why: Explanation::new(reason, text), weight: Weight::Waits, stops: Stops::NextChange }
+}
+
+fn needs_person(reason: Reason, text: impl Into<String>) -> Row {
+    Row { why: Explanation::new(reason, text), weight: Weight::NeedsPerson, stops: Stops::NextChange }
+}
+
+/// The reason and message of what a plan waits on.
+pub fn explain(waiting: &Waiting) -> Explanation {
+    row(waiting).why
+}
+
+/// How the wait ends.
+pub fn weight(waiting: &Waiting) -> Weight {
+    row(waiting).weight
+}
+
+/// The message of what a plan waits on.
+pub(super) fn text(waiting: &Waiting) -> String {
+    row(waiting).why.message().to_owned()
+}
+
+/// What the wait stops.
+pub(super) fn stops(waiting: &Waiting) -> Stops {
+    row(waiting).stops
+}
+
+#[expect(clippy::too_many_lines, reason = "a table: one row for each variant")]
+fn row(waiting: &Waiting) -> Row {
+    match waiting {
+        Waiting::Paused => needs_person(
+            Reason::Paused,
+            "spec.paused is true: lost Pods are restarted on their own volumes, and nothing else is done. Set it to false to \
+             continue",
+        )
+        .stopping(Stops::Everything),
+        Waiting::ForeignObjects(objects) => needs_person(
+            Reason::ForeignObjects,
+            format!(
+                "this cluster needs names that are taken by objects it does not own: {}. Delete or rename them, or give \
+                 the EtcdCluster another name",
+                objects.join(", ")
+            ),
+        )
+        .stopping(Stops::Bootstrap),
+        Waiting::ExistingData { found, volumes, unfit } => {
+            needs_person(Reason::ExistingData, text::existing_data(found, volumes, *unfit)).stopping(Stops::Everything)
+        }
+        Waiting::AdoptionRefused(cluster, why) => needs_person(
+            Reason::ExistingData,
+            format!("the volumes of cluster {cluster} are not adopted, and nothing is started: {why}"),
+        )
+        .stopping(Stops::Everything),
+        Waiting::EarlierDataGone { cluster, voters } => needs_person(
+            Reason::ExistingData,
+            format!(
+                "by the status that came with this EtcdCluster it is cluster {cluster} with the members {}, and no volume of it exists. \
+                 No empty cluster is started in its place. Bring the volumes back, or delete this EtcdCluster and create it again: with \
+                 spec.bootstrap.restore to begin with a backup, or without its status to begin with nothing",
+                text::names(voters)
+            ),
+        )
+        .stopping(Stops::Everything),
+        Waiting::RestoredWithoutData(by) => needs_person(
+            Reason::ExistingData,
+            format!(
+                "{by} created this EtcdCluster, and there is neither a volume of it nor spec.bootstrap.restore. No empty cluster is \
+                 started in its place. Bring the volumes back, or delete this EtcdCluster and create it again with \
+                 spec.bootstrap.restore to begin with a backup. To begin with nothing, take off its label velero.io/restore-name"
+            ),
+        )
+        .stopping(Stops::Everything),
+        Waiting::AdoptionDiffers { field, needed, found } => needs_person(
+            Reason::ExistingData,
+            format!(
+                "the data of the earlier cluster need {field}: {needed}, and it is {found}, which cannot be changed once they \
+                 are adopted. Nothing is adopted until {field} is {needed}"
+            ),
+        )
+        .stopping(Stops::Everything),
+        Waiting::UnknownPods(pods) => needs_person(
+            Reason::ExistingData,
+            format!(
+                "status was lost while Pods with data in memory run: {}. The operator does not bootstrap a second cluster \
+                 beside them. Save the data, then delete these Pods to bootstrap a new cluster",
+                text::names(pods)
+            ),
+        )
+        .stopping(Stops::Everything),
+        Waiting::SplitBrain(ids) => {
+            needs_person(Reason::SplitBrain, text::split_brain(ids)).stopping(Stops::Everything)
+        }
+        Waiting::WrongMember { member, answers, recorded } => needs_person(
+            Reason::MemberMismatch,
+            format!(
+                "Pod {member} answers as etcd member {answers}, but status records {recorded}. The operator changes \
+                 nothing. Check which volume the Pod mounts"
+            ),
+        )
+        .stopping(Stops::Everything),
+        Waiting::UnmanagedMember(id, url) => needs_person(
+            Reason::UnmanagedMember,
+            format!(
+                "etcd's member list has member {id} at {url}, which this EtcdCluster does not manage. Nothing is scaled or \
+                 rolled until it is removed (etcdctl member remove {id})"
+            ),
+        ),
+        Waiting::Objects => moves(Reason::CertificatesMissing, "Services and certificates are being created")
+            .stopping(Stops::NextChange),
+        Waiting::AuthorityLost { secret, loss } => needs_person(
+            Reason::AuthorityLost,
+            format!(
+                "the certificate authority is lost. {secret}: {loss}. No other authority is created, because running members \
+                 would not trust it. The members serve on, and certificates are not renewed. Restore {secret} from a backup, \
+                 with its labels and annotations"
+            ),
+        ),
+        Waiting::AuthorityEnded(secret) => needs_person(
+            Reason::CertificateExpired,
+            format!(
+                "the certificate authority in {secret} has ended, and it signs no certificates any more. Members and clients \
+                 do not accept each other. Take a backup of the data, and create a new EtcdCluster with it"
+            ),
+        ),
+        Waiting::Clearing(why) => moves(
+            Reason::BootstrapAbandoned,
+            format!(
+                "the bootstrap attempt was abandoned because {why}. Its Pods and volumes are being deleted; a new attempt \
+                 follows"
+            ),
+        ),
+        Waiting::PodStarting(member) => moves(Reason::Restarting, format!("Pod {member} is starting")),
+        Waiting::PodStopping(member) => moves(Reason::Restarting, format!("Pod {member} is stopping")),
+        Waiting::PodStuck(member, why) => waits(Reason::PodStuck, format!("Pod {member} cannot run: {why}")),
+        Waiting::VolumeGoing(member) => {
+            moves(Reason::Scaling, format!("PersistentVolumeClaim {member} is being deleted"))
+        }
+        Waiting::VolumeLost(member) => waits(
+            Reason::VolumeLost,
+            format!(
+                "the volume of {member} is gone, and its data with it. The member is not restarted on an empty volume. It is \
+                 replaced when spec.recovery.gracePeriod is over, if the other members are healthy"
+            ),
+        ),
+        Waiting::Quorum { healthy, voters, why } => {
+            waits(Reason::QuorumLost, text::quorum_lost(*healthy, *voters, why))
+        }
+        Waiting::FirstLeader => moves(Reason::Bootstrapping, "the members elect their first leader"),
+        // A backup is not watched, so this may last.
+        Waiting::NoSnapshot(why) => {
+            waits(restore_reason(why), format!("no member is started: {why}")).stopping(Stops::Everything)
+        }
+        Waiting::Restoring(member, None) => {
+            moves(Reason::Bootstrapping, format!("{member} restores the snapshot"))
+        }
+        Waiting::Restoring(member, Some(why)) => moves(
+            Reason::Bootstrapping,
+            format!("{member} restores the snapshot; the last try failed: {why}"),
+        ),
+        Waiting::RestoreFailed(member, why) => {
+            waits(restore_reason(why), format!("{member} could not restore the snapshot: {why}"))
+                .stopping(Stops::Nothing)
+        }
+        Waiting::InSync(member) => {
+            moves(Reason::Scaling, format!("learner {member} catches up with the leader"))
+        }
+        Waiting::LearnersFailed { count, reason } => {
+            waits(Reason::LearnersFailed, text::learners_failed(*count, reason))
+        }
+        Waiting::Sick(member, why) => {
+            waits(Reason::MemberUnhealthy, format!("{member} is not healthy: {why}"))
+        }
+        Waiting::LeadershipStays { leader, tried } => {
+            waits(Reason::LeadershipStays, text::leadership_stays(leader, tried))
+        }
+        Waiting::VersionRefused(why) => needs_person(Reason::VersionRefused, why),
+        Waiting::UpgradeBackup(what) => waits(
+            Reason::UpgradeBackupRunning,
+            format!("no member is upgraded before the backup of spec.upgrade.backupBefore is complete: {what}"),
+        )
+        .stopping(Stops::Nothing),
+        Waiting::UpgradeBackupFailed(why) => waits(
+            Reason::UpgradeBackupFailed,
+            format!("no member is upgraded, because the backup before that is missing: {why}"),
+        ),
+        Waiting::FinalBackup(what) => waits(
+            Reason::FinalBackupRunning,
+            format!(
+                "the members are stopped once the backup of spec.deletion.finalBackup is complete: {what}. To delete without it, remove \
+                 spec.deletion.finalBackup"
+            ),
+        )
+        .stopping(Stops::Nothing),
+        Waiting::NoFinalBackup(why) => waits(
+            Reason::FinalBackupMissing,
+            format!(
+                "deletion goes on without the backup of spec.deletion.finalBackup, so the volumes are kept: {why}"
+            ),
+        )
+        .stopping(Stops::Nothing),
+        Waiting::SafePoint(why) => moves(Reason::SpecPending, why).stopping(Stops::NextChange),
+        Waiting::StatusFromNewerVersion(why) => needs_person(
+            Reason::StatusFromNewerVersion,
+            format!(
+                "a newer operator wrote the status of this cluster: {why}. Lost Pods are restarted on their own volumes, \
+                 and nothing else is done. Upgrade the operator"
+            ),
+        )
+        .stopping(Stops::Everything),
+        Waiting::Unsafe(why) => waits(Reason::UnsafeChange, why.to_string()),
+        Waiting::MayBeLost { member, loss, is_due } => {
+            let row = if *is_due { moves } else { waits };
+            let text = format!(
+                "the data of {member} are lost: {loss}. If they still are when spec.recovery.gracePeriod is over, the member is \
+                 replaced"
+            );
+            row(Reason::DataLost, text).stopping(Stops::NextChange)
+        }
+        Waiting::Undecided { groups, unknown, kept_out, voters } => {
+            waits(Reason::DataInconsistent, text::undecided(groups, unknown, kept_out, *voters))
+        }
+        Waiting::ClaimPending { claim, replaced, why } => {
+            let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
+            moves(
+                Reason::Replacing,
+                format!("PersistentVolumeClaim {claim} must be usable before {replaced} is given up for it{why}"),
+            )
+        }
+        Waiting::ReplacementOff { member, loss } => needs_person(
+            Reason::ReplacementOff,
+            format!(
+                "the data of {member} are lost: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
+                 true, or annotate its Pod with operator.etcd.io/replace=true"
+            ),
+        ),
+        Waiting::ReplacementFailed { member, failures } => needs_person(
+            Reason::ReplacementFailed,
+            format!(
+                "replacing {member} has failed {failures} times in a row, so it is not tried again. status.recovery.message has \
+                 the cause. Remove it, then edit the spec"
+            ),
+        ),
+        Waiting::Downgrading(why) => moves(Reason::Downgrading, why),
+        Waiting::Wave(why) => queues(Reason::WaitingForWave, why),
+        Waiting::Defragmenting(member) => moves(
+            Reason::Defragmenting,
+            format!("{member} is being defragmented: it answers again when that is done"),
+        ),
+        Waiting::StillFull { member, database, compacts } => {
+            waits(Reason::AlarmActive, text::still_full(member, database, *compacts))
+        }
+        Waiting::VolumeGrowing(member) => waits(
+            Reason::VolumeGrowing,
+            format!(
+                "the volume of {member} has not grown to spec.storageSpec.volumeSizeRequest yet, and the larger quota of the edit \
+                 would not fit on it. Until then Pods are as they were. If its storage class does not allow expansion, move the members to \
+                 new volumes, one after another: annotate Pod {member} with operator.etcd.io/replace=true. Or set \
+                 spec.etcd.quotaBackendBytes to the present quota"
+            ),
+        ),
+        Waiting::Recovering { from, logs } => moves(Reason::RecoveringQuorum, text::recovering(from, logs)),
+        Waiting::RecoveryRefused(why) => waits(
+            Reason::RecoveryRefused,
+            format!("operator.etcd.io/recover-quorum-from is not followed: {why}"),
+        ),
+        Waiting::NotRead { member, why } => waits(
+            Reason::RecoveringQuorum,
+            format!("it is not known yet what {member} has stored: {why}"),
+        )
+        .stopping(Stops::Nothing),
+        Waiting::MayRun { member, why } => waits(
+            Reason::MemberMayRun,
+            format!("the quorum is recovered only once no member can run any more, and {member} may: {why}"),
+        )
+        .stopping(Stops::Nothing),
+        Waiting::OrderWaits(order, why) => waits(
+            restore_reason(why),
+            format!("{order} is not begun, and the members go on as they are: {why}"),
+        ),
+        Waiting::RestoringInPlace(order) => moves(
+            Reason::RestoringInPlace,
+            format!(
+                "{order} replaces the data: every member is stopped, its volume is quarantined, and new members begin with the snapshot"
+            ),
+        ),
+        Waiting::OldMemberStays { member, node, order } => {
+            waits(Reason::OldMemberStays, text::old_member_stays(member, node.as_deref(), order))
+                .stopping(Stops::Nothing)
+        }
+    }
+}
+
+fn restore_reason(why: &RestoreFailure) -> Reason {
+    match why.cause {
+        RestoreCause::NotReady => Reason::RestoreWaiting,
+        RestoreCause::Refused => Reason::RestoreRefused,
+        RestoreCause::Gone => Reason::RestoreSourceGone,
+        RestoreCause::Forbidden => Reason::RestoreForbidden,
+        RestoreCause::Failed => Reason::RestoreFailed,
+    }
+}

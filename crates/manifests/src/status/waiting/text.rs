@@ -1,0 +1,160 @@
+//! Messages that are put together from parts.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
+use quorate_model::incarnation::Order;
+use quorate_model::quorum::quorum;
+use quorate_model::quorum_recovery::{Log, RecoverFrom};
+use quorate_model::snapshot::Database;
+use quorate_model::{ClusterId, MemberName};
+
+/// `demo-0, demo-1`.
+pub(super) fn names(members: &[MemberName]) -> String {
+    let names: Vec<&str> = members.iter().map(MemberName::as_str).collect();
+    names.join(", ")
+}
+
+pub(super) fn existing_data(found: &[ClusterId], volumes: &[MemberName], unfit: Option<ClusterId>) -> String {
+    let unfit = unfit.map(|unfit| {
+        format!("None of them belongs to cluster {unfit}, which operator.etcd.io/adopt names. ")
+    });
+    let choice = match found {
+        [] => {
+            "They have no cluster ID and cannot be adopted. Delete them to bootstrap a new cluster".to_owned()
+        }
+        [id] => format!(
+            "To serve their data, annotate this EtcdCluster with operator.etcd.io/adopt={id}. To bootstrap a new cluster, \
+             delete them"
+        ),
+        several => {
+            let ids: Vec<String> = several.iter().map(ToString::to_string).collect();
+            format!(
+                "They belong to several clusters ({}). To serve the data of one, annotate this EtcdCluster with \
+                 operator.etcd.io/adopt=<its ID>. To bootstrap a new cluster, delete them",
+                ids.join(", ")
+            )
+        }
+    };
+    format!(
+        "volumes of an earlier cluster of this name exist: {}. {}{choice}",
+        names(volumes),
+        unfit.unwrap_or_default()
+    )
+}
+
+pub(super) fn split_brain(ids: &[(MemberName, ClusterId)]) -> String {
+    let ids: Vec<String> = ids.iter().map(|(name, id)| format!("{name} is in cluster {id}")).collect();
+    format!(
+        "members belong to different etcd clusters: {}. The operator changes nothing. Find the cluster that has the data, and \
+         stop the members of the other one",
+        ids.join(", ")
+    )
+}
+
+pub(super) fn quorum_lost(healthy: usize, voters: usize, why: &str) -> String {
+    let needed = quorum(voters);
+    let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+    format!(
+        "quorum lost: {healthy} of {voters} voters answer, {needed} are needed{why}. Lost Pods are restarted on their own \
+         volumes, and nothing else is done until a quorum answers"
+    )
+}
+
+pub(super) fn learners_failed(count: u32, reason: &str) -> String {
+    let times = if count == 1 { "once".to_owned() } else { format!("{count} times in a row") };
+    format!(
+        "adding a member has failed {times}: {reason}. The next attempt follows at status.failedLearners.nextTry, and at once \
+         after an edit of the spec"
+    )
+}
+
+pub(super) fn leadership_stays(leader: &MemberName, tried: &[(MemberName, usize)]) -> String {
+    let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
+    let tried: Vec<String> = tried.iter().map(|(to, count)| format!("to {to} {}", times(*count))).collect();
+    format!(
+        "{leader} leads, and must not while it is removed or restarted. MoveLeader was sent {}, and it still leads. Each \
+         attempt stops writes for up to an election timeout, so the next ones follow with growing delay. Check the disks of \
+         the other members and the network between them",
+        tried.join(", ")
+    )
+}
+
+pub(super) fn undecided(
+    groups: &[BTreeSet<MemberName>],
+    unknown: &BTreeSet<MemberName>,
+    kept_out: &[MemberName],
+    voters: usize,
+) -> String {
+    let of = |group: &BTreeSet<MemberName>| names(&group.iter().cloned().collect::<Vec<_>>());
+    let mut text = format!(
+        "the data of members may differ, and no {} of the {voters} voters are known to have the same, so nobody is replaced",
+        quorum(voters)
+    );
+    if groups.len() > 1 {
+        let groups: Vec<String> = groups.iter().map(of).collect();
+        let _ = write!(text, ". The data of these differ: {}", groups.join(" | "));
+    }
+    if !unknown.is_empty() {
+        let unknown = of(unknown);
+        let _ = write!(
+            text,
+            ". Not compared, because they do not answer, refuse it, or run another version: {unknown}"
+        );
+    }
+    if !kept_out.is_empty() {
+        let _ = write!(
+            text,
+            ". etcd's check at the start keeps out {}, which may have the right data. To have it compared, add \
+             --experimental-initial-corrupt-check=false to spec.etcdOptions",
+            names(kept_out)
+        );
+    }
+    text.push_str(
+        ". Make the voters that do not answer run again, or find the right data yourself (etcdctl endpoint hashkv --cluster), and \
+         follow the runbook (DataInconsistent)",
+    );
+    text
+}
+
+/// Without the exact sizes: status would change with every write.
+pub(super) fn still_full(member: &MemberName, database: &Database, compacts: bool) -> String {
+    let quota =
+        database.quota.map_or_else(|| "its quota".to_owned(), |quota| format!("its quota of {quota} bytes"));
+    let why = if database.would_be_below_quota() {
+        "it was defragmented a short while ago, or cannot be now"
+    } else if compacts {
+        "the keys themselves take the space. Delete keys that are not needed"
+    } else {
+        "nothing compacts the history of its keys by the spec, so that is left to the clients, as a kube-apiserver does \
+         every 5 minutes"
+    };
+    format!(
+        "the database of {member} has reached {quota}, and {why}. Raise spec.etcd.quotaBackendBytes or \
+         spec.storageSpec.volumeSizeRequest; the alarm is disarmed once every member has room"
+    )
+}
+
+/// What each member has, and what the others lack.
+pub(super) fn recovering(from: &RecoverFrom, logs: &[(MemberName, Result<Log, String>)]) -> String {
+    let mut text = format!(
+        "operator.etcd.io/recover-quorum-from={from}: etcd is stopped in every Pod, and the members report what they have stored"
+    );
+    for (member, log) in logs {
+        let _ = match log {
+            Ok(log) => write!(text, ". {member}: {log}"),
+            Err(why) => write!(text, ". {member} has nothing: {why}"),
+        };
+    }
+    text.push_str(". To end it and start the members again as they were, remove the annotation");
+    text
+}
+
+pub(super) fn old_member_stays(member: &MemberName, node: Option<&str>, order: &Order) -> String {
+    let node = node.unwrap_or("unknown");
+    format!(
+        "{order} waits: Pod {member} was to be gone by now, and its kubelet on Node {node} does not report that it stopped. It may \
+         run and acknowledge writes, so no new member is started beside it. Bring the node back. If the machine is off for certain, \
+         delete the Node or give it the taint node.kubernetes.io/out-of-service. Or delete {order}: then the old members start again"
+    )
+}
