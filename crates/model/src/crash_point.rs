@@ -35,8 +35,8 @@ impl CrashPoint {
     /// Every crash point, at its first occurrence.
     pub fn all() -> impl Iterator<Item = Self> {
         Step::ALL
-            .into_iter()
-            .flat_map(|step| [Side::Before, Side::After].map(|side| Self { side, step, occurrence: 1 }))
+            .iter()
+            .flat_map(|&step| [Side::Before, Side::After].map(|side| Self { side, step, occurrence: 1 }))
     }
 }
 
@@ -71,7 +71,7 @@ fn parse(text: &str) -> Option<CrashPoint> {
         _ => return None,
     };
     let (step, occurrence) = rest.split_once('#').unwrap_or((rest, "1"));
-    let step = Step::ALL.into_iter().find(|known| known.to_string() == step)?;
+    let step = *Step::ALL.iter().find(|known| known.to_string() == step)?;
     let occurrence = occurrence.parse().ok().filter(|&occurrence| occurrence > 0)?;
     Some(CrashPoint { side, step, occurrence })
 }

@@ -5,6 +5,21 @@
 //! - `kube`: writes to the Kubernetes API; `etcd`: calls to etcd
 //! - `step`: the numbered steps; `waiting`: what a plan waits on; `refusal`: why a step is not taken
 
+/// The names of the variants of an enum: of one, and of all. A variant that the list lacks does not compile.
+macro_rules! names {
+    ($($name:ident),+ $(,)?) => {
+        /// The names of all.
+        pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),+];
+
+        /// Its name in tests and metrics.
+        pub fn name(&self) -> &'static str {
+            match self {
+                $(Self::$name { .. } => stringify!($name),)+
+            }
+        }
+    };
+}
+
 mod etcd;
 mod kube;
 mod refusal;
@@ -101,6 +116,31 @@ pub enum Protocol {
     Maintain,
 }
 
+impl Protocol {
+    /// The page in docs/protocols that describes it.
+    pub fn page(self) -> &'static str {
+        match self {
+            Self::NewerStatus | Self::SplitBrain | Self::Pause | Self::ForeignObjects | Self::NoQuorum => {
+                "halt"
+            }
+            Self::Delete => "delete",
+            Self::Adopt => "adopt",
+            Self::RecoverQuorum => "recover-quorum",
+            Self::NewIncarnation => "in-place",
+            Self::Bootstrap => "bootstrap",
+            Self::Hibernate => "hibernate",
+            Self::NamesAndCertificates => "certificates",
+            Self::Shrink => "shrink",
+            Self::Grow | Self::Scale => "grow",
+            Self::JoinedLabels => "upkeep",
+            Self::Replace => "replace",
+            Self::Target | Self::Rollout => "rollout",
+            Self::Downgrade => "upgrade",
+            Self::Maintain => "maintain",
+        }
+    }
+}
+
 impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -159,6 +199,19 @@ impl Effect {
     /// A call to etcd as this step, asked of this member.
     pub fn etcd(step: Step, at: MemberName, call: EtcdCall) -> Self {
         Self::Etcd { step, at, call }
+    }
+
+    /// The names of all effects.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        KubeEffect::NAMES.iter().chain(EtcdCall::NAMES).copied()
+    }
+
+    /// Its name, one of [`Self::names`].
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Kube { write, .. } => write.name(),
+            Self::Etcd { call, .. } => call.name(),
+        }
     }
 
     /// The protocol step of this effect.

@@ -64,7 +64,7 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
 /// nothing relies on it.
 fn is_unheard_voter(draft: &Draft<'_>, name: &MemberName) -> bool {
     #[cfg(feature = "mutants")]
-    if crate::safety::mutants::is_broken("L3") {
+    if crate::safety::mutants::is_broken(crate::safety::mutants::Rule::L3) {
         return false;
     }
     let since = draft.seen.etcd.unheard_since.get(name);

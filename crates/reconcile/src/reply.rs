@@ -215,7 +215,7 @@ impl EffectError {
 /// R8: a request whose reply was lost does not count as done. Only a test that breaks the rule makes it so.
 pub(crate) fn lost_reply_counts_as_done() -> bool {
     #[cfg(feature = "mutants")]
-    if quorate_planner::safety::mutants::is_broken("R8") {
+    if quorate_planner::safety::mutants::is_broken(quorate_planner::safety::mutants::Rule::R8) {
         return true;
     }
     false

@@ -129,7 +129,7 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_RECOVERY.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
-    let left: Vec<&str> = CHECKS.into_iter().chain(RULES).filter(|check| !shown(check)).collect();
+    let left: Vec<&str> = CHECKS.iter().chain(RULES).copied().filter(|check| !shown(check)).collect();
     assert!(left.is_empty(), "no test shows that these are needed: {left:?}");
 }
 

@@ -78,6 +78,17 @@ pub enum DowngradeAction {
 }
 
 impl EtcdCall {
+    names! {
+        AddLearner,
+        Promote,
+        RemoveMember,
+        MoveLeadership,
+        Disarm,
+        Compact,
+        Defragment,
+        Downgrade,
+    }
+
     /// Whether it changes the membership.
     pub fn changes_membership(&self) -> bool {
         match self {

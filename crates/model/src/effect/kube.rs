@@ -178,6 +178,31 @@ pub enum Boot {
 }
 
 impl KubeEffect {
+    names! {
+        AddFinalizer,
+        RemoveFinalizer,
+        ApplyPeerService,
+        ApplyClientService,
+        ApplyBudget,
+        DeleteBudget,
+        CreateBackup,
+        CreateAuthority,
+        KeepAuthority,
+        DeleteAuthority,
+        IssueLeaf,
+        RenewLeaf,
+        CreateVolume,
+        AnnotateVolume,
+        ExpandVolume,
+        QuarantineVolume,
+        DeleteVolume,
+        CreatePod,
+        UngatePod,
+        LabelJoined,
+        EvictPod,
+        DeletePod,
+    }
+
     /// Whether it deletes a Pod, a volume or the authority.
     pub(super) fn is_destructive(&self) -> bool {
         match self {

@@ -2,124 +2,189 @@
 
 use std::fmt;
 
+use super::Protocol::{
+    self, Adopt, Bootstrap, Delete, Downgrade, Grow, Hibernate, Maintain, NamesAndCertificates,
+    NewIncarnation, RecoverQuorum, Replace, Rollout, Shrink,
+};
 use crate::time::Span;
 
-/// A numbered step of a protocol: an act that the operator carries out or records, and so a place where it may crash. The
-/// numbers appear in the docs, the crash points and the tests.
-///
-/// The docs also number conditions (B5, B8, U1, U2, U3, U6). A condition only waits or chooses: nothing is written at it,
-/// so it is not a step here and not a crash point.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[expect(missing_docs, reason = "named after the steps in docs/protocols")]
-pub enum Step {
-    B1,
-    B2,
-    B3,
-    B4,
-    B6,
-    B7,
-    /// Create the backup that comes before an upgrade.
-    T0,
-    /// Commit an edit of the spec as the target.
-    T1,
-    /// Ungate the Pod of a bootstrap member, once it was observed.
-    BR,
-    /// Give up a bootstrap attempt: delete its Pods, then its volumes.
-    BA,
-    /// Adopt an earlier cluster's volumes.
-    BX,
-    G1,
-    G2,
-    G3,
-    G4,
-    G5,
-    G6,
-    S1,
-    S2,
-    S3,
-    S4,
-    S5,
-    Z1,
-    Z2,
-    /// Create a lost Pod again on its own volume; on waking, all Pods at once.
-    W1,
-    /// Delete a finished or stuck Pod before that.
-    W2,
-    /// Record that image volumes fail here, and delete a Pod that waits for one.
-    W3,
-    /// Record that the namespace refuses the operator's PriorityClass.
-    W4,
-    /// Note that the data of a voter may be lost; when the grace period is over, look again.
-    P0,
-    /// Record that a voter is replaced, and by which name.
-    P1,
-    /// Create the volume of the member that takes its place.
-    P2,
-    /// Remove the member that is replaced.
-    P3,
-    P4,
-    P5,
-    /// Record how the replacement ended.
-    P7,
-    U4,
-    U5,
-    /// Deletion of the cluster: the backup that comes before it, Pods, volumes, finalizer.
-    D0,
-    D1,
-    D2,
-    D3,
-    /// Record the authority that signs the leaves.
-    I1,
-    /// Create leaf certificates.
-    I2,
-    /// Renew a leaf certificate in place.
-    I3,
-    /// Keep the Secret of the authority beyond the life of its owner.
-    I4,
-    /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
-    K1,
-    /// Ask etcd whether the cluster may be downgraded.
-    V1,
-    /// Enable the downgrade.
-    V2,
-    /// Record that the data may go back, and commit the lower version.
-    V4,
-    /// The downgrade has ended.
-    V5,
-    /// Cancel the downgrade.
-    VC,
-    /// Compact the history of a full database.
-    N1,
-    /// Move leadership away from the member that is defragmented next.
-    N2,
-    /// Record the member, then defragment it.
-    N3,
-    /// Record that the defragmentation is over.
-    N4,
-    /// Disarm an alarm.
-    N5,
-    /// Record the order to replace the present incarnation by another one.
-    J1,
-    /// Stop every member of it.
-    J2,
-    /// Record that they are stopped, and quarantine their volumes.
-    J3,
-    /// Record the new incarnation.
-    J4,
-    /// Withdraw the order: its object was deleted before every member was stopped.
-    JX,
-    /// Record the order to recover the quorum, and where the members ran.
-    Q1,
-    /// Stop etcd in every Pod, and have its agent read what the member has.
-    Q2,
-    /// Record the member whose data are kept.
-    Q4,
-    /// Take a snapshot of what etcd keeps of them.
-    Q5,
-    /// Record the order for an incarnation that begins with it.
-    Q6,
-    /// The order to recover the quorum has ended: it was withdrawn, or a quorum answers.
-    QX,
+macro_rules! steps {
+    ($($page:literal, $protocol:expr => { $($(#[$doc:meta])* $name:ident,)+ })+) => {
+        /// A numbered step of a protocol: an act that the operator carries out or records, and so a place where it may crash. The
+        /// numbers appear in the docs, the crash points and the tests.
+        ///
+        /// The docs also number conditions (B5, B8, U1, U2, U3, U6). A condition only waits or chooses: nothing is written at it,
+        /// so it is not a step here and not a crash point.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[expect(missing_docs, reason = "named after the steps in docs/protocols")]
+        pub enum Step {
+            $($($(#[$doc])* $name,)+)+
+        }
+
+        impl Step {
+            /// Every step.
+            pub const ALL: &'static [Self] = &[$($(Self::$name),+),+];
+
+            /// The page in docs/protocols that has it in its table.
+            pub fn page(self) -> &'static str {
+                match self {
+                    $($(Self::$name)|+ => $page,)+
+                }
+            }
+
+            /// The protocol that it is a step of; `None` for what several protocols do and none of them ends a pass with.
+            pub fn protocol(self) -> Option<Protocol> {
+                match self {
+                    $($(Self::$name)|+ => $protocol,)+
+                }
+            }
+        }
+    };
+}
+
+steps! {
+    "bootstrap", Some(Bootstrap) => {
+        B1,
+        B2,
+        B3,
+        B4,
+        /// Ungate the Pod of a bootstrap member, once it was observed.
+        BR,
+        B6,
+        B7,
+        /// Give up a bootstrap attempt: delete its Pods, then its volumes.
+        BA,
+    }
+    "adopt", Some(Adopt) => {
+        /// Adopt an earlier cluster's volumes.
+        BX,
+    }
+    "rollout", None => {
+        /// Commit an edit of the spec as the target.
+        T1,
+    }
+    "rollout", Some(Rollout) => {
+        U4,
+        U5,
+    }
+    "upgrade", None => {
+        /// Create the backup that comes before an upgrade.
+        T0,
+    }
+    "upgrade", Some(Downgrade) => {
+        /// Ask etcd whether the cluster may be downgraded.
+        V1,
+        /// Enable the downgrade.
+        V2,
+        /// Record that the data may go back, and commit the lower version.
+        V4,
+        /// The downgrade has ended.
+        V5,
+        /// Cancel the downgrade.
+        VC,
+    }
+    "grow", Some(Grow) => {
+        G1,
+        G2,
+        G3,
+        G4,
+        G5,
+        G6,
+    }
+    "shrink", Some(Shrink) => {
+        S1,
+        S2,
+        S3,
+        S4,
+        S5,
+    }
+    "hibernate", Some(Hibernate) => {
+        Z1,
+        Z2,
+    }
+    "restart", None => {
+        /// Create a lost Pod again on its own volume; on waking, all Pods at once.
+        W1,
+        /// Delete a finished or stuck Pod before that.
+        W2,
+        /// Record that image volumes fail here, and delete a Pod that waits for one.
+        W3,
+        /// Record that the namespace refuses the operator's PriorityClass.
+        W4,
+    }
+    "replace", Some(Replace) => {
+        /// Note that the data of a voter may be lost; when the grace period is over, look again.
+        P0,
+        /// Record that a voter is replaced, and by which name.
+        P1,
+        /// Create the volume of the member that takes its place.
+        P2,
+        /// Remove the member that is replaced.
+        P3,
+        P4,
+        P5,
+        /// Record how the replacement ended.
+        P7,
+    }
+    "delete", Some(Delete) => {
+        /// Deletion of the cluster: the backup that comes before it, Pods, volumes, finalizer.
+        D0,
+        D1,
+        D2,
+        D3,
+    }
+    "certificates", Some(NamesAndCertificates) => {
+        /// Record the authority that signs the leaves.
+        I1,
+        /// Create leaf certificates.
+        I2,
+        /// Renew a leaf certificate in place.
+        I3,
+        /// Keep the Secret of the authority beyond the life of its owner.
+        I4,
+    }
+    "upkeep", None => {
+        /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
+        K1,
+    }
+    "maintain", Some(Maintain) => {
+        /// Compact the history of a full database.
+        N1,
+        /// Move leadership away from the member that is defragmented next.
+        N2,
+        /// Record the member, then defragment it.
+        N3,
+        /// Record that the defragmentation is over.
+        N4,
+        /// Disarm an alarm.
+        N5,
+    }
+    "in-place", Some(NewIncarnation) => {
+        /// Record the order to replace the present incarnation by another one.
+        J1,
+        /// Stop every member of it.
+        J2,
+        /// Record that they are stopped, and quarantine their volumes.
+        J3,
+        /// Record the new incarnation.
+        J4,
+        /// Withdraw the order: its object was deleted before every member was stopped.
+        JX,
+    }
+    "recover-quorum", Some(RecoverQuorum) => {
+        /// Record the order to recover the quorum, and where the members ran.
+        Q1,
+        /// Stop etcd in every Pod, and have its agent read what the member has.
+        Q2,
+        /// Record the member whose data are kept.
+        Q4,
+        /// Take a snapshot of what etcd keeps of them.
+        Q5,
+        /// Record the order for an incarnation that begins with it.
+        Q6,
+        /// The order to recover the quorum has ended: it was withdrawn, or a quorum answers.
+        QX,
+    }
 }
 
 /// The deadline for a learner to run before it is rolled back (G5).
@@ -129,81 +194,20 @@ pub const LEARNER_DEADLINE: Span = Span::seconds(600);
 /// long silence: 8 GiB, the most that etcd recommends, at 2.5 MB/s.
 pub const LEARNER_SYNC_DEADLINE: Span = Span::seconds(3600);
 
-impl Step {
-    /// Every step.
-    pub const ALL: [Self; 67] = [
-        Self::B1,
-        Self::B2,
-        Self::B3,
-        Self::B4,
-        Self::B6,
-        Self::B7,
-        Self::T0,
-        Self::T1,
-        Self::BR,
-        Self::BA,
-        Self::BX,
-        Self::G1,
-        Self::G2,
-        Self::G3,
-        Self::G4,
-        Self::G5,
-        Self::G6,
-        Self::S1,
-        Self::S2,
-        Self::S3,
-        Self::S4,
-        Self::S5,
-        Self::Z1,
-        Self::Z2,
-        Self::W1,
-        Self::W2,
-        Self::W3,
-        Self::W4,
-        Self::P0,
-        Self::P1,
-        Self::P2,
-        Self::P3,
-        Self::P4,
-        Self::P5,
-        Self::P7,
-        Self::U4,
-        Self::U5,
-        Self::D0,
-        Self::D1,
-        Self::D2,
-        Self::D3,
-        Self::I1,
-        Self::I2,
-        Self::I3,
-        Self::I4,
-        Self::K1,
-        Self::V1,
-        Self::V2,
-        Self::V4,
-        Self::V5,
-        Self::VC,
-        Self::N1,
-        Self::N2,
-        Self::N3,
-        Self::N4,
-        Self::N5,
-        Self::J1,
-        Self::J2,
-        Self::J3,
-        Self::J4,
-        Self::JX,
-        Self::Q1,
-        Self::Q2,
-        Self::Q4,
-        Self::Q5,
-        Self::Q6,
-        Self::QX,
-    ];
-}
-
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self, f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_is_on_the_page_of_its_protocol() {
+        for step in Step::ALL {
+            assert!(step.protocol().is_none_or(|protocol| protocol.page() == step.page()), "{step}");
+        }
     }
 }

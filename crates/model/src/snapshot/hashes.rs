@@ -147,8 +147,11 @@ impl Snapshot {
             match made.zip(self.status_of(&name, now).map(|status| status.version)) {
                 Some((made, version)) => {
                     comparison.is_complete &= made.latest == made.revision;
-                    let version =
-                        if mutants::is_broken("P one version") { Version::new(0, 0, 0) } else { version };
+                    let version = if mutants::is_broken(mutants::Rule::POneVersion) {
+                        Version::new(0, 0, 0)
+                    } else {
+                        version
+                    };
                     let basis = (version, made.revision, made.compacted);
                     groups.entry((basis, made.hash)).or_default().insert(name);
                 }
@@ -158,7 +161,7 @@ impl Snapshot {
             }
         }
         let is_majority = |group: &BTreeSet<MemberName>| {
-            has_quorum(group.len(), voters.len()) || mutants::is_broken("P majority")
+            has_quorum(group.len(), voters.len()) || mutants::is_broken(mutants::Rule::PMajority)
         };
         let majority = groups.iter().find(|(_, group)| is_majority(group)).map(|(key, _)| *key);
         for (key, group) in groups {

@@ -78,11 +78,13 @@ impl Snapshot {
         let Some(status) = self.status_of(member, now) else { return Ok(()) };
         let no_space = self.alarms(now).into_iter().find(|alarm| alarm.member == status.member_id);
         match no_space {
-            Some(alarm) if !mutants::is_broken("R15 alarm") => return Err(Unhealthy::Alarm(alarm.kind)),
+            Some(alarm) if !mutants::is_broken(mutants::Rule::R15Alarm) => {
+                return Err(Unhealthy::Alarm(alarm.kind));
+            }
             Some(_) | None => {}
         }
         let is_alarmed = status.errors.iter().any(|error| is_unnamed_corrupt(error));
-        if is_alarmed && !mutants::is_broken("R15 errors") {
+        if is_alarmed && !mutants::is_broken(mutants::Rule::R15Errors) {
             return Err(Unhealthy::Errors(status.errors.clone()));
         }
         Ok(())
@@ -91,7 +93,7 @@ impl Snapshot {
     fn soundness(&self, member: &MemberName, now: Instant) -> Result<(), Unhealthy> {
         match self.pods.get(member) {
             None => return Err(Unhealthy::NoPod),
-            Some(pod) if pod.terminating && !mutants::is_broken("R15 terminating") => {
+            Some(pod) if pod.terminating && !mutants::is_broken(mutants::Rule::R15Terminating) => {
                 return Err(Unhealthy::Terminating);
             }
             Some(_) => {}
@@ -100,17 +102,17 @@ impl Snapshot {
             return Ok(());
         }
         let Some(status) = self.status_of(member, now) else {
-            if mutants::is_broken("R15 answers") {
+            if mutants::is_broken(mutants::Rule::R15Answers) {
                 return Ok(());
             }
             let answer = self.etcd.answers.get(member).map(|answer| &answer.reply);
             return Err(Unhealthy::NoAnswer(answer.and_then(|reply| reply.as_ref().err().cloned())));
         };
         let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
-        if is_voter && status.is_learner && !mutants::is_broken("R15 learner") {
+        if is_voter && status.is_learner && !mutants::is_broken(mutants::Rule::R15Learner) {
             return Err(Unhealthy::Learner);
         }
-        if !mutants::is_broken("R15 leader") {
+        if !mutants::is_broken(mutants::Rule::R15Leader) {
             match (status.leader, self.leader(now)) {
                 (Some(follows), Some(leader)) if leader == follows => {}
                 (Some(follows), Some(leader)) => return Err(Unhealthy::OtherLeader { follows, leader }),
@@ -124,20 +126,21 @@ impl Snapshot {
             return Err(Unhealthy::Lagging { applied: status.applied, committed });
         }
         // An alarm is a reason to compare. It may name nobody (3.5), or a follower where the leader is wrong (`PeriodicCheck`).
-        let is_right = self.agrees_with_majority(member, now) || mutants::is_broken("P agrees");
-        if self.differs_from_majority(member, now) && !mutants::is_broken("R15 alarm") {
+        let is_right = self.agrees_with_majority(member, now) || mutants::is_broken(mutants::Rule::PAgrees);
+        if self.differs_from_majority(member, now) && !mutants::is_broken(mutants::Rule::R15Alarm) {
             return Err(Unhealthy::Differs);
         }
-        if self.is_corrupt(status.member_id, now) && !is_right && !mutants::is_broken("R15 alarm") {
+        if self.is_corrupt(status.member_id, now) && !is_right && !mutants::is_broken(mutants::Rule::R15Alarm)
+        {
             return Err(Unhealthy::Alarm(AlarmKind::Corrupt));
         }
         let is_of_others = |error: &String| is_unnamed_corrupt(error) && is_right;
         let errors: Vec<String> =
             status.errors.iter().filter(|error| !is_of_others(error)).cloned().collect();
-        if !errors.is_empty() && !mutants::is_broken("R15 errors") {
+        if !errors.is_empty() && !mutants::is_broken(mutants::Rule::R15Errors) {
             return Err(Unhealthy::Errors(errors));
         }
-        if self.fails_its_probe(member, now) && !mutants::is_broken("R15 canary") {
+        if self.fails_its_probe(member, now) && !mutants::is_broken(mutants::Rule::R15Canary) {
             return Err(Unhealthy::NotReady);
         }
         Ok(())
@@ -183,8 +186,8 @@ impl Snapshot {
 
     /// The index that every healthy member has applied by now.
     fn must_have_applied(&self) -> Option<u64> {
-        let before = self.etcd.committed_before.filter(|_| !mutants::is_broken("R15 index"));
-        let proof = self.etcd.proof.filter(|_| !mutants::is_broken("R15 proof"));
+        let before = self.etcd.committed_before.filter(|_| !mutants::is_broken(mutants::Rule::R15Index));
+        let proof = self.etcd.proof.filter(|_| !mutants::is_broken(mutants::Rule::R15Proof));
         before.map(|mark| mark.index).max(proof.map(|proof| proof.index))
     }
 

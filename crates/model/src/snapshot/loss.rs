@@ -35,10 +35,11 @@ impl Snapshot {
             Loss::Refused(_) => {
                 let pod = self.pods.get(voter).map(|pod| &pod.uid);
                 let first = suspected.rechecked.as_ref();
-                (first.is_some() && pod != first) || mutants::is_broken("P second look")
+                (first.is_some() && pod != first) || mutants::is_broken(mutants::Rule::PSecondLook)
             }
             Loss::Inconsistent => {
-                self.is_compared_again(suspected.since) || mutants::is_broken("P second comparison")
+                self.is_compared_again(suspected.since)
+                    || mutants::is_broken(mutants::Rule::PSecondComparison)
             }
             Loss::VolumeGone | Loss::NodeGone | Loss::Ordered | Loss::Memory | Loss::NeverStarted => true,
         };
@@ -47,7 +48,7 @@ impl Snapshot {
 
     /// Whether the data were lost for the whole grace period.
     pub fn is_grace_over(&self, suspected: &Suspicion, now: Instant) -> bool {
-        now - suspected.since >= self.replacement_policy.grace || mutants::is_broken("P grace")
+        now - suspected.since >= self.replacement_policy.grace || mutants::is_broken(mutants::Rule::PGrace)
     }
 
     /// What a voter seems to have lost at this moment; one whose data were in memory, only if they differ from the others'.

@@ -79,7 +79,7 @@ enum TryError {
 /// How long a renewal lets the holder act.
 fn acting_time() -> Duration {
     #[cfg(feature = "mutants")]
-    if quorate_planner::safety::mutants::is_broken("R13") {
+    if quorate_planner::safety::mutants::is_broken(quorate_planner::safety::mutants::Rule::R13) {
         return DURATION * 100;
     }
     RENEW_DEADLINE

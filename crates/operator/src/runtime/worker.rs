@@ -66,7 +66,11 @@ async fn counted_pass(worker: &mut impl Worker, controller: &'static str, metric
 #[cfg(feature = "mutants")]
 async fn one_after_the_other() -> Option<tokio::sync::MutexGuard<'static, ()>> {
     static TURN: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-    if quorate_planner::safety::mutants::is_broken("R14") { Some(TURN.lock().await) } else { None }
+    if quorate_planner::safety::mutants::is_broken(quorate_planner::safety::mutants::Rule::R14) {
+        Some(TURN.lock().await)
+    } else {
+        None
+    }
 }
 
 /// Waits for an event that brings news. The events of the worker's own writes bring none.

@@ -15,7 +15,7 @@ use quorate_api::status::RecoveryResult;
 use quorate_api::{EtcdCluster, EtcdRestore, keys};
 use quorate_manifests::AgentDelivery;
 use quorate_model::effect::{DowngradeAction, LEARNER_DEADLINE};
-use quorate_model::{Effect, EtcdCall, KubeEffect, Minor, Step};
+use quorate_model::{Minor, Step};
 use quorate_operator::Options;
 use quorate_operator::crash::{Hook, Side};
 use quorate_sim::world::faults::Fault;
@@ -104,78 +104,6 @@ struct Director {
     failed: CancellationToken,
     steps: Mutex<BTreeSet<(usize, Step)>>,
     effects: Mutex<BTreeSet<(usize, &'static str)>>,
-}
-
-/// The kinds of effects.
-pub const EFFECTS: [&str; 28] = [
-    "CreateBackup",
-    "AddFinalizer",
-    "RemoveFinalizer",
-    "ApplyPeerService",
-    "CreateAuthority",
-    "KeepAuthority",
-    "DeleteAuthority",
-    "IssueLeaf",
-    "RenewLeaf",
-    "CreateVolume",
-    "AnnotateVolume",
-    "LabelJoined",
-    "ExpandVolume",
-    "CreatePod",
-    "UngatePod",
-    "DeletePod",
-    "DeleteVolume",
-    "AddLearner",
-    "Promote",
-    "RemoveMember",
-    "MoveLeadership",
-    "ApplyClientService",
-    "ApplyBudget",
-    "QuarantineVolume",
-    "Downgrade",
-    "Disarm",
-    "Compact",
-    "Defragment",
-];
-
-/// The name of an effect in [`EFFECTS`].
-pub fn name_of(effect: &Effect) -> &'static str {
-    match effect {
-        Effect::Kube { write, .. } => match write {
-            KubeEffect::AddFinalizer => "AddFinalizer",
-            KubeEffect::RemoveFinalizer => "RemoveFinalizer",
-            KubeEffect::ApplyPeerService => "ApplyPeerService",
-            KubeEffect::ApplyClientService => "ApplyClientService",
-            KubeEffect::ApplyBudget { .. } => "ApplyBudget",
-            KubeEffect::CreateBackup { .. } => "CreateBackup",
-            KubeEffect::CreateAuthority => "CreateAuthority",
-            KubeEffect::KeepAuthority { .. } => "KeepAuthority",
-            KubeEffect::DeleteAuthority { .. } => "DeleteAuthority",
-            KubeEffect::IssueLeaf { .. } => "IssueLeaf",
-            KubeEffect::RenewLeaf { .. } => "RenewLeaf",
-            KubeEffect::CreateVolume { .. } => "CreateVolume",
-            KubeEffect::AnnotateVolume { .. } => "AnnotateVolume",
-            KubeEffect::QuarantineVolume { .. } => "QuarantineVolume",
-            KubeEffect::ExpandVolume { .. } => "ExpandVolume",
-            KubeEffect::DeleteVolume { .. } => "DeleteVolume",
-            KubeEffect::CreatePod { .. } => "CreatePod",
-            KubeEffect::UngatePod { .. } => "UngatePod",
-            KubeEffect::LabelJoined { .. } => "LabelJoined",
-            KubeEffect::DeleteBudget { .. } => "DeleteBudget",
-            KubeEffect::EvictPod { .. } => "EvictPod",
-            KubeEffect::DeletePod { .. } => "DeletePod",
-        },
-        Effect::Etcd { call, .. } => match call {
-            EtcdCall::AddLearner { .. } => "AddLearner",
-            EtcdCall::Promote { .. } => "Promote",
-            EtcdCall::RemoveMember { .. } => "RemoveMember",
-            EtcdCall::MoveLeadership { .. } => "MoveLeadership",
-            EtcdCall::Disarm { .. } => "Disarm",
-            EtcdCall::Downgrade { .. } => "Downgrade",
-            EtcdCall::Compact { .. } => "Compact",
-            EtcdCall::Defragment { .. } => "Defragment",
-        },
-    }
 }
 
 /// The effect that a request to the Kubernetes API carries out, or `status`.

@@ -7,7 +7,7 @@ use kube::api::{GetParams, ListParams};
 use quorate_etcd::{CallError as EtcdError, MemberClient};
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::EtcdCall;
-use quorate_model::mutants::is_broken;
+use quorate_model::mutants::{Rule, is_broken};
 use quorate_model::snapshot::Alarm;
 use quorate_model::{Instant, MemberName};
 use quorate_reconcile::{CallError, Object, WriteError};
@@ -133,7 +133,7 @@ async fn evict(shared: &Shared, write: &Write, request: http::Request<Vec<u8>>) 
 /// R18: what the request rests on was observed too long ago.
 fn is_too_late(shared: &Shared, not_after: Option<Instant>) -> bool {
     let too_late = not_after.is_some_and(|not_after| shared.runtime.clock.now() > not_after);
-    if too_late && !is_broken("R18") {
+    if too_late && !is_broken(Rule::R18) {
         shared.runtime.metrics.dropped_write();
         return true;
     }

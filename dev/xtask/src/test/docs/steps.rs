@@ -7,20 +7,28 @@ use anyhow::{Context, Result, ensure};
 
 use crate::repo;
 
-/// Where the steps are declared: those of the planner, and those of the agent.
-const CODE: [(&str, &str); 2] = [
-    ("crates/model/src/effect/step.rs", "enum Step {"),
-    ("crates/agent/src/run/crash.rs", "enum AgentStep {"),
-];
+/// Where the steps of the planner are declared, each under the page that describes it.
+const OF_PLANNER: (&str, &str) = ("crates/model/src/effect/step.rs", "\nsteps! {");
+/// Where the steps of the agent are declared.
+const OF_AGENT: (&str, &str) = ("crates/agent/src/run/crash.rs", "enum AgentStep {");
 /// Where they are described.
 const DOCS: &str = "docs/protocols";
 
 /// A line for each step that a table of the documents has and the code does not, or the other way round.
 pub fn check() -> Result<Vec<String>> {
-    let mut all = BTreeSet::new();
-    for (file, begin) in CODE {
-        let code = repo::read(Path::new(file))?;
-        all.extend(declared(&code, begin).with_context(|| format!("{file} has no {begin}"))?);
+    let (file, begin) = OF_AGENT;
+    let code = repo::read(Path::new(file))?;
+    let mut all = declared(&code, begin).with_context(|| format!("{file} has no {begin}"))?;
+    let (file, begin) = OF_PLANNER;
+    let code = repo::read(Path::new(file))?;
+    let paged = under_pages(&code, begin).with_context(|| format!("{file} has no {begin}"))?;
+    let mut elsewhere = Vec::new();
+    for (step, page) in paged {
+        let page = format!("{DOCS}/{page}.md");
+        if !described_in(&repo::read(Path::new(&page))?).contains(&step) {
+            elsewhere.push(format!("{file} has {step} on {page}, which has no such step"));
+        }
+        all.insert(step);
     }
     let mut described = BTreeSet::new();
     for file in repo::files_with("md")?.iter().filter(|file| file.starts_with(DOCS)) {
@@ -31,7 +39,23 @@ pub fn check() -> Result<Vec<String>> {
         all.difference(&described).map(|step| format!("{step} is a step of the code and not in {DOCS}"));
     let unknown =
         described.difference(&all).map(|step| format!("{step} is a step in {DOCS} and not in the code"));
-    Ok(missing.chain(unknown).collect())
+    Ok(missing.chain(unknown).chain(elsewhere).collect())
+}
+
+/// The steps of a macro that begins so, each with the page in quotes that stands above it.
+fn under_pages(code: &str, begin: &str) -> Option<Vec<(String, String)>> {
+    let (_, rest) = code.split_once(begin)?;
+    let (body, _) = rest.split_once("\n}")?;
+    let (mut found, mut page) = (Vec::new(), None);
+    for line in body.lines().map(str::trim) {
+        if let Some((name, _)) = line.strip_prefix('"').and_then(|line| line.split_once('"')) {
+            page = Some(name.to_owned());
+        } else if let (Some(step), Some(page)) = (line.strip_suffix(',').filter(|name| is_step(name)), &page)
+        {
+            found.push((step.to_owned(), page.clone()));
+        }
+    }
+    Some(found)
 }
 
 /// The variants of the enum that begins so.
@@ -81,6 +105,9 @@ mod tests {
         let code = "pub enum Step {\n    B1,\n    /// Why.\n    BA,\n}\nenum Other { X1, }";
         let all = BTreeSet::from(["B1".to_owned(), "BA".to_owned()]);
         assert_eq!(declared(code, "enum Step {"), Some(all.clone()));
+        let code = "macro_rules! steps {\n}\n\nsteps! {\n    \"bootstrap\", None => {\n        /// Why.\n        B1,\n    }\n}\n";
+        let paged = vec![("B1".to_owned(), "bootstrap".to_owned())];
+        assert_eq!(under_pages(code, "\nsteps! {"), Some(paged));
         assert_eq!(described_in("| step | what |\n| B1 | x |\n## BA: giving up\n## How B2 goes\n"), all);
         assert_eq!(described_in("| U4, U5 | x |").len(), 2);
         assert_eq!(described_in("| A12 | x |\n| ABC | x |"), BTreeSet::from(["A12".to_owned()]));
