@@ -96,8 +96,8 @@ reasons! {
     RestoreFailed: EtcdCluster;
     /// An EtcdRestore is carried out: the members make way for new ones, which begin with a snapshot.
     RestoringInPlace: EtcdCluster, EtcdRestore;
-    /// A Pod of the old members does not go, so no new member starts.
-    OldMemberStays: EtcdCluster;
+    /// A kubelet has not confirmed that a Pod of the old members stopped, so no new member starts.
+    PodNotTerminated: EtcdCluster;
     /// A lost quorum is being recovered from the data of one member, as the annotation orders.
     RecoveringQuorum: EtcdCluster;
     /// The order to recover a lost quorum cannot be followed.
@@ -169,7 +169,7 @@ reasons! {
     /// Members of two clusters answer under one name.
     SplitBrain: EtcdCluster;
     /// Every member that answers belongs to one cluster.
-    OneCluster: EtcdCluster;
+    SingleClusterID: EtcdCluster;
     /// A Pod answers with another member ID than the one recorded in status.
     MemberMismatch: EtcdCluster;
     /// etcd's member list has a member that this EtcdCluster does not manage.
@@ -213,7 +213,7 @@ reasons! {
     /// etcd refuses a change of its membership.
     MembershipChangeRefused: EtcdCluster;
     /// A member that is to be removed or restarted leads, and no other member took leadership over.
-    LeadershipStays: EtcdCluster;
+    LeaderTransferFailed: EtcdCluster;
     /// The data of a member are lost; it is replaced when the grace period is over.
     DataLost: EtcdCluster;
     /// Data of members differ, and no majority of the voters is known to have the same.
@@ -223,7 +223,7 @@ reasons! {
     /// No member is being replaced.
     NoReplacement: EtcdCluster;
     /// The data of a member are lost, and `spec.recovery.enabled` is false.
-    ReplacementOff: EtcdCluster;
+    ReplacementDisabled: EtcdCluster;
     /// Replacements failed as often as `spec.recovery.maxRetries` admits.
     ReplacementFailed: EtcdCluster;
     /// A member was replaced.
@@ -237,7 +237,7 @@ reasons! {
     /// New defaults of the operator wait until other clusters have taken them.
     WaitingForWave: EtcdCluster;
     /// Members run a version that is known to corrupt data.
-    VersionUnsound: EtcdCluster;
+    KnownCorruptVersion: EtcdCluster;
     /// A member is being defragmented.
     Defragmenting: EtcdCluster;
     /// A volume has not grown yet to the size that the spec asks for.
@@ -277,15 +277,15 @@ reasons! {
     /// The bucket, the container or the object does not exist.
     NotInStore: EtcdBackup, EtcdRestore;
     /// An object is not what its manifest says.
-    Mismatch: EtcdBackup, EtcdRestore;
+    ChecksumMismatch: EtcdBackup, EtcdRestore;
     /// An object is encrypted, and no identity fits.
     CannotDecrypt: EtcdBackup, EtcdRestore;
     /// Something else has the key of the object.
-    NotOurs: EtcdBackup;
+    ObjectNotOwned: EtcdBackup;
     /// There is not enough room.
     NoSpace: EtcdBackup, EtcdRestore;
     /// The version, the size or the content of an object do not go with what it is restored into.
-    Unfit: EtcdBackup, EtcdRestore;
+    SnapshotIncompatible: EtcdBackup, EtcdRestore;
     /// The backups of a schedule come about.
     BackupsHealthy: EtcdBackupSchedule;
     /// The last backup of a schedule failed.
@@ -305,7 +305,7 @@ reasons! {
     /// A restore test passed.
     RestoreTested: EtcdBackupSchedule;
     /// No restore test has ended yet.
-    NotTested: EtcdBackupSchedule;
+    RestoreNotTested: EtcdBackupSchedule;
     /// A schedule should have another good backup by now.
     BackupOverdue: EtcdBackupSchedule;
     /// The last restore test of a schedule failed.
@@ -327,11 +327,11 @@ impl From<FailureKind> for Reason {
             FailureKind::StoreUnavailable => Self::StoreUnavailable,
             FailureKind::StoreForbidden => Self::StoreForbidden,
             FailureKind::NotInStore => Self::NotInStore,
-            FailureKind::Mismatch => Self::Mismatch,
+            FailureKind::Mismatch => Self::ChecksumMismatch,
             FailureKind::CannotDecrypt => Self::CannotDecrypt,
-            FailureKind::NotOurs => Self::NotOurs,
+            FailureKind::NotOurs => Self::ObjectNotOwned,
             FailureKind::NoSpace => Self::NoSpace,
-            FailureKind::Unfit => Self::Unfit,
+            FailureKind::Unfit => Self::SnapshotIncompatible,
             FailureKind::InUse => Self::MemberMayRun,
         }
     }

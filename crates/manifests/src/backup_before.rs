@@ -8,7 +8,7 @@ use quorate_api::backup::{
 };
 use quorate_api::cluster::{BackupBefore as Spec, DEFAULT_DELETION_DEADLINE, DEFAULT_UPGRADE_DEADLINE};
 use quorate_api::{EtcdBackup, EtcdCluster, duration, keys};
-use quorate_model::snapshot::{BackupBefore, BackupState, Before};
+use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState};
 use quorate_model::{ClusterId, Instant, Span, Version};
 
 /// How old a backup before an upgrade may be: it is one of before this upgrade, and not of before an earlier one to the same version.
@@ -18,8 +18,8 @@ const FRESH: Span = Span::seconds(24 * 3600);
 pub fn to_read(cluster: &EtcdCluster) -> Option<String> {
     let (_, before) = wanted(cluster)?;
     let is_due = match before {
-        Before::Deletion { .. } => true,
-        Before::Upgrade(to) => {
+        BackupPurpose::Deletion { .. } => true,
+        BackupPurpose::Upgrade(to) => {
             let status = cluster.status.as_ref()?;
             let committed: Version = status.target.as_ref()?.version.parse().ok()?;
             status.cluster_id.is_some() && committed.line() < to
@@ -77,42 +77,42 @@ pub(crate) fn backup(cluster: &EtcdCluster) -> Option<EtcdBackup> {
 }
 
 /// What the spec asks for.
-fn wanted(cluster: &EtcdCluster) -> Option<(&Spec, Before)> {
+fn wanted(cluster: &EtcdCluster) -> Option<(&Spec, BackupPurpose)> {
     let Some(deleted) = &cluster.metadata.deletion_timestamp else {
         let spec = cluster.spec.upgrade.as_ref()?.backup_before.as_deref()?;
         let desired: Version = cluster.spec.version.parse().ok()?;
-        return Some((spec, Before::Upgrade(desired.line())));
+        return Some((spec, BackupPurpose::Upgrade(desired.line())));
     };
     let spec = cluster.spec.deletion.as_ref()?.final_backup.as_deref()?;
     let given = spec.deadline.as_deref().and_then(duration::seconds);
     let seconds = given.or_else(|| duration::seconds(DEFAULT_DELETION_DEADLINE))?;
     let until = Instant(deleted.0.as_millisecond()) + Span::seconds(seconds);
-    Some((spec, Before::Deletion { until }))
+    Some((spec, BackupPurpose::Deletion { until }))
 }
 
 /// Another EtcdCluster of the same name has another uid, and so other backups.
-fn name(cluster: &EtcdCluster, before: Before) -> String {
+fn name(cluster: &EtcdCluster, before: BackupPurpose) -> String {
     let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
     match before {
-        Before::Upgrade(to) => format!("before-{to}-{uid}"),
-        Before::Deletion { .. } => format!("final-{uid}"),
+        BackupPurpose::Upgrade(to) => format!("before-{to}-{uid}"),
+        BackupPurpose::Deletion { .. } => format!("final-{uid}"),
     }
 }
 
-fn default_deadline(before: Before) -> &'static str {
+fn default_deadline(before: BackupPurpose) -> &'static str {
     match before {
-        Before::Upgrade(_) => DEFAULT_UPGRADE_DEADLINE,
-        Before::Deletion { .. } => DEFAULT_DELETION_DEADLINE,
+        BackupPurpose::Upgrade(_) => DEFAULT_UPGRADE_DEADLINE,
+        BackupPurpose::Deletion { .. } => DEFAULT_DELETION_DEADLINE,
     }
 }
 
-fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: Before, now: Instant) -> BackupState {
+fn state(cluster: &EtcdCluster, backup: &EtcdBackup, before: BackupPurpose, now: Instant) -> BackupState {
     let name = name(cluster, before);
     let way_out = match before {
-        Before::Upgrade(_) => format!(
+        BackupPurpose::Upgrade(_) => format!(
             ". Delete EtcdBackup {name}, and another one is taken; or remove spec.upgrade.backupBefore to upgrade without a backup"
         ),
-        Before::Deletion { .. } => String::new(),
+        BackupPurpose::Deletion { .. } => String::new(),
     };
     let failed = |why: &str| BackupState::Failed(format!("EtcdBackup {name} {why}{way_out}"));
     if backup.metadata.deletion_timestamp.is_some() {
@@ -162,11 +162,11 @@ fn taken_of(status: &EtcdBackupStatus) -> Option<ClusterId> {
     status.result.as_ref()?.cluster_id.parse().ok()
 }
 
-fn is_fresh(status: &EtcdBackupStatus, before: Before, now: Instant) -> bool {
+fn is_fresh(status: &EtcdBackupStatus, before: BackupPurpose, now: Instant) -> bool {
     let finished = status.result.as_ref().and_then(|result| result.finished.as_ref());
     match before {
-        Before::Upgrade(_) => finished.is_some_and(|at| now - Instant(at.0.as_millisecond()) <= FRESH),
-        Before::Deletion { .. } => true,
+        BackupPurpose::Upgrade(_) => finished.is_some_and(|at| now - Instant(at.0.as_millisecond()) <= FRESH),
+        BackupPurpose::Deletion { .. } => true,
     }
 }
 

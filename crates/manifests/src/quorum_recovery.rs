@@ -5,7 +5,9 @@ use quorate_api::bootstrap::{DEFAULT_BUMP_REVISION, RestoreSource, RestoreStatus
 use quorate_api::destination::{Destination, Pvc};
 use quorate_api::job::{Answer, ExtractOrder, Manifest, ORDER, Origin, RecoverOrder, StoredLog};
 use quorate_model::effect::Boot;
-use quorate_model::quorum_recovery::{Chosen, Held, HeldAnswer, HeldOrder, Log, QuorumRecovery};
+use quorate_model::quorum_recovery::{
+    Chosen, Log, QuorumRecovery, ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod,
+};
 use quorate_model::restore::RestoreFailure;
 use quorate_model::{MemberName, Revision};
 use serde_json::{Value, json};
@@ -60,7 +62,7 @@ fn destination(member: &MemberName) -> Destination {
 }
 
 /// What an observed Pod does and answers, if etcd does not start in it.
-pub(crate) fn read(pod: &Pod, member: &MemberName, status: Option<&ContainerStatus>) -> Option<Held> {
+pub(crate) fn read(pod: &Pod, member: &MemberName, status: Option<&ContainerStatus>) -> Option<ReadOnlyPod> {
     let containers = pod.spec.as_ref()?.containers.iter();
     let container = containers.into_iter().find(|container| container.name == ETCD)?;
     let is_held = container.command.iter().flatten().last().is_some_and(|command| command == COMMAND);
@@ -74,26 +76,26 @@ pub(crate) fn read(pod: &Pod, member: &MemberName, status: Option<&ContainerStat
         |end: &ContainerStateTerminated| serde_json::from_str::<Answer>(end.message.as_deref()?.trim()).ok();
     let last = ends.find_map(answers);
     let (answer, failure) = match last {
-        Some(Answer::Stored(stored)) => (read_log(&stored).map(HeldAnswer::Stored), None),
-        Some(Answer::NothingStored(why)) => (Some(HeldAnswer::Nothing(why)), None),
+        Some(Answer::Stored(stored)) => (read_log(&stored).map(ReadOnlyAnswer::Stored), None),
+        Some(Answer::NothingStored(why)) => (Some(ReadOnlyAnswer::Nothing(why)), None),
         Some(Answer::BackedUp(manifest)) => {
-            (Some(HeldAnswer::Extracted(Box::new(bootstrap::read(&extracted(member, manifest))))), None)
+            (Some(ReadOnlyAnswer::Extracted(Box::new(bootstrap::read(&extracted(member, manifest))))), None)
         }
         Some(Answer::Failed(failure)) => {
             (None, Some(RestoreFailure::new(bootstrap::cause(failure.kind), failure.message)))
         }
         Some(Answer::Removed | Answer::Read(_) | Answer::Verified(_)) | None => (None, None),
     };
-    Some(Held { order, answer, failure })
+    Some(ReadOnlyPod { order, answer, failure })
 }
 
-fn ordered(container: &Container) -> HeldOrder {
+fn ordered(container: &Container) -> ReadOnlyOrder {
     let env = container.env.iter().flatten().find(|env| env.name == ORDER);
     let order = env.and_then(|env| serde_json::from_str(env.value.as_deref()?).ok());
     match order {
-        Some(RecoverOrder::Read) => HeldOrder::Read,
-        Some(RecoverOrder::Extract(order)) => HeldOrder::Extract(order.key),
-        None => HeldOrder::Unknown,
+        Some(RecoverOrder::Read) => ReadOnlyOrder::Read,
+        Some(RecoverOrder::Extract(order)) => ReadOnlyOrder::Extract(order.key),
+        None => ReadOnlyOrder::Unknown,
     }
 }
 

@@ -70,7 +70,7 @@ pub fn from_status(status: &EtcdClusterStatus) -> Record {
             .no_priority_class
             .as_ref()
             .map(|no| NoPriorityClass { class: no.class.clone(), why: no.reason.clone() }),
-        goes_back_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
+        downgrading_to: status.goes_back_to.as_deref().and_then(|minor| minor.parse().ok()),
         takes_defaults: status.takes_defaults,
         defragmenting: status.defragmenting.as_ref().map(|ordered| Defragmenting {
             member: MemberName::new(&*ordered.member),
@@ -108,7 +108,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
         replacement,
         last_replacement,
         no_priority_class,
-        goes_back_to,
+        downgrading_to,
         takes_defaults,
         defragmenting,
         incarnation,
@@ -162,7 +162,7 @@ pub fn into_status(record: &Record, status: &mut EtcdClusterStatus) {
     });
     status.data_differ_since = differ_since.map(micro);
     status.target_version = target.as_ref().map(|target| target.version.to_string());
-    status.goes_back_to = goes_back_to.map(|minor| minor.to_string());
+    status.goes_back_to = downgrading_to.map(|minor| minor.to_string());
     status.takes_defaults = *takes_defaults;
     let before = std::mem::take(&mut status.members);
     status.members = members

@@ -125,7 +125,7 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
         one_member_per_node: spec.placement.one_member_per_node,
         zones: spec.placement.zones,
     };
-    let pod = template.seal(version, &defaults.agent_image);
+    let pod = template.to_status(version, &defaults.agent_image);
     let tls = match spec.tls.provider {
         TlsProvider::Auto => true,
         TlsProvider::Disabled => false,

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::flags;
-use crate::pod::SHAPE;
+use crate::pod::POD_LAYOUT;
 
 /// Everything of the spec that a Pod is built from. What is absent or empty is not written, so that a new field changes
 /// no revision until it is used.
@@ -48,11 +48,11 @@ pub struct Template {
 
 impl Template {
     /// The form that status keeps.
-    pub fn seal(&self, version: Version, agent_image: &str) -> PodTemplate {
+    pub fn to_status(&self, version: Version, agent_image: &str) -> PodTemplate {
         let content = json!(self);
         let all = json!({
             "agentImage": agent_image,
-            "shape": SHAPE,
+            "shape": POD_LAYOUT,
             "template": content,
             "version": version.to_string(),
         });
@@ -66,7 +66,7 @@ impl Template {
     }
 
     /// The template that status keeps. What cannot be read counts as absent: then the API server refuses the Pod.
-    pub fn open(sealed: &PodTemplate) -> Self {
+    pub fn from_status(sealed: &PodTemplate) -> Self {
         serde_json::from_str(&sealed.content).unwrap_or_default()
     }
 }
@@ -80,7 +80,7 @@ pub(crate) fn read(revision: String, image_has_version: bool, content: String) -
         quota: None,
         compacts: false,
     };
-    let flags = Template::open(&sealed).flags;
+    let flags = Template::from_status(&sealed).flags;
     PodTemplate { quota: flags::quota(flags.iter()), compacts: flags::compacts(&flags), ..sealed }
 }
 
@@ -131,7 +131,7 @@ mod tests {
     /// A revision that changes here rolls every Pod of every cluster when the operator is upgraded.
     #[test]
     fn the_revision_of_a_sample_stays_the_same_from_release_to_release() {
-        let sealed = sample().seal(Version::new(3, 6, 16), "quorate:1");
+        let sealed = sample().to_status(Version::new(3, 6, 16), "quorate:1");
         let content = r#"{"flags":["--quota-backend-bytes=644245092"],"image":"registry.example/etcd:v3.6.16","labels":{"team":"a"}}"#;
         assert_eq!(sealed.content, content);
         assert_eq!(sealed.revision, PodRevision("64f9712c5ef3".to_owned()));
@@ -148,9 +148,9 @@ mod tests {
 
     #[test]
     fn a_template_is_read_back_as_it_was_written_and_fields_of_a_newer_operator_are_skipped() {
-        let mut sealed = sample().seal(Version::new(3, 6, 16), "quorate:1");
-        assert_eq!(Template::open(&sealed), sample());
+        let mut sealed = sample().to_status(Version::new(3, 6, 16), "quorate:1");
+        assert_eq!(Template::from_status(&sealed), sample());
         sealed.content = sealed.content.replacen('{', r#"{"unheardOf":{"a":1},"#, 1);
-        assert_eq!(Template::open(&sealed), sample());
+        assert_eq!(Template::from_status(&sealed), sample());
     }
 }

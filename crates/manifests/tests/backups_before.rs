@@ -5,7 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use quorate_api::{EtcdBackup, EtcdCluster};
 use quorate_manifests::{Kind, backup_before};
 use quorate_model::Instant;
-use quorate_model::snapshot::{BackupState, Before};
+use quorate_model::snapshot::{BackupPurpose, BackupState};
 use quorate_model::version::Minor;
 use serde_json::{Value, json};
 
@@ -85,9 +85,9 @@ fn deletion_waits_until_its_deadline_from_the_deletion_on() {
     let seen = backup_before::read(&deleted(), Ok(None), BEGIN).unwrap();
     let at: Timestamp = DELETED.parse().unwrap();
     let until = Instant(at.as_millisecond() + 300_000);
-    assert_eq!((seen.before, seen.state), (Before::Deletion { until }, BackupState::Missing));
+    assert_eq!((seen.before, seen.state), (BackupPurpose::Deletion { until }, BackupState::Missing));
     let seen = backup_before::read(&upgrading(), Ok(None), BEGIN).unwrap();
-    assert_eq!(seen.before, Before::Upgrade(Minor(3, 7)));
+    assert_eq!(seen.before, BackupPurpose::Upgrade(Minor(3, 7)));
 }
 
 /// A backup that was complete so many hours ago.

@@ -78,12 +78,12 @@ fn waited_on() -> Vec<Waiting> {
         all.push(next);
     }
     let volumes = vec![name("demo-0"), name("demo-1")];
-    for (found, unfit) in [
+    for (found, unmatched) in [
         (vec![], None),
         (vec![ClusterId(0xc1)], Some(ClusterId(0xdead))),
         (vec![ClusterId(1), ClusterId(2)], None),
     ] {
-        all.push(Waiting::ExistingData { found, volumes: volumes.clone(), unfit });
+        all.push(Waiting::ExistingData { found, volumes: volumes.clone(), unmatched });
     }
     for why in [Abandoned::VolumeLost, Abandoned::SpecEdited, Abandoned::VolumeEmptied] {
         all.push(Waiting::Clearing(why.as_str()));
@@ -97,7 +97,7 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
     Some(match waiting {
         Waiting::Paused => Waiting::ForeignObjects(vec!["Service default/demo".to_owned()]),
         Waiting::ForeignObjects(_) => {
-            Waiting::ExistingData { found: vec![ClusterId(0xc1)], volumes: vec![name("demo-0")], unfit: None }
+            Waiting::ExistingData { found: vec![ClusterId(0xc1)], volumes: vec![name("demo-0")], unmatched: None }
         }
         Waiting::ExistingData { .. } => {
             Waiting::EarlierDataGone { cluster: ClusterId(0xc1), voters: vec![name("demo-0"), demo()] }
@@ -168,9 +168,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::RestoreFailed(..) => Waiting::InSync(demo()),
         Waiting::InSync(_) => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
         Waiting::Sick(..) => {
-            Waiting::LeadershipStays { leader: name("demo-0"), tried: vec![(demo(), 2), (name("demo-2"), 1)] }
+            Waiting::LeaderTransferFailed { leader: name("demo-0"), tried: vec![(demo(), 2), (name("demo-2"), 1)] }
         }
-        Waiting::LeadershipStays { .. } => Waiting::LearnersFailed {
+        Waiting::LeaderTransferFailed { .. } => Waiting::LearnersFailed {
             count: 2,
             reason: "demo-4 did not get in sync within 10m (ErrImagePull: not found)".to_owned(),
         },
@@ -214,8 +214,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::Undecided { .. } => {
             Waiting::ClaimPending { claim: name("demo-3"), replaced: demo(), why: None }
         }
-        Waiting::ClaimPending { .. } => Waiting::ReplacementOff { member: demo(), loss: Loss::VolumeGone },
-        Waiting::ReplacementOff { .. } => Waiting::ReplacementFailed { member: demo(), failures: 4 },
+        Waiting::ClaimPending { .. } => Waiting::ReplacementDisabled { member: demo(), loss: Loss::VolumeGone },
+        Waiting::ReplacementDisabled { .. } => Waiting::ReplacementFailed { member: demo(), failures: 4 },
         Waiting::ReplacementFailed { .. } => {
             Waiting::Downgrading("etcd is asked to go back to 3.6".to_owned())
         }
@@ -239,9 +239,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         ),
         Waiting::OrderWaits(..) => Waiting::RestoringInPlace(order()),
         Waiting::RestoringInPlace(_) => {
-            Waiting::OldMemberStays { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
+            Waiting::PodNotTerminated { member: name("demo-1"), node: Some("n1".to_owned()), order: order() }
         }
-        Waiting::OldMemberStays { .. } => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },
+        Waiting::PodNotTerminated { .. } => Waiting::Recovering { from: RecoverFrom::Auto, logs: logs() },
         Waiting::Recovering { .. } => {
             Waiting::RecoveryRefused("demo-7 is no member of this cluster".to_owned())
         }

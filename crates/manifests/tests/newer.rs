@@ -95,7 +95,7 @@ fn a_status_without_a_template_starts_no_pod_of_a_version_that_was_not_committed
         });
         let target = world.observe().unwrap().observation.snapshot.record.target.unwrap();
         assert_ne!(committed, version);
-        let image = Template::open(&target.pod).image;
+        let image = Template::from_status(&target.pod).image;
         assert!(image.ends_with(&format!(":v{committed}")), "{image}, desired {version}");
     }
 }

@@ -246,7 +246,7 @@ fn record() -> impl Strategy<Value = Record> {
                         why: "insufficient quota".to_owned(),
                     }),
                     differ_since: (attempt > 1).then(|| Instant(i64::from(next))),
-                    goes_back_to: (next > 7).then_some(Minor(3, 6)),
+                    downgrading_to: (next > 7).then_some(Minor(3, 6)),
                     takes_defaults: hibernating,
                     defragmenting: token.2.then(|| Defragmenting {
                         member: MemberName::new("demo-1"),

@@ -27,7 +27,7 @@ fn with(change: &Value) -> Value {
 }
 
 fn flags(change: &Value) -> Vec<String> {
-    Template::open(&resolved(&with(change)).unwrap().pod).flags
+    Template::from_status(&resolved(&with(change)).unwrap().pod).flags
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn the_image_is_the_version_unless_it_is_given() {
         (json!({ "imageRegistry": "mirror/etcd" }), "mirror/etcd:v3.6.16"),
         (json!({ "image": "mine:latest", "imageRegistry": "mirror/etcd" }), "mine:latest"),
     ] {
-        assert_eq!(Template::open(&resolved(&with(&change)).unwrap().pod).image, image, "{change}");
+        assert_eq!(Template::from_status(&resolved(&with(&change)).unwrap().pod).image, image, "{change}");
     }
 }
 

@@ -9,7 +9,7 @@ use crate::effect::Step;
 
 /// On which side of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Side {
+pub enum CrashSide {
     /// Nothing was sent yet.
     Before,
     /// The reply has arrived and nothing else was done.
@@ -20,7 +20,7 @@ pub enum Side {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CrashPoint {
     /// On which side.
-    pub side: Side,
+    pub side: CrashSide,
     /// Of which step.
     pub step: Step,
     /// Which occurrence of the step, counted from 1.
@@ -34,13 +34,13 @@ pub struct NotACrashPoint(String);
 impl CrashPoint {
     /// Every crash point, at its first occurrence.
     pub fn all() -> impl Iterator<Item = Self> {
-        Step::ALL
-            .iter()
-            .flat_map(|&step| [Side::Before, Side::After].map(|side| Self { side, step, occurrence: 1 }))
+        Step::ALL.iter().flat_map(|&step| {
+            [CrashSide::Before, CrashSide::After].map(|side| Self { side, step, occurrence: 1 })
+        })
     }
 }
 
-impl fmt::Display for Side {
+impl fmt::Display for CrashSide {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Before => "before",
@@ -66,8 +66,8 @@ impl FromStr for CrashPoint {
 fn parse(text: &str) -> Option<CrashPoint> {
     let (side, rest) = text.split_once(':')?;
     let side = match side {
-        "before" => Side::Before,
-        "after" => Side::After,
+        "before" => CrashSide::Before,
+        "after" => CrashSide::After,
         _ => return None,
     };
     let (step, occurrence) = rest.split_once('#').unwrap_or((rest, "1"));
@@ -93,7 +93,10 @@ mod tests {
         for point in CrashPoint::all() {
             assert_eq!(point.to_string().parse(), Ok(point));
         }
-        assert_eq!("after:G3".parse(), Ok(CrashPoint { side: Side::After, step: Step::G3, occurrence: 1 }));
+        assert_eq!(
+            "after:G3".parse(),
+            Ok(CrashPoint { side: CrashSide::After, step: Step::G3, occurrence: 1 })
+        );
     }
 
     #[test]

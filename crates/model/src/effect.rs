@@ -58,7 +58,7 @@ pub struct Plan {
 
 impl Plan {
     /// Whether nothing is to be done, and nothing is waited on. A proof may be due.
-    pub fn is_at_rest(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         let all_ran = self.ended_by.is_none();
         self.does_nothing() && self.waiting.is_empty() && all_ran && !self.needs_proof
     }

@@ -84,18 +84,18 @@ pub struct Log {
 
 /// A Pod in which the member's etcd does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct ReadOnlyPod {
     /// What its agent was ordered to do.
-    pub order: HeldOrder,
+    pub order: ReadOnlyOrder,
     /// Its answer, once its container has ended.
-    pub answer: Option<HeldAnswer>,
+    pub answer: Option<ReadOnlyAnswer>,
     /// Why the last try failed, if it did. The next one may be under way.
     pub failure: Option<RestoreFailure>,
 }
 
 /// What the agent of a held Pod does.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum HeldOrder {
+pub enum ReadOnlyOrder {
     /// Report what the member has stored.
     Read,
     /// Take a snapshot of what etcd keeps of it, under this key.
@@ -106,7 +106,7 @@ pub enum HeldOrder {
 
 /// What the agent of a held Pod answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum HeldAnswer {
+pub enum ReadOnlyAnswer {
     /// What the member has stored.
     Stored(Log),
     /// Nothing that a cluster could be recovered from; why.

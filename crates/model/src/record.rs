@@ -66,7 +66,7 @@ pub struct Record {
     pub no_priority_class: Option<NoPriorityClass>,
     /// The committed target is an older minor version than members ran, and their data may go back to it: that was certain when
     /// it was committed. Until every member runs it.
-    pub goes_back_to: Option<Minor>,
+    pub downgrading_to: Option<Minor>,
     /// The last target that was committed has other defaults of the operator and nothing else. Until every member has them.
     pub takes_defaults: bool,
     /// The member that the operator is defragmenting. Recorded before it begins, so that the next operator does not take the

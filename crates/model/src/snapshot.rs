@@ -22,13 +22,13 @@ use crate::names::{ClusterRef, ClusterUid, MemberName, PeerUrl, Token, Uid};
 use crate::object::ManagedObject;
 use crate::priority::PriorityClassRefused;
 use crate::quorum::has_quorum;
-use crate::quorum_recovery::{Held, RecoverFrom};
+use crate::quorum_recovery::{ReadOnlyPod, RecoverFrom};
 use crate::record::Record;
 use crate::restore::{Restore, RestoreFailure};
 use crate::target::{PodRevision, Retention, Target};
 use crate::time::{Instant, Span};
 use crate::version::{Minor, Version};
-pub use backup::{BackupBefore, BackupState, Before};
+pub use backup::{BackupBefore, BackupPurpose, BackupState};
 pub use certificates::{
     Authority, AuthorityLoss, AuthoritySecret, Certificates, LeafCertificate, LeafSecret, Signing,
 };
@@ -170,7 +170,7 @@ pub struct Pod {
     /// Started with `new`.
     pub boots_new: bool,
     /// etcd does not start in it: its agent reads the member's data while the quorum is recovered.
-    pub held: Option<Held>,
+    pub read_only: Option<ReadOnlyPod>,
     /// Its agent restores the snapshot that the bootstrap begins with, unless the volume has data.
     pub restores: bool,
     /// Why the last try that ended failed, if it did. The next one may be under way.
@@ -454,7 +454,7 @@ impl Snapshot {
         let is_asked = |member: &MemberName, pod: &Pod| {
             pod.ip.is_some()
                 && !pod.finished
-                && pod.held.is_none()
+                && pod.read_only.is_none()
                 && !self.is_stray(member)
                 && !self.is_superseded(member)
         };
@@ -501,8 +501,8 @@ impl Snapshot {
     /// complete. Who asks for that backup wants the data, and a store that is down must not be the end of them.
     pub fn keeps_data_when_deleted(&self) -> bool {
         let lacks_backup = self.backup_before.as_ref().is_some_and(|backup| match backup.before {
-            Before::Deletion { .. } => backup.state != BackupState::Complete,
-            Before::Upgrade(_) => false,
+            BackupPurpose::Deletion { .. } => backup.state != BackupState::Complete,
+            BackupPurpose::Upgrade(_) => false,
         });
         lacks_backup || self.desired.storage.when_deleted == Retention::Retain
     }

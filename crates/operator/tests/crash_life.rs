@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use crate::world::story::{Failure, Scene, run_story};
 use anyhow::{Context as _, Result, ensure};
 use quorate_model::{Effect, Step};
-use quorate_operator::crash::Side;
+use quorate_operator::crash::CrashSide;
 
 // In each story the failures happen in the last scene. The scenes before it are the shortest way there.
 const BOOTSTRAP: [Scene; 1] = [Scene::Create];
@@ -82,11 +82,9 @@ fn crashes_at(story: &[Scene], step: Step) -> bool {
 async fn with_every_failure(story: &[Scene]) -> Result<()> {
     let scene = story.len() - 1;
     let clean = Box::pin(run_story(story, None)).await.context("without a failure")?;
-    let crashes = clean
-        .steps
-        .iter()
-        .filter(|(at, step)| *at == scene && crashes_at(story, *step))
-        .flat_map(|(at, step)| [Side::Before, Side::After].map(|side| Failure::Crash(*at, side, *step)));
+    let crashes = clean.steps.iter().filter(|(at, step)| *at == scene && crashes_at(story, *step)).flat_map(
+        |(at, step)| [CrashSide::Before, CrashSide::After].map(|side| Failure::Crash(*at, side, *step)),
+    );
     let losses = clean.effects.iter().filter(|(at, _)| *at == scene && own_step(story).is_none());
     let losses = losses.map(|(at, effect)| Failure::ReplyLost(*at, effect));
     for failure in crashes.chain(losses) {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use futures::FutureExt as _;
 use futures::future::{BoxFuture, ready};
 use quorate_model::Step;
-use quorate_operator::crash::{Hook, Side};
+use quorate_operator::crash::{CrashSide, Hook};
 use quorate_planner::safety::mutants::Broken;
 
 use crate::world::{World, plain, scale, settled, until};
@@ -16,9 +16,9 @@ use crate::world::{World, plain, scale, settled, until};
 struct SlowRemovals;
 
 impl Hook for SlowRemovals {
-    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
+    fn reached(&self, side: CrashSide, step: Step) -> BoxFuture<'static, ()> {
         match (side, step) {
-            (Side::Before, Step::S3) => tokio::time::sleep(Duration::from_secs(16)).boxed(),
+            (CrashSide::Before, Step::S3) => tokio::time::sleep(Duration::from_secs(16)).boxed(),
             _ => ready(()).boxed(),
         }
     }

@@ -20,7 +20,7 @@ use quorate_api::{EtcdCluster, EtcdClusterStatus};
 use quorate_apistore::store::Uids;
 use quorate_localkube::LocalKube;
 use quorate_model::{Instant, Step};
-use quorate_operator::crash::{CrashPoint, Hook, NoCrash, Side};
+use quorate_operator::crash::{CrashPoint, CrashSide, Hook, NoCrash};
 use quorate_operator::{Clock, Options, RunError, run_with};
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
@@ -177,7 +177,7 @@ pub struct DieAt {
 }
 
 impl Hook for DieAt {
-    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
+    fn reached(&self, side: CrashSide, step: Step) -> BoxFuture<'static, ()> {
         if (side, step) == (self.point.side, self.point.step) {
             self.died.cancel();
         }

@@ -27,11 +27,11 @@ pub(crate) fn existing_data(draft: &mut Draft<'_>) -> Flow {
         keep_names(draft);
         let found: BTreeSet<ClusterId> =
             draft.seen.volumes.values().filter_map(|volume| volume.cluster_id).collect();
-        let unfit = chosen(draft);
+        let unmatched = chosen(draft);
         draft.wait(Waiting::ExistingData {
             found: found.into_iter().collect(),
             volumes: draft.seen.volumes.keys().cloned().collect(),
-            unfit,
+            unmatched,
         });
         let pods = safety::foreign_pods(draft.seen);
         if !pods.is_empty() {

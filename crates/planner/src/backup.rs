@@ -1,6 +1,6 @@
 //! Backups that the spec wants before an upgrade (T0) and before the members of a deleted cluster are stopped (D0).
 
-use quorate_model::snapshot::{BackupBefore, BackupState, Before};
+use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState};
 use quorate_model::version::Minor;
 use quorate_model::{Effect, Instant, KubeEffect, Step, Waiting};
 
@@ -9,15 +9,16 @@ use crate::draft::{Draft, Progress};
 /// Whether the spec wants a backup before upgrades.
 pub(crate) fn comes_before_upgrades(draft: &Draft<'_>) -> bool {
     draft.seen.backup_before.as_ref().is_some_and(|backup| match backup.before {
-        Before::Upgrade(_) => true,
-        Before::Deletion { .. } => false,
+        BackupPurpose::Upgrade(_) => true,
+        BackupPurpose::Deletion { .. } => false,
     })
 }
 
 /// T0. Pending until the backup before an upgrade to this minor version is complete.
 pub(crate) fn before_upgrade(draft: &mut Draft<'_>, to: Minor) -> Progress {
     let seen = draft.seen;
-    let Some(backup) = seen.backup_before.as_ref().filter(|backup| backup.before == Before::Upgrade(to))
+    let Some(backup) =
+        seen.backup_before.as_ref().filter(|backup| backup.before == BackupPurpose::Upgrade(to))
     else {
         return Progress::Done;
     };
@@ -42,8 +43,8 @@ pub(crate) fn before_the_end(draft: &mut Draft<'_>) -> Progress {
         return Progress::Done;
     }
     let until = match backup.before {
-        Before::Deletion { until } => until,
-        Before::Upgrade(_) => return Progress::Done,
+        BackupPurpose::Deletion { until } => until,
+        BackupPurpose::Upgrade(_) => return Progress::Done,
     };
     if backup.state == BackupState::Complete {
         return Progress::Done;

@@ -6,7 +6,7 @@ use quorate_model::target::{PodRevision, PodTemplate};
 use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::upgrade::{NotNow, Permit};
+use crate::upgrade::{NotNow, VersionStep};
 use crate::{backup, facts, maintain, replace, upgrade, waves};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
@@ -53,7 +53,7 @@ fn is_older_than_all(draft: &Draft<'_>, committed: &Target) -> bool {
     let is_older =
         |voter| draft.status_of(voter).is_some_and(|status| committed.version.line() < status.version.line());
     committed.pod.image_has_version
-        && draft.record.goes_back_to.is_none()
+        && draft.record.downgrading_to.is_none()
         && draft.record.voters().count() > 0
         && draft.record.voters().all(is_older)
 }
@@ -95,7 +95,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         draft.wait(Waiting::VolumeGrowing(member));
         let storage = desired.storage.clone();
         desired = Target { storage, ..committed.clone().with_what_is_always_safe(&desired) };
-        permit = Ok(Permit::Forward);
+        permit = Ok(VersionStep::Forward);
     }
     let is_by_operator = waves::is_by_operator(&desired, committed);
     if is_by_operator && !waves::may_take_defaults(draft) {
@@ -105,13 +105,15 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         return;
     }
     let line = desired.version.line();
-    let (step, goes_back_to) = match permit {
-        Ok(Permit::Back(line)) => (Step::V4, Some(line)),
-        Ok(Permit::Forward) | Err(_) => (Step::T1, draft.record.goes_back_to.filter(|back| *back == line)),
+    let (step, downgrading_to) = match permit {
+        Ok(VersionStep::Back(line)) => (Step::V4, Some(line)),
+        Ok(VersionStep::Forward) | Err(_) => {
+            (Step::T1, draft.record.downgrading_to.filter(|back| *back == line))
+        }
     };
     draft.write_record(step, |record| {
         record.target = Some(desired);
-        record.goes_back_to = goes_back_to;
+        record.downgrading_to = downgrading_to;
         record.takes_defaults = is_by_operator;
         // The edit may be the cure.
         if let Some(last) = &mut record.last_replacement {

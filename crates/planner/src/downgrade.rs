@@ -38,9 +38,9 @@ pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
             ask(draft, line, [(Step::V1, DowngradeAction::Validate), (Step::V2, DowngradeAction::Enable)])
         }
         (None, None) => {
-            match draft.record.goes_back_to {
+            match draft.record.downgrading_to {
                 Some(line) if all_run(draft, line) => {
-                    draft.write_record(Step::V5, |record| record.goes_back_to = None);
+                    draft.write_record(Step::V5, |record| record.downgrading_to = None);
                 }
                 None => note_reverted_edit(draft, committed),
                 Some(_) => {}
@@ -62,7 +62,7 @@ fn note_reverted_edit(draft: &mut Draft<'_>, committed: Minor) {
         && draft.record.voters().any(ran_newer)
         && safety::is_half_done(draft.seen, &draft.record, draft.now, committed)
     {
-        draft.write_record(Step::V4, |record| record.goes_back_to = Some(committed));
+        draft.write_record(Step::V4, |record| record.downgrading_to = Some(committed));
     }
 }
 

@@ -92,7 +92,7 @@ fn fit(draft: &Draft<'_>, restore: Result<Restore, RestoreFailure>) -> Result<Re
         )));
     }
     upgrade::refuse_unsound(desired.version).map_err(refused)?;
-    match restore::unfit(&restore, desired) {
+    match restore::incompatible(&restore, desired) {
         None => Ok(restore),
         Some(why) => Err(refused(why)),
     }
@@ -115,7 +115,7 @@ fn stop_members(draft: &mut Draft<'_>, order: &Order) -> Progress {
     for member in &pods {
         if let Some(pod) = draft.pod(member).filter(|pod| pod.is_stuck(draft.now)) {
             let (member, node, order) = (member.clone(), pod.node.clone(), order.clone());
-            draft.wait(Waiting::OldMemberStays { member, node, order });
+            draft.wait(Waiting::PodNotTerminated { member, node, order });
         }
     }
     for_all(&pods, |member| draft.delete_pod(Step::J2, member))

@@ -49,7 +49,7 @@ pub(crate) fn begin(draft: &mut Draft<'_>) -> Result<(), Unsafe> {
             suspected: BTreeMap::new(),
             differ_since: None,
             replacement: None,
-            goes_back_to: None,
+            downgrading_to: None,
             earlier: None,
             takes_defaults: false,
             defragmenting: None,

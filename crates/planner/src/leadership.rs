@@ -37,7 +37,7 @@ pub(crate) fn move_away(draft: &mut Draft<'_>, step: Step, member: &MemberName) 
     let all_tried = times(status.member_id) > 0;
     if all_tried {
         let tried = able.iter().map(|(name, status)| (name.clone(), times(status.member_id))).collect();
-        draft.wait(Waiting::LeadershipStays { leader: member.clone(), tried });
+        draft.wait(Waiting::LeaderTransferFailed { leader: member.clone(), tried });
     }
     if !all_tried || is_delay_over(draft, &attempts, able.len()) {
         let call = EtcdCall::MoveLeadership { to: to.clone(), to_id: status.member_id };

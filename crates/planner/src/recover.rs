@@ -11,7 +11,8 @@ use quorate_model::effect::Boot;
 use quorate_model::incarnation::{NextIncarnation, Order};
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{
-    self, Chosen, Container, Held, HeldAnswer, HeldOrder, LOST_FOR, Log, QuorumRecovery, RecoverFrom,
+    self, Chosen, Container, LOST_FOR, Log, QuorumRecovery, ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod,
+    RecoverFrom,
 };
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::restore::Restore;
@@ -170,7 +171,7 @@ fn hold(draft: &mut Draft<'_>, recovery: &QuorumRecovery) {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for member in &members {
         let order = order_for(recovery, member);
-        let step = if order == HeldOrder::Read { Step::Q2 } else { Step::Q5 };
+        let step = if order == ReadOnlyOrder::Read { Step::Q2 } else { Step::Q5 };
         match draft.pod(member) {
             Some(pod) if is_held_for(pod, &order) && !is_outdated(draft, pod) => {}
             Some(_) if safety::loses_its_volume(draft.seen, member) => {}
@@ -178,7 +179,7 @@ fn hold(draft: &mut Draft<'_>, recovery: &QuorumRecovery) {
                 let _ = draft.delete_pod(step, member);
             }
             None if safety::has_volume(draft.seen, &draft.record, member) => {
-                let boot = if order == HeldOrder::Read { Boot::Read } else { Boot::Extract };
+                let boot = if order == ReadOnlyOrder::Read { Boot::Read } else { Boot::Extract };
                 let create = KubeEffect::CreatePod { member: member.clone(), boot, peers: Vec::new() };
                 if draft.propose(Effect::kube(step, create)) {
                     draft.wait(Waiting::PodStarting(member.clone()));
@@ -189,22 +190,22 @@ fn hold(draft: &mut Draft<'_>, recovery: &QuorumRecovery) {
     }
 }
 
-fn order_for(recovery: &QuorumRecovery, member: &MemberName) -> HeldOrder {
+fn order_for(recovery: &QuorumRecovery, member: &MemberName) -> ReadOnlyOrder {
     match &recovery.chosen {
-        Some(chosen) if chosen.member == *member => HeldOrder::Extract(recovery.key()),
-        Some(_) | None => HeldOrder::Read,
+        Some(chosen) if chosen.member == *member => ReadOnlyOrder::Extract(recovery.key()),
+        Some(_) | None => ReadOnlyOrder::Read,
     }
 }
 
 /// Whether the Pod does this, or has done it. One that its kubelet evicted has not.
-fn is_held_for(pod: &Pod, order: &HeldOrder) -> bool {
-    let held = pod.held.as_ref().filter(|held| held.order == *order);
+fn is_held_for(pod: &Pod, order: &ReadOnlyOrder) -> bool {
+    let held = pod.read_only.as_ref().filter(|held| held.order == *order);
     held.is_some_and(|held| !pod.terminating && (!pod.finished || held.answer.is_some()))
 }
 
 /// Whether it has not answered, and the committed template is another one by now.
 fn is_outdated(draft: &Draft<'_>, pod: &Pod) -> bool {
-    let has_answered = pod.held.as_ref().is_some_and(|held| held.answer.is_some());
+    let has_answered = pod.read_only.as_ref().is_some_and(|held| held.answer.is_some());
     let committed = draft.record.target.as_ref().map(|target| &target.pod.revision);
     !has_answered && committed.is_some_and(|committed| pod.revision != *committed)
 }
@@ -212,10 +213,10 @@ fn is_outdated(draft: &Draft<'_>, pod: &Pod) -> bool {
 /// Q3: what each member has that reported it.
 fn logs(draft: &Draft<'_>) -> Vec<(MemberName, Result<Log, String>)> {
     let answer = |(member, pod): (&MemberName, &Pod)| {
-        let log = match pod.held.as_ref()?.answer.as_ref()? {
-            HeldAnswer::Stored(log) => Ok(*log),
-            HeldAnswer::Nothing(why) => Err(why.clone()),
-            HeldAnswer::Extracted(_) => return None,
+        let log = match pod.read_only.as_ref()?.answer.as_ref()? {
+            ReadOnlyAnswer::Stored(log) => Ok(*log),
+            ReadOnlyAnswer::Nothing(why) => Err(why.clone()),
+            ReadOnlyAnswer::Extracted(_) => return None,
         };
         Some((member.clone(), log))
     };
@@ -346,12 +347,12 @@ fn left_out<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberNam
 
 /// Q5: the snapshot that the agent of the chosen member has taken.
 fn snapshot_of(draft: &mut Draft<'_>, recovery: &QuorumRecovery, chosen: &Chosen) -> Option<Restore> {
-    let order = HeldOrder::Extract(recovery.key());
-    let Held { answer, failure, .. } =
-        draft.pod(&chosen.member)?.held.clone().filter(|held| held.order == order)?;
+    let order = ReadOnlyOrder::Extract(recovery.key());
+    let ReadOnlyPod { answer, failure, .. } =
+        draft.pod(&chosen.member)?.read_only.clone().filter(|held| held.order == order)?;
     match (answer, failure) {
-        (Some(HeldAnswer::Extracted(restore)), _) => return Some(*restore),
-        (Some(HeldAnswer::Nothing(why)), _) => {
+        (Some(ReadOnlyAnswer::Extracted(restore)), _) => return Some(*restore),
+        (Some(ReadOnlyAnswer::Nothing(why)), _) => {
             draft.wait(Waiting::RecoveryRefused(format!("{}: {why}", chosen.member)));
         }
         (_, Some(why)) => draft.wait(Waiting::RecoveryRefused(format!("{}: {}", chosen.member, why.message))),
@@ -368,9 +369,9 @@ fn order_incarnation(draft: &mut Draft<'_>, recovery: &QuorumRecovery, restore: 
     }
     // What the spec does not take would only show when nothing is left to go back to.
     let desired = &draft.seen.desired;
-    let unfit = if desired.size == 0 { Some("spec.size is zero".to_owned()) } else { None };
-    let unfit = unfit.or_else(|| restore::unfit(&restore, desired));
-    if let Some(why) = unfit.or_else(|| upgrade::refuse_unsound(desired.version).err()) {
+    let incompatible = if desired.size == 0 { Some("spec.size is zero".to_owned()) } else { None };
+    let incompatible = incompatible.or_else(|| restore::incompatible(&restore, desired));
+    if let Some(why) = incompatible.or_else(|| upgrade::refuse_unsound(desired.version).err()) {
         draft.wait(Waiting::RecoveryRefused(why));
         return;
     }

@@ -235,7 +235,7 @@ fn report(draft: &mut Draft<'_>) {
         draft.wait(if draft.seen.replacement_policy.enabled {
             Waiting::MayBeLost { member, loss, is_due }
         } else {
-            Waiting::ReplacementOff { member, loss }
+            Waiting::ReplacementDisabled { member, loss }
         });
     }
     report_undecided(draft);
@@ -290,7 +290,7 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
 fn may_try(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> bool {
     let policy = draft.seen.replacement_policy;
     if !policy.enabled {
-        draft.wait(Waiting::ReplacementOff { member: member.clone(), loss });
+        draft.wait(Waiting::ReplacementDisabled { member: member.clone(), loss });
         return false;
     }
     let failures = draft.record.last_replacement.as_ref().map_or(0, |last| last.failures);

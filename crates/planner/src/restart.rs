@@ -28,7 +28,7 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
             // The order to recover the quorum has ended. The member starts again on its data.
-            Some(pod) if pod.held.is_some() => {
+            Some(pod) if pod.read_only.is_some() => {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
             Some(pod) if forgot_its_start(pod) && draft.record.is_bootstrapped() => {
@@ -44,7 +44,8 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
 pub(crate) fn finished_pods(draft: &mut Draft<'_>) {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for member in members {
-        if draft.pod(&member).is_some_and(|pod| (pod.finished || pod.held.is_some()) && !pod.terminating) {
+        if draft.pod(&member).is_some_and(|pod| (pod.finished || pod.read_only.is_some()) && !pod.terminating)
+        {
             let _ = draft.delete_pod(Step::W2, &member);
         }
     }

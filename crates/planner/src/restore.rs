@@ -27,7 +27,7 @@ pub(crate) fn to_begin_with(draft: &Draft<'_>) -> Result<Option<Restore>, Restor
         (None, Some(resolved)) => resolved.clone()?,
         (None, None) => return Ok(None),
     };
-    match unfit(&restore, &draft.seen.desired) {
+    match incompatible(&restore, &draft.seen.desired) {
         None => Ok(Some(restore)),
         Some(why) => Err(RestoreFailure::new(RestoreCause::Refused, why)),
     }
@@ -127,7 +127,7 @@ fn other_data(draft: &Draft<'_>) -> Option<Waiting> {
 }
 
 /// What of the spec does not go with the snapshot, and what to do.
-pub(crate) fn unfit(restore: &Restore, desired: &Target) -> Option<String> {
+pub(crate) fn incompatible(restore: &Restore, desired: &Target) -> Option<String> {
     if desired.storage.medium == Medium::Memory {
         return Some("a snapshot is not restored into memory. Use spec.storageSpec.medium \"\"".to_owned());
     }

@@ -380,9 +380,9 @@ fn is_free_to_delete(scene: &Scene<'_>, member: &MemberName, pod: &Pod) -> bool 
         record.members.get(member).is_none_or(|recorded| matches!(recorded.stage, Stage::Leaving(_)));
     let is_removed = is_no_member && is_gone_from_list(scene, member).is_ok();
     // What holds no etcd takes nothing away.
-    let makes_way =
-        incarnation::may_stop(scene, member) || quorum_recovery::may_stop(scene) || pod.held.is_some();
-    makes_way
+    let terminates =
+        incarnation::may_stop(scene, member) || quorum_recovery::may_stop(scene) || pod.read_only.is_some();
+    terminates
         || scene.seen.deleting
         || record.hibernating
         || record.cluster_id.is_none()

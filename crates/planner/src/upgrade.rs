@@ -27,7 +27,7 @@ pub(crate) fn refuse_unsound(version: Version) -> Result<(), String> {
 
 /// How a version may be committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permit {
+pub enum VersionStep {
     /// The data of every member allow it, or members go forward.
     Forward,
     /// Members that ran the next minor version go back to this one.
@@ -47,12 +47,17 @@ pub enum NotNow {
 
 /// Whether the desired version may follow the version of every member's data: the one that the member reports now, else the
 /// one that it reported last, else the committed one.
-pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version) -> Result<Permit, NotNow> {
+pub fn permits(
+    seen: &Snapshot,
+    record: &Record,
+    now: Instant,
+    desired: Version,
+) -> Result<VersionStep, NotNow> {
     let Some(committed) = record.target.as_ref().map(|target| target.version) else {
-        return Ok(Permit::Forward);
+        return Ok(VersionStep::Forward);
     };
     if committed == desired {
-        return Ok(Permit::Forward);
+        return Ok(VersionStep::Forward);
     }
     refuse_unsound(desired).map_err(NotNow::Refused)?;
     let with_data = record.members.iter().filter(|(_, member)| match member.stage {
@@ -74,14 +79,14 @@ pub fn permits(seen: &Snapshot, record: &Record, now: Instant, desired: Version)
         let mut from = versions.into_iter();
         return from
             .try_for_each(|from| step(from, desired, adopted))
-            .map(|()| Permit::Forward)
+            .map(|()| VersionStep::Forward)
             .map_err(NotNow::Refused);
     }
-    let is_under_way = record.goes_back_to == Some(line) && committed.line() == line;
+    let is_under_way = record.downgrading_to == Some(line) && committed.line() == line;
     let is_ordered = is_ordered(seen, record) == Some(line);
     let has_gone_back = is_ordered && safety::data_have_gone_back(seen, record, now, line);
     if is_under_way || has_gone_back || safety::is_half_done(seen, record, now, line) {
-        return Ok(Permit::Back(line));
+        return Ok(VersionStep::Back(line));
     }
     if is_ordered {
         return Err(NotNow::Downgrading);

@@ -1,7 +1,7 @@
 //! Backups before an upgrade and before the end of a cluster: what waits for them, and what does not.
 
 use crate::world::World;
-use quorate_model::snapshot::{BackupBefore, BackupState, Before, Etcd};
+use quorate_model::snapshot::{BackupBefore, BackupPurpose, BackupState, Etcd};
 use quorate_model::target::Retention;
 use quorate_model::{Effect, KubeEffect, Plan, Span, Step, Version, Waiting};
 
@@ -12,7 +12,7 @@ const PATCH: Version = Version::new(3, 6, 18);
 fn edit(world: &mut World, version: Version, state: Option<BackupState>) {
     world.seen.desired.version = version;
     world.seen.desired.pod.revision.0 = format!("r of {version}");
-    let before = Before::Upgrade(version.line());
+    let before = BackupPurpose::Upgrade(version.line());
     let name = format!("before-{}-uid", version.line());
     world.seen.backup_before = state.map(|state| BackupBefore { before, name, state });
 }
@@ -20,7 +20,7 @@ fn edit(world: &mut World, version: Version, state: Option<BackupState>) {
 /// Deletes the cluster, which has ten minutes for its backup.
 fn delete(world: &mut World, state: BackupState) {
     world.seen.deleting = true;
-    let before = Before::Deletion { until: world.now + Span::seconds(600) };
+    let before = BackupPurpose::Deletion { until: world.now + Span::seconds(600) };
     world.seen.backup_before = Some(BackupBefore { before, name: "final-uid".to_owned(), state });
 }
 

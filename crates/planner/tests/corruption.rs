@@ -303,7 +303,7 @@ fn where_recovery_is_off_the_finding_is_reported_and_nobody_is_removed() {
     world.seen.replacement_policy.enabled = false;
     differ(&mut world, "demo-1", 2);
     assert_eq!(pass(&mut world, Span::seconds(1800)), (vec![], vec![]));
-    let off = Waiting::ReplacementOff { member: name("demo-1"), loss: Loss::Inconsistent };
+    let off = Waiting::ReplacementDisabled { member: name("demo-1"), loss: Loss::Inconsistent };
     assert!(world.plan().waiting.contains(&off));
 }
 

@@ -95,7 +95,7 @@ fn s01_a_proof_is_made_every_five_minutes_and_settles_a_doubt_at_once() {
     world.now = world.now + Span::seconds(1);
     world.observe();
     let plan = quorate_planner::plan(&world.seen, world.now);
-    assert!(plan.proof_is_due && plan.is_at_rest(), "it is not urgent: {plan:?}");
+    assert!(plan.proof_is_due && plan.is_settled(), "it is not urgent: {plan:?}");
 
     // A member that was restored from a snapshot reports an old index until the next entry.
     world.now = world.now + Span::seconds(61);

@@ -99,7 +99,7 @@ fn the_members_stop_their_volumes_are_quarantined_and_others_begin_with_the_snap
     assert_eq!((present.number, present.first, &present.order), (1, Ordinal(3), &order("back")));
     assert_eq!(Some(present.replaced), old.cluster_id);
     // The same order names a cluster that is not there any more.
-    assert!(world.plan().is_at_rest(), "{:?}", world.plan());
+    assert!(world.plan().is_settled(), "{:?}", world.plan());
 }
 
 /// The members report revision 7, and the raise that is ordered would lead to that.
@@ -124,7 +124,7 @@ fn an_order_that_names_another_cluster_id_begins_nothing() {
     if let Some(order) = &mut world.seen.order {
         order.replaces = ClusterId(0xbad);
     }
-    assert!(world.plan().is_at_rest());
+    assert!(world.plan().is_settled());
 }
 
 /// Makes a world unfit for an order.
@@ -191,7 +191,7 @@ fn nothing_new_begins_while_a_pod_of_an_old_member_is_left_and_a_late_one_is_nam
     world.now = world.now + Span::seconds(120);
     let plan = world.plan();
     let stays = |waiting: &Waiting| {
-        matches!(waiting, Waiting::OldMemberStays { member, node, .. }
+        matches!(waiting, Waiting::PodNotTerminated { member, node, .. }
             if *member == name("demo-1") && node.as_deref() == Some("n1"))
     };
     assert!(plan.waiting.iter().any(stays), "{:?}", plan.waiting);

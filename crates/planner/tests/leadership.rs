@@ -59,7 +59,7 @@ fn tries(world: &mut World, seconds: i64) -> Vec<(i64, String)> {
 /// To which members leadership was moved in vain, and how often.
 fn reported(plan: &Plan) -> Option<Vec<(MemberName, usize)>> {
     plan.waiting.iter().find_map(|waiting| match waiting {
-        Waiting::LeadershipStays { tried, .. } => Some(tried.clone()),
+        Waiting::LeaderTransferFailed { tried, .. } => Some(tried.clone()),
         _ => None,
     })
 }

@@ -5,7 +5,7 @@ use crate::world::{World, name, words};
 use quorate_model::effect::Boot;
 use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{
-    Container, Held, HeldAnswer, HeldOrder, Log, NodeState, RecoverFrom, STOPPED_WITHIN,
+    Container, Log, NodeState, ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod, RecoverFrom, STOPPED_WITHIN,
 };
 use quorate_model::record::{Leaving, Loss, Stage, Suspicion};
 use quorate_model::restore::Restore;
@@ -42,7 +42,7 @@ fn node(world: &mut World, member: &str, node: Option<NodeState>) {
 
 /// The agent of a member has found nothing, twice.
 fn has_nothing(world: &mut World, member: &str) {
-    world.answers(member, HeldAnswer::Nothing("DataMissing: the volume is empty".to_owned()));
+    world.answers(member, ReadOnlyAnswer::Nothing("DataMissing: the volume is empty".to_owned()));
     let pod = world.seen.pods.get_mut(&name(member)).unwrap();
     (pod.restarts, pod.finished) = (1, false);
 }
@@ -67,8 +67,8 @@ fn go_on(world: &mut World) -> Plan {
     panic!("it does not come to rest")
 }
 
-fn log(world: &World, member: &str, committed: u64, last_term: u64, last_index: u64) -> HeldAnswer {
-    HeldAnswer::Stored(Log {
+fn log(world: &World, member: &str, committed: u64, last_term: u64, last_index: u64) -> ReadOnlyAnswer {
+    ReadOnlyAnswer::Stored(Log {
         committed,
         last_term,
         last_index,
@@ -80,8 +80,8 @@ fn log(world: &World, member: &str, committed: u64, last_term: u64, last_index: 
     })
 }
 
-fn snapshot() -> HeldAnswer {
-    HeldAnswer::Extracted(Box::new(Restore {
+fn snapshot() -> ReadOnlyAnswer {
+    ReadOnlyAnswer::Extracted(Box::new(Restore {
         content: "{}".to_owned(),
         url: "pvc://demo-0/quorate.recovered/quorum.db".to_owned(),
         version: Some(Version::new(3, 6, 16)),
@@ -92,7 +92,7 @@ fn snapshot() -> HeldAnswer {
 }
 
 fn held(world: &World) -> Vec<&str> {
-    let held = world.seen.pods.iter().filter(|(_, pod)| pod.held.is_some());
+    let held = world.seen.pods.iter().filter(|(_, pod)| pod.read_only.is_some());
     held.map(|(member, _)| member.as_str()).collect()
 }
 
@@ -146,7 +146,10 @@ fn every_pod_is_held_then_the_member_with_most_committed_entries_is_chosen_and_a
         name("demo-1")
     );
     go_on(&mut world);
-    assert!(matches!(world.seen.pods[&name("demo-1")].held.as_ref().unwrap().order, HeldOrder::Extract(_)));
+    assert!(matches!(
+        world.seen.pods[&name("demo-1")].read_only.as_ref().unwrap().order,
+        ReadOnlyOrder::Extract(_)
+    ));
     world.answers("demo-1", snapshot());
     let ordered = plan(&mut world);
     assert!(ordered.recorded_steps.contains(&Step::Q6), "{ordered:?}");
@@ -223,7 +226,7 @@ fn r11_a_recovery_ends_when_a_quorum_answers_and_without_the_rule_pods_that_serv
 /// The Pod of a member that existed when the order was given is stuck on its node.
 fn stuck(world: &mut World, member: &str) {
     let pod = world.seen.pods.get_mut(&name(member)).unwrap();
-    (pod.held, pod.finished, pod.terminating) = (None, false, true);
+    (pod.read_only, pod.finished, pod.terminating) = (None, false, true);
     let last = Container { pod: Some(pod.uid.clone()), node: Some("n2".to_owned()), served_on: None };
     world.seen.record.quorum_recovery.as_mut().unwrap().containers.insert(name(member), last);
 }
@@ -404,8 +407,8 @@ fn logs_of_another_cluster_and_members_without_data_are_not_chosen() {
     }
     let refused = plan(&mut world);
     assert!(waits_for(&refused, "no member has data of this cluster"), "{:?}", refused.waiting);
-    let HeldAnswer::Stored(foreign) = log(&world, "demo-0", 500, 1, 500) else { unreachable!() };
-    world.answers("demo-0", HeldAnswer::Stored(Log { cluster_id: ClusterId(1), ..foreign }));
+    let ReadOnlyAnswer::Stored(foreign) = log(&world, "demo-0", 500, 1, 500) else { unreachable!() };
+    world.answers("demo-0", ReadOnlyAnswer::Stored(Log { cluster_id: ClusterId(1), ..foreign }));
     assert_eq!(plan(&mut world).record.quorum_recovery.unwrap().chosen, None);
     let mine = log(&world, "demo-2", 3, 1, 3);
     world.answers("demo-2", mine);
@@ -421,7 +424,7 @@ fn another_member_can_be_named_while_the_snapshot_is_taken() {
         "demo-1: etcd does not start on a copy of the data",
     );
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
-    let Held { failure: last, .. } = pod.held.as_mut().unwrap();
+    let ReadOnlyPod { failure: last, .. } = pod.read_only.as_mut().unwrap();
     *last = Some(failure);
     assert!(waits_for(&plan(&mut world), "demo-1: etcd does not start on a copy of the data"));
     world.seen.recover_from = Some(RecoverFrom::Member(name("demo-0")));
@@ -435,7 +438,10 @@ fn another_member_can_be_named_while_the_snapshot_is_taken() {
         world.seen.record.quorum_recovery.as_ref().unwrap().chosen.as_ref().unwrap().member,
         name("demo-0")
     );
-    assert!(matches!(world.seen.pods[&name("demo-0")].held.as_ref().unwrap().order, HeldOrder::Extract(_)));
+    assert!(matches!(
+        world.seen.pods[&name("demo-0")].read_only.as_ref().unwrap().order,
+        ReadOnlyOrder::Extract(_)
+    ));
 }
 
 /// Somebody has deleted Pods by force, and the next ones hang on another node: the old majority may go on where it was.

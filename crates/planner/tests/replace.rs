@@ -237,7 +237,7 @@ fn where_recovery_is_off_a_loss_is_reported_and_only_an_order_replaces_the_membe
     refuse(&mut world, "demo-1");
     nothing_is_given_up(&mut world, Span::seconds(3000));
     let plan = world.plan();
-    let off = |waiting: &Waiting| matches!(waiting, Waiting::ReplacementOff { .. });
+    let off = |waiting: &Waiting| matches!(waiting, Waiting::ReplacementDisabled { .. });
     assert!(plan.waiting.iter().any(off), "{:?}", plan.waiting);
     world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
     world.settle();

@@ -247,9 +247,9 @@ fn a_failure_of_an_earlier_try_is_no_failure_while_the_next_one_runs() {
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
     pod.ip = Some("10.0.0.1".to_owned());
     pod.restore_failure = Some(RestoreFailure::new(RestoreCause::Failed, "no route"));
-    assert!(waits(&world, "demo-1 could not restore the snapshot: no route"));
+    assert!(waits(&world, "RestoreFailed(demo-1, "));
     world.seen.pods.get_mut(&name("demo-1")).unwrap().runs = true;
-    assert!(waits(&world, "demo-1 restores the snapshot; the last try failed: no route"));
+    assert!(waits(&world, "Restoring(demo-1, Some("));
 }
 
 #[test]

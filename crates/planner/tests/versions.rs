@@ -81,7 +81,7 @@ fn h36_a_half_done_minor_upgrade_is_taken_back_and_a_finished_one_is_not() {
         set(&mut world, OLD);
         world.settle();
         assert_eq!((runs(&world, OLD), committed(&world)), (3, OLD), "{upgraded} upgraded");
-        assert_eq!(world.seen.record.goes_back_to, None, "it is over");
+        assert_eq!(world.seen.record.downgrading_to, None, "it is over");
     }
     let mut world = half_done(3);
     world.settle();
@@ -135,12 +135,12 @@ fn a_finished_minor_is_taken_back_by_etcds_own_downgrade_while_all_binaries_are_
     world.carry_out(plan);
     assert_eq!((committed(&world), runs(&world, NEW)), (NEW, 3), "V3");
     let plan = world.plan_that(has_step(Step::V4));
-    assert_eq!(plan.record.goes_back_to, Some(Minor(3, 6)));
+    assert_eq!(plan.record.downgrading_to, Some(Minor(3, 6)));
     world.carry_out(plan);
     let story = world.settle();
     assert!(story.contains("V5"), "{story}");
     assert_eq!((committed(&world), runs(&world, OLD), world.downgrade), (OLD, 3, None));
-    assert_eq!(world.seen.record.goes_back_to, None);
+    assert_eq!(world.seen.record.downgrading_to, None);
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_downgrade_is_cancelled_where_the_order_is_withdrawn_and_where_the_newer_ver
     let story = world.settle();
     assert!(story.contains("VC"), "{story}");
     assert_eq!((runs(&world, NEW), world.cluster_version, world.downgrade), (3, Some(Minor(3, 7)), None));
-    assert_eq!(world.seen.record.goes_back_to, None);
+    assert_eq!(world.seen.record.downgrading_to, None);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use quorate_model::effect::{Boot, DowngradeAction};
 use quorate_model::names::Uid;
 use quorate_model::quorum::has_quorum;
-use quorate_model::quorum_recovery::{Held, HeldAnswer, HeldOrder};
+use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
 use quorate_model::record::Loss;
 use quorate_model::snapshot::{
     Alarm, Answer, BackupState, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd,
@@ -339,7 +339,7 @@ impl World {
                 (!pod.terminating || self.serving_on.contains(*name))
                     && !pod.gated
                     && pod.trouble.is_none()
-                    && pod.held.is_none()
+                    && pod.read_only.is_none()
                     && !self.silent.contains(name)
             })
             .map(|(name, _)| name.clone())
@@ -673,7 +673,7 @@ impl World {
                 .unwrap_or_default(),
             gated: is_first,
             boots_new: boot == Boot::New,
-            held: self.held(boot),
+            read_only: self.held(boot),
             restores: boot == Boot::Restore,
             restore_failure: None,
             runs: !is_first,
@@ -699,21 +699,21 @@ impl World {
 
 impl World {
     /// A Pod in which etcd does not start.
-    fn held(&self, boot: Boot) -> Option<Held> {
+    fn held(&self, boot: Boot) -> Option<ReadOnlyPod> {
         let order = match boot {
-            Boot::Read => HeldOrder::Read,
-            Boot::Extract => {
-                HeldOrder::Extract(self.seen.record.quorum_recovery.as_ref().expect("it is recorded").key())
-            }
+            Boot::Read => ReadOnlyOrder::Read,
+            Boot::Extract => ReadOnlyOrder::Extract(
+                self.seen.record.quorum_recovery.as_ref().expect("it is recorded").key(),
+            ),
             Boot::New | Boot::Restore | Boot::Join | Boot::Resume => return None,
         };
-        Some(Held { order, answer: None, failure: None })
+        Some(ReadOnlyPod { order, answer: None, failure: None })
     }
 
     /// The agent of a held Pod answers, and its container ends.
-    pub fn answers(&mut self, member: &str, answer: HeldAnswer) {
+    pub fn answers(&mut self, member: &str, answer: ReadOnlyAnswer) {
         let pod = self.seen.pods.get_mut(&name(member)).expect("it has a Pod");
-        pod.held.as_mut().expect("etcd does not start in it").answer = Some(answer);
+        pod.read_only.as_mut().expect("etcd does not start in it").answer = Some(answer);
         (pod.finished, pod.ready, pod.runs) = (true, false, false);
     }
 }

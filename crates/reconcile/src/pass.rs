@@ -234,10 +234,10 @@ impl Planned {
     }
 
     /// Whether nothing is to be done, nothing is waited on, and nothing asks for attention. Then the next look may take its time.
-    pub fn is_calm(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         let has_voters = self.plan.record.voters().next().is_some() && !self.plan.record.hibernating;
         if has_voters {
-            return self.plan.is_at_rest() && self.snapshot.is_well(self.at);
+            return self.plan.is_settled() && self.snapshot.is_well(self.at);
         }
         // Stopped: the protocol that stopped it ends every pass.
         self.plan.does_nothing() && self.plan.waiting.is_empty()

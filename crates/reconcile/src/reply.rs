@@ -79,7 +79,7 @@ pub enum Retry {
     /// After a pause: etcd refused temporarily.
     Refused,
     /// With growing delay: a best-effort effect failed, or a name is taken.
-    Unwell,
+    Degraded,
     /// With growing delay: the write or call failed.
     Failed,
 }
@@ -121,7 +121,7 @@ impl WriteError {
             Self::NotLeading | Self::Outdated | Self::Exists | Self::Changed(_) | Self::Missing(_) => {
                 Retry::Soon
             }
-            Self::Blocked(_) => Retry::Unwell,
+            Self::Blocked(_) => Retry::Degraded,
             Self::Unknown(_) | Self::Invalid(_) | Self::Forbidden(_) => Retry::Failed,
         }
     }

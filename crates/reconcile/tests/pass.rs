@@ -243,7 +243,7 @@ fn an_object_with_the_name_of_one_that_is_needed_is_read_in_every_pass_until_it_
     driver.next_pass(vec![peer_service()]);
     assert_eq!(driver.foreign(), ["Service default/demo"]);
     driver.record();
-    assert_eq!(meet(&mut driver), stopped(Retry::Unwell), "the planner knows the conflict already");
+    assert_eq!(meet(&mut driver), stopped(Retry::Degraded), "the planner knows the conflict already");
     driver.conflicts = vec![None];
     driver.next_pass(Vec::new());
     assert_eq!((driver.foreign().len(), driver.memory.conflicts().count()), (0, 0));

@@ -195,7 +195,7 @@ fn client(endpoint: Option<&str>, own_ca: bool, places: &Places) -> Result<Clien
             return Err(refused("no certificate".to_owned()));
         }
         options = certificates.into_iter().fold(options, ClientOptions::with_root_certificate);
-        // Only these: the system's may be missing, and are not meant.
+        // Trust only these CAs; an image from scratch has no system roots.
         options = options.with_no_system_certificates(true);
     }
     Ok(options)

@@ -80,7 +80,7 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         revision: PodRevision(revision.cloned().unwrap_or_default()),
         gated: is_gated(pod),
         boots_new: starts_new(pod),
-        held: member_name(meta, at).and_then(|member| quorum_recovery::read(pod, &member, etcd)),
+        read_only: member_name(meta, at).and_then(|member| quorum_recovery::read(pod, &member, etcd)),
         restores: restores(pod),
         restore_failure: etcd.and_then(restore_failure),
         runs: etcd.is_some_and(is_running),

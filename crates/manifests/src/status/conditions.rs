@@ -148,9 +148,9 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     if let Some(why) = picture.recovers() {
         return Finding { holds: Some(true), why };
     }
-    if let Some(why) = picture.makes_way() {
+    if let Some(why) = picture.restores_in_place() {
         // An order is carried out: that is no fault, unless something holds it up.
-        return Finding { holds: Some(why.reason() == Reason::OldMemberStays), why };
+        return Finding { holds: Some(why.reason() == Reason::PodNotTerminated), why };
     }
     if picture.is_coming_up() {
         return coming_up(picture);
@@ -256,7 +256,7 @@ fn waits_for_the_next_change(picture: &Picture<'_>) -> bool {
 fn split_brain(picture: &Picture<'_>) -> Finding {
     match picture.waits(split) {
         Some(text) => Finding::yes(Reason::SplitBrain, text),
-        None => Finding::no(Reason::OneCluster, "every member that answers belongs to one cluster"),
+        None => Finding::no(Reason::SingleClusterID, "every member that answers belongs to one cluster"),
     }
 }
 
@@ -277,7 +277,9 @@ fn recovery_active(picture: &Picture<'_>) -> Finding {
     let kept_off = picture.waits(|waiting| {
         let keeps_off = matches!(
             waiting,
-            Waiting::MayBeLost { .. } | Waiting::ReplacementOff { .. } | Waiting::ReplacementFailed { .. }
+            Waiting::MayBeLost { .. }
+                | Waiting::ReplacementDisabled { .. }
+                | Waiting::ReplacementFailed { .. }
         );
         keeps_off.then(|| explain(waiting))
     });
@@ -295,7 +297,7 @@ fn not_running(picture: &Picture<'_>) -> Option<Finding> {
         let text = "the cluster is at size zero and its volumes are kept. Any other spec.size wakes it";
         return Some(Finding::no(Reason::Hibernated, text));
     }
-    if let Some(why) = picture.recovers().or_else(|| picture.makes_way()) {
+    if let Some(why) = picture.recovers().or_else(|| picture.restores_in_place()) {
         return Some(Finding::because(why));
     }
     if record.is_bootstrapped() {

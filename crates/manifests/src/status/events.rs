@@ -138,7 +138,7 @@ fn of_condition(type_: ConditionType, before: Option<&Condition>, after: &Condit
         ConditionType::SingleMemberRecoveryActive if news && !is(after, Reason::NoReplacement) => true,
         ConditionType::TlsReady if news && is_certificate_trouble(after) => true,
         ConditionType::UpToDate if news && is(after, Reason::Downgrading) => false,
-        ConditionType::VersionUpgradeBlocked if news && is(after, Reason::VersionUnsound) => true,
+        ConditionType::VersionUpgradeBlocked if news && is(after, Reason::KnownCorruptVersion) => true,
         ConditionType::VersionUpgradeBlocked if news && is(after, Reason::UpgradeBackupFailed) => true,
         ConditionType::BackupHealthy if news && fails => true,
         ConditionType::BackupHealthy if turned && holds && !first => false,
@@ -187,7 +187,7 @@ fn is_reported_elsewhere(progressing: &Condition) -> bool {
         Reason::AuthorityLost,
         Reason::CertificateExpired,
         Reason::DataLost,
-        Reason::ReplacementOff,
+        Reason::ReplacementDisabled,
         Reason::ReplacementFailed,
     ];
     elsewhere.into_iter().any(|reason| is(progressing, reason))

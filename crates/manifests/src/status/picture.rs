@@ -127,15 +127,15 @@ impl<'a> Picture<'a> {
     }
 
     /// Its members make way for another incarnation: what that waits for.
-    pub(super) fn makes_way(&self) -> Option<Explanation> {
+    pub(super) fn restores_in_place(&self) -> Option<Explanation> {
         self.record.next_incarnation.as_ref()?;
         // One that stays holds everything up, so it comes first.
-        let stays =
-            self.waits(|waiting| matches!(waiting, Waiting::OldMemberStays { .. }).then(|| explain(waiting)));
+        let stays = self
+            .waits(|waiting| matches!(waiting, Waiting::PodNotTerminated { .. }).then(|| explain(waiting)));
         let moves = || {
             self.waits(|waiting| matches!(waiting, Waiting::RestoringInPlace(_)).then(|| explain(waiting)))
         };
-        let text = "the members make way for others, as an EtcdRestore orders";
+        let text = "every member is being replaced, as an EtcdRestore orders";
         let otherwise = || Explanation::new(Reason::RestoringInPlace, text);
         Some(stays.or_else(moves).unwrap_or_else(otherwise))
     }

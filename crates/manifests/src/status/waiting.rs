@@ -100,8 +100,8 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Bootstrap),
-        Waiting::ExistingData { found, volumes, unfit } => {
-            needs_person(Reason::ExistingData, text::existing_data(found, volumes, *unfit)).stopping(Stops::Everything)
+        Waiting::ExistingData { found, volumes, unmatched } => {
+            needs_person(Reason::ExistingData, text::existing_data(found, volumes, *unmatched)).stopping(Stops::Everything)
         }
         Waiting::AdoptionRefused(cluster, why) => needs_person(
             Reason::ExistingData,
@@ -111,7 +111,7 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::EarlierDataGone { cluster, voters } => needs_person(
             Reason::ExistingData,
             format!(
-                "by the status that came with this EtcdCluster it is cluster {cluster} with the members {}, and no volume of it exists. \
+                "status records cluster {cluster} with the members {}, but none of its volumes exists. \
                  No empty cluster is started in its place. Bring the volumes back, or delete this EtcdCluster and create it again: with \
                  spec.bootstrap.restore to begin with a backup, or without its status to begin with nothing",
                 text::names(voters)
@@ -227,8 +227,8 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::Sick(member, why) => {
             waits(Reason::MemberUnhealthy, format!("{member} is not healthy: {why}"))
         }
-        Waiting::LeadershipStays { leader, tried } => {
-            waits(Reason::LeadershipStays, text::leadership_stays(leader, tried))
+        Waiting::LeaderTransferFailed { leader, tried } => {
+            waits(Reason::LeaderTransferFailed, text::leader_transfer_failed(leader, tried))
         }
         Waiting::VersionRefused(why) => needs_person(Reason::VersionRefused, why),
         Waiting::UpgradeBackup(what) => waits(
@@ -268,8 +268,7 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::MayBeLost { member, loss, is_due } => {
             let row = if *is_due { moves } else { waits };
             let text = format!(
-                "the data of {member} are lost: {loss}. If they still are when spec.recovery.gracePeriod is over, the member is \
-                 replaced"
+                "{member} has no usable data: {loss}. If that lasts for spec.recovery.gracePeriod, the member is replaced"
             );
             row(Reason::DataLost, text).stopping(Stops::NextChange)
         }
@@ -283,10 +282,10 @@ fn row(waiting: &Waiting) -> Row {
                 format!("PersistentVolumeClaim {claim} must be usable before {replaced} is given up for it{why}"),
             )
         }
-        Waiting::ReplacementOff { member, loss } => needs_person(
-            Reason::ReplacementOff,
+        Waiting::ReplacementDisabled { member, loss } => needs_person(
+            Reason::ReplacementDisabled,
             format!(
-                "the data of {member} are lost: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
+                "{member} has no usable data: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
                  true, or annotate its Pod with operator.etcd.io/replace=true"
             ),
         ),
@@ -294,7 +293,7 @@ fn row(waiting: &Waiting) -> Row {
             Reason::ReplacementFailed,
             format!(
                 "replacing {member} has failed {failures} times in a row, so it is not tried again. status.recovery.message has \
-                 the cause. Remove it, then edit the spec"
+                 the cause. Correct that, then edit the spec"
             ),
         ),
         Waiting::Downgrading(why) => moves(Reason::Downgrading, why),
@@ -340,8 +339,8 @@ fn row(waiting: &Waiting) -> Row {
                 "{order} replaces the data: every member is stopped, its volume is quarantined, and new members begin with the snapshot"
             ),
         ),
-        Waiting::OldMemberStays { member, node, order } => {
-            waits(Reason::OldMemberStays, text::old_member_stays(member, node.as_deref(), order))
+        Waiting::PodNotTerminated { member, node, order } => {
+            waits(Reason::PodNotTerminated, text::pod_not_terminated(member, node.as_deref(), order))
                 .stopping(Stops::Nothing)
         }
     }

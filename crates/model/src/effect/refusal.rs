@@ -235,13 +235,13 @@ impl fmt::Display for Unsafe {
                 "the volume of {member} has no room for the copy that a defragmentation makes. Raise \
                  spec.storageSpec.volumeSizeRequest"
             ),
-            Self::HistoryKept => f.write_str("the history of the keys is not the operator's to compact"),
+            Self::HistoryKept => f.write_str("auto-compaction is off in the spec, or no database is full, so the operator does not compact the history"),
             Self::OldMemberRuns(member) => write!(
                 f,
                 "Pod {member} of the earlier members still exists, so no new member starts: both could acknowledge writes"
             ),
             Self::NotOrdered => {
-                f.write_str("no order that status records replaces the present members by others")
+                f.write_str("status records no EtcdRestore and no quorum recovery")
             }
             Self::NotQuarantined(member) => {
                 write!(f, "the volume of {member}, an earlier member, is not quarantined yet")
@@ -254,7 +254,7 @@ impl fmt::Display for Unsafe {
             Self::BeingReplaced(member) => {
                 write!(
                     f,
-                    "{member} is not changed: the present members make way for others, as a person ordered"
+                    "{member} is not changed: an EtcdRestore or a quorum recovery is replacing every member"
                 )
             }
         }

@@ -26,7 +26,7 @@ pub enum Waiting {
         /// The volumes.
         volumes: Vec<MemberName>,
         /// The cluster ID in the `adopt` annotation, if no volume has it.
-        unfit: Option<ClusterId>,
+        unmatched: Option<ClusterId>,
     },
     /// The volumes of the cluster with this id are to be adopted, and are not; why.
     AdoptionRefused(ClusterId, Unadoptable),
@@ -113,10 +113,10 @@ pub enum Waiting {
     /// A member is not healthy.
     Sick(MemberName, String),
     /// Leadership has to move away from a member, and every other healthy voter was tried: no one took over.
-    LeadershipStays {
+    LeaderTransferFailed {
         /// The member that leads.
         leader: MemberName,
-        /// Whom leadership was moved to, and how often.
+        /// To which members leadership was moved, and how often.
         tried: Vec<(MemberName, usize)>,
     },
     /// etcd's member list has a member that this EtcdCluster does not manage.
@@ -167,7 +167,7 @@ pub enum Waiting {
         why: Option<String>,
     },
     /// The data of a member are lost, and `spec.recovery.enabled` is false.
-    ReplacementOff {
+    ReplacementDisabled {
         /// The member.
         member: MemberName,
         /// What is lost.
@@ -224,8 +224,8 @@ pub enum Waiting {
     OrderWaits(Order, RestoreFailure),
     /// The members make way for another incarnation.
     RestoringInPlace(Order),
-    /// A Pod of the incarnation that is replaced was to be gone by now.
-    OldMemberStays {
+    /// The kubelet has not confirmed that a Pod of the incarnation that is replaced stopped.
+    PodNotTerminated {
         /// The member.
         member: MemberName,
         /// Its node.

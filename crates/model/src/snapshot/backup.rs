@@ -7,7 +7,7 @@ use crate::version::Minor;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BackupBefore {
     /// What it comes before.
-    pub before: Before,
+    pub before: BackupPurpose,
     /// Its name, a function of the EtcdCluster's uid and of what it comes before.
     pub name: String,
     /// How far it is.
@@ -16,7 +16,7 @@ pub struct BackupBefore {
 
 /// What a backup comes before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Before {
+pub enum BackupPurpose {
     /// An upgrade to this minor version.
     Upgrade(Minor),
     /// The end of the cluster, which does not wait beyond this time.

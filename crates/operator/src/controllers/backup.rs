@@ -30,7 +30,7 @@ use crate::runtime::controller::{Controller, Runtime};
 use crate::runtime::watch::{Index, NamespacedName, Watches, itself};
 use pass::BackupWorker;
 
-pub(super) use conditions::{Is, set};
+pub(super) use conditions::{ConditionValue, set};
 pub(super) use outcome::{JobOutcome, outcome};
 
 /// An EtcdBackup, or why it cannot be read: one that a newer operator wrote must not stop the watch.

@@ -55,7 +55,7 @@ impl Controller for Example {
 }
 
 impl Worker for ExampleWorker {
-    fn has_news(&mut self) -> bool {
+    fn has_changes(&mut self) -> bool {
         true
     }
 
@@ -66,7 +66,7 @@ impl Worker for ExampleWorker {
             std::future::pending::<()>().await;
         }
         if secrets.contains(&self.root) {
-            return Pass::Ended(Outcome::Calm);
+            return Pass::Ended(Outcome::Idle);
         }
         let metadata = labelled(&self.root.name);
         let api: Api<Secret> = Api::namespaced(runtime.client.clone(), &self.root.namespace);

@@ -41,7 +41,7 @@ pub(crate) trait Worker: Send + 'static {
     fn pass(&mut self) -> impl Future<Output = Pass> + Send;
 
     /// Whether the caches hold anything that the last pass has neither seen nor written itself.
-    fn has_news(&mut self) -> bool;
+    fn has_changes(&mut self) -> bool;
 }
 
 /// How a pass ended.

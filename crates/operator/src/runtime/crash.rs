@@ -5,13 +5,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use quorate_model::Step;
-pub use quorate_model::crash_point::{CrashPoint, NotACrashPoint, Side};
+pub use quorate_model::crash_point::{CrashPoint, CrashSide, NotACrashPoint};
 
 /// Called at every crash point. The operator awaits the future that it returns: one that never ends is a process that
 /// died there.
 pub trait Hook: Send + Sync {
     /// The point is reached.
-    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()>;
+    fn reached(&self, side: CrashSide, step: Step) -> BoxFuture<'static, ()>;
 }
 
 /// Production: nothing happens anywhere.
@@ -31,20 +31,20 @@ impl AbortAt {
         Self { point, passed: AtomicU32::new(0) }
     }
 
-    fn is_it(&self, side: Side, step: Step) -> bool {
+    fn is_it(&self, side: CrashSide, step: Step) -> bool {
         (side, step) == (self.point.side, self.point.step)
             && self.passed.fetch_add(1, Ordering::SeqCst) + 1 == self.point.occurrence
     }
 }
 
 impl Hook for NoCrash {
-    fn reached(&self, _: Side, _: Step) -> BoxFuture<'static, ()> {
+    fn reached(&self, _: CrashSide, _: Step) -> BoxFuture<'static, ()> {
         futures::future::ready(()).boxed()
     }
 }
 
 impl Hook for AbortAt {
-    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
+    fn reached(&self, side: CrashSide, step: Step) -> BoxFuture<'static, ()> {
         if self.is_it(side, step) {
             // Not through the log, which may be buffered or filtered.
             eprintln!("crash point {}: aborting, as QUORATE_CRASH_AT asks", self.point);
@@ -61,9 +61,10 @@ mod tests {
     #[test]
     fn only_the_named_occurrence_on_the_named_side_counts() {
         let hook = AbortAt::new("after:B4#2".parse().unwrap());
-        let reached = [(Side::Before, Step::B4), (Side::After, Step::B4), (Side::After, Step::B3)];
+        let reached =
+            [(CrashSide::Before, Step::B4), (CrashSide::After, Step::B4), (CrashSide::After, Step::B3)];
         assert!(!reached.into_iter().any(|(side, step)| hook.is_it(side, step)));
-        assert!(hook.is_it(Side::After, Step::B4), "the second");
-        assert!(!hook.is_it(Side::After, Step::B4), "the third");
+        assert!(hook.is_it(CrashSide::After, Step::B4), "the second");
+        assert!(!hook.is_it(CrashSide::After, Step::B4), "the third");
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// The interval of passes over what is well and at rest. What Kubernetes reports starts a pass at once, such as a disk that hangs; what
 /// etcd alone knows is noticed within this time and the deadline of a call.
-pub const CALM: Duration = Duration::from_secs(30);
+pub const IDLE: Duration = Duration::from_secs(30);
 
 /// The longest interval of passes over what is not well, or waits for a person.
 pub const ATTENTIVE: Duration = Duration::from_secs(10);
@@ -39,9 +39,9 @@ pub enum Outcome {
     /// Refused temporarily: by etcd, or because another write came first.
     Refused,
     /// Something is unhealthy and may stay so for long.
-    Unwell,
+    Degraded,
     /// Everything is as desired.
-    Calm,
+    Idle,
     /// Only an edit by the user helps, and it starts a pass.
     UserMustEdit,
     /// Something failed.
@@ -62,8 +62,8 @@ impl Outcome {
             Self::Acted => "acted",
             Self::NoProgress => "no_progress",
             Self::Waiting => "waiting",
-            Self::Unwell => "unwell",
-            Self::Calm => "calm",
+            Self::Degraded => "unwell",
+            Self::Idle => "calm",
             Self::Refused => "refused",
             Self::UserMustEdit => "user_must_edit",
             Self::Failed => "failed",
@@ -79,8 +79,8 @@ impl Pace {
             Outcome::Acted
             | Outcome::NoProgress
             | Outcome::Waiting
-            | Outcome::Unwell
-            | Outcome::Calm
+            | Outcome::Degraded
+            | Outcome::Idle
             | Outcome::Refused
             | Outcome::UserMustEdit => self.failures = 0,
         }
@@ -91,12 +91,12 @@ impl Pace {
             }
             Outcome::Waiting if self.quick < BRISK_PASSES => grow(QUICK, BRISK, &mut self.quick),
             Outcome::Waiting => grow(QUICK, STEADY, &mut self.quick),
-            Outcome::Unwell | Outcome::NoProgress => grow(QUICK, ATTENTIVE, &mut self.quick),
+            Outcome::Degraded | Outcome::NoProgress => grow(QUICK, ATTENTIVE, &mut self.quick),
             Outcome::Refused => REFUSED,
             Outcome::Failed => grow(RETRY.0, RETRY.1, &mut self.failures),
-            Outcome::Calm => {
+            Outcome::Idle => {
                 self.quick = 0;
-                CALM
+                IDLE
             }
             Outcome::UserMustEdit => {
                 self.quick = 0;
@@ -141,7 +141,7 @@ mod tests {
         let mut pace = Pace::default();
         let retries: Vec<u128> = (0..9).map(|_| pace.after(Outcome::Failed).as_millis()).collect();
         assert_eq!(retries, [500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000]);
-        assert_eq!(pace.after(Outcome::Calm), CALM);
+        assert_eq!(pace.after(Outcome::Idle), IDLE);
         assert_eq!(pace.after(Outcome::Failed).as_millis(), 500);
         for _ in 0..100 {
             pace.after(Outcome::Failed);
@@ -167,10 +167,10 @@ mod tests {
     #[test]
     fn what_is_well_is_looked_at_every_half_minute_and_all_else_at_least_every_ten_seconds() {
         let mut pace = Pace::default();
-        assert_eq!(pace.after(Outcome::Calm), CALM);
+        assert_eq!(pace.after(Outcome::Idle), IDLE);
         assert_eq!(pace.after(Outcome::UserMustEdit), ATTENTIVE);
-        let longest = (0..20).map(|_| pace.after(Outcome::Unwell)).max();
+        let longest = (0..20).map(|_| pace.after(Outcome::Degraded)).max();
         assert_eq!(longest, Some(ATTENTIVE));
-        assert_eq!(pace.after(Outcome::Calm), CALM);
+        assert_eq!(pace.after(Outcome::Idle), IDLE);
     }
 }

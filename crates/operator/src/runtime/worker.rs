@@ -77,7 +77,7 @@ async fn one_after_the_other() -> Option<tokio::sync::MutexGuard<'static, ()>> {
 async fn news(events: &Notify, worker: &mut impl Worker) {
     loop {
         events.notified().await;
-        if worker.has_news() {
+        if worker.has_changes() {
             return;
         }
     }

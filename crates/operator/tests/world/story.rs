@@ -17,7 +17,7 @@ use quorate_manifests::AgentDelivery;
 use quorate_model::effect::{DowngradeAction, LEARNER_DEADLINE};
 use quorate_model::{Minor, Step};
 use quorate_operator::Options;
-use quorate_operator::crash::{Hook, Side};
+use quorate_operator::crash::{CrashSide, Hook};
 use quorate_sim::world::faults::Fault;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -77,7 +77,7 @@ pub enum Scene {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// The operator crashes on this side of the first such step of this scene.
-    Crash(usize, Side, Step),
+    Crash(usize, CrashSide, Step),
     /// The reply to the first such request of this scene is lost.
     ReplyLost(usize, &'static str),
 }
@@ -174,7 +174,7 @@ impl Director {
 struct Stage(Arc<Director>);
 
 impl Hook for Stage {
-    fn reached(&self, side: Side, step: Step) -> BoxFuture<'static, ()> {
+    fn reached(&self, side: CrashSide, step: Step) -> BoxFuture<'static, ()> {
         let Self(director) = self;
         let scene = director.scene.load(Ordering::SeqCst);
         director.steps.lock().unwrap_or_else(PoisonError::into_inner).insert((scene, step));

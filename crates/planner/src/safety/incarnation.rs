@@ -58,8 +58,8 @@ pub(super) fn may_start(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> J
 
 /// Whether the members of this incarnation may change.
 pub(super) fn may_change(record: &Record, member: &MemberName) -> Judged {
-    let makes_way = record.next_incarnation.is_some() || record.quorum_recovery.is_some();
-    if makes_way { forbid(Unsafe::BeingReplaced(member.clone())) } else { Ok(()) }
+    let terminates = record.next_incarnation.is_some() || record.quorum_recovery.is_some();
+    if terminates { forbid(Unsafe::BeingReplaced(member.clone())) } else { Ok(()) }
 }
 
 fn is_ordered(record: &Record, far_enough: impl Fn(&NextIncarnation) -> bool) -> Judged {

@@ -4,7 +4,7 @@
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{
-    Container, HeldAnswer, NodeState, QuorumRecovery, RecoverFrom, STOPPED_WITHIN,
+    Container, NodeState, QuorumRecovery, ReadOnlyAnswer, RecoverFrom, STOPPED_WITHIN,
 };
 use quorate_model::snapshot::Pod;
 use quorate_model::{Instant, MemberName, Record, Snapshot};
@@ -37,7 +37,7 @@ pub fn may_recover(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
 fn quorum_answers(seen: &Snapshot, record: &Record, now: Instant) -> bool {
     let follows = |member| seen.status_of(member, now).is_some_and(|status| status.leader.is_some());
     let is_ready =
-        |member: &MemberName| seen.pods.get(member).is_some_and(|pod| pod.ready && pod.held.is_none());
+        |member: &MemberName| seen.pods.get(member).is_some_and(|pod| pod.ready && pod.read_only.is_none());
     let ready = record.voters().filter(|member| is_ready(member)).count();
     seen.list(now).is_some()
         || record.members.keys().any(follows)
@@ -92,7 +92,7 @@ fn last_has_ended(
              they matter, then delete the Pod"
         ));
     }
-    if pod.is_some_and(|pod| pod.held.is_none()) {
+    if pod.is_some_and(|pod| pod.read_only.is_none()) {
         return Err(format!("its Pod is not gone yet, on {}. {}", node_in_words(node), remedy(node)));
     }
     match seen.sites.get(member).and_then(|site| site.node) {
@@ -175,18 +175,18 @@ pub fn is_read(
         RecoverFrom::Auto => ". To go on without it, name the member whose data are kept in place of auto",
         RecoverFrom::Member(_) => "",
     };
-    let failure = |pod: &Pod| pod.held.as_ref()?.failure.as_ref().map(|failure| failure.message.clone());
+    let failure = |pod: &Pod| pod.read_only.as_ref()?.failure.as_ref().map(|failure| failure.message.clone());
     let is_chosen = recovery.chosen.as_ref().is_some_and(|chosen| chosen.member == *member);
     match answer(pod) {
-        Some(HeldAnswer::Nothing(why)) if !pod.is_some_and(was_read_twice) => {
+        Some(ReadOnlyAnswer::Nothing(why)) if !pod.is_some_and(was_read_twice) => {
             Err(format!("{why}. It is read once more"))
         }
         // What it has is known as long as it is the choice. For another choice it says it once more.
-        Some(HeldAnswer::Extracted(_)) if !is_chosen => {
+        Some(ReadOnlyAnswer::Extracted(_)) if !is_chosen => {
             Err("its Pod has taken a snapshot, and does not say what the volume has. It is read once more"
                 .to_owned())
         }
-        Some(HeldAnswer::Stored(_) | HeldAnswer::Nothing(_) | HeldAnswer::Extracted(_)) => Ok(()),
+        Some(ReadOnlyAnswer::Stored(_) | ReadOnlyAnswer::Nothing(_) | ReadOnlyAnswer::Extracted(_)) => Ok(()),
         None => {
             let why = pod.and_then(|pod| failure(pod).or_else(|| pod.trouble.clone()));
             let why = why.unwrap_or_else(|| "its agent has not reported yet what the volume has".to_owned());
@@ -200,8 +200,8 @@ fn was_read_twice(pod: &Pod) -> bool {
     pod.restarts >= if pod.runs { 2 } else { 1 }
 }
 
-fn answer(pod: Option<&Pod>) -> Option<&HeldAnswer> {
-    pod?.held.as_ref()?.answer.as_ref()
+fn answer(pod: Option<&Pod>) -> Option<&ReadOnlyAnswer> {
+    pod?.read_only.as_ref()?.answer.as_ref()
 }
 
 /// etcd has no id for it, so it has no vote.

@@ -103,7 +103,7 @@ pub(crate) fn data_allow(seen: &Snapshot, record: &Record, now: Instant, member:
             "the cluster version is {above}, and the data do not go back to {line} by themselves"
         ))?;
     }
-    if record.goes_back_to == Some(line) || is_half_done(seen, record, now, line) {
+    if record.downgrading_to == Some(line) || is_half_done(seen, record, now, line) {
         return Ok(());
     }
     too_new(format!(

@@ -291,7 +291,7 @@ impl Acting {
             }
             // A protocol may be in progress, so the next pass follows sooner than after a failure.
             (None, Some(Stop { retry, failure })) => {
-                let retry = if retry == Retry::Now { retry } else { Retry::Unwell };
+                let retry = if retry == Retry::Now { retry } else { Retry::Degraded };
                 self.end_early(memory, Stop { retry, failure });
             }
             (None, None) => {
@@ -429,7 +429,7 @@ impl Failed {
                         Some(trouble::membership_change_refused(&effect.to_string(), &error.to_string()))
                     }
                     // A temporary refusal is reported by what the plan waits for.
-                    Retry::Now | Retry::Soon | Retry::Refused | Retry::Unwell => None,
+                    Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => None,
                 };
                 Stop { retry: error.retry(), failure }
             }
@@ -437,7 +437,7 @@ impl Failed {
                 let retry = match (is_news, conflict) {
                     // The planner observes news at once. A known conflict needs no early pass.
                     (true, _) => Retry::Now,
-                    (false, true) => Retry::Unwell,
+                    (false, true) => Retry::Degraded,
                     (false, false) => error.retry(),
                 };
                 let failure = match error {

@@ -290,7 +290,7 @@ impl Observing {
         observed.snapshot.etcd.list_holds_at = Some(now);
         memory.recent.add_to(&mut observed.snapshot, now);
         let plan = quorate_planner::plan(&observed.snapshot, now);
-        if plan.is_at_rest() && observed.snapshot.is_well(now) {
+        if plan.is_settled() && observed.snapshot.is_well(now) {
             return Some(plan);
         }
         observed.forget_list();

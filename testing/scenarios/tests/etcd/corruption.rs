@@ -117,10 +117,7 @@ impl Corrupted {
     async fn end_with_a_replacement(self) -> Result<()> {
         let Self { world, version, cluster_id, writer, name } = self;
         world
-            .reports(
-                "demo",
-                &format!("the data of {name} are lost: its data differ from those of a majority"),
-            )
+            .reports("demo", &format!("{name} has no usable data: its data differ from those of a majority"))
             .await?;
         is_replaced(&world, &name).await?;
         world.settled("demo", 3).await?;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use quorate_model::CrashPoint;
-use quorate_model::crash_point::Side;
+use quorate_model::crash_point::CrashSide;
 use quorate_sim::campaign::{Campaign, FuzzConfig};
 use quorate_sim::history::replay::{Event, Line};
 use quorate_sim::history::{History, Replay};
@@ -149,10 +149,10 @@ fn find(history: &History, place: Place) -> Option<Replay> {
     };
     let lines = match place {
         Place::Step(0) => 0,
-        Place::Step(_) | Place::Point(CrashPoint { side: Side::After, .. }) => {
+        Place::Step(_) | Place::Point(CrashPoint { side: CrashSide::After, .. }) => {
             Replay::of(history).position(|line| is_after(&line))? + 1
         }
-        Place::Point(CrashPoint { side: Side::Before, .. }) => {
+        Place::Point(CrashPoint { side: CrashSide::Before, .. }) => {
             Replay::of(history).position(|line| is_after(&line))?
         }
     };

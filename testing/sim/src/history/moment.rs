@@ -6,7 +6,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use quorate_model::CrashPoint;
-use quorate_model::crash_point::Side;
+use quorate_model::crash_point::CrashSide;
 use serde::{Deserialize, Serialize};
 
 /// A moment in a history.
@@ -72,8 +72,10 @@ fn parse(text: &str) -> Option<Moment> {
         None => (text, None),
     };
     match (point.parse::<CrashPoint>(), later) {
-        (Ok(point), None) if point.side == Side::Before => Some(Moment::Before(point)),
-        (Ok(point), later) if point.side == Side::After => Some(Moment::After(point, later.unwrap_or(0))),
+        (Ok(point), None) if point.side == CrashSide::Before => Some(Moment::Before(point)),
+        (Ok(point), later) if point.side == CrashSide::After => {
+            Some(Moment::After(point, later.unwrap_or(0)))
+        }
         (Err(_), None) => number(point).map(Moment::Step),
         (Ok(_), _) | (Err(_), Some(_)) => None,
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::{fmt, mem};
 
 use quorate_model::Step;
-use quorate_model::crash_point::{CrashPoint, Side};
+use quorate_model::crash_point::{CrashPoint, CrashSide};
 
 use super::{Departure, ENDLESS, History, Moment, What};
 use crate::oracle::{Property, Violation};
@@ -100,7 +100,7 @@ impl Replay {
             let times = self.reached.entry(step).or_default();
             if times.last() != Some(&self.steps) {
                 times.push(self.steps);
-                reached.push(point(Side::After, step, times.len()));
+                reached.push(point(CrashSide::After, step, times.len()));
             }
         }
         if self.steps > ENDLESS {
@@ -161,7 +161,7 @@ impl Replay {
         let last = self
             .reached
             .iter()
-            .filter_map(|(step, times)| Some((*times.last()?, point(Side::After, *step, times.len()))))
+            .filter_map(|(step, times)| Some((*times.last()?, point(CrashSide::After, *step, times.len()))))
             .max_by_key(|(at, _)| *at)
             .map(|(at, point)| (point, self.steps - at));
         if let Some((point, 0)) = last {
@@ -170,7 +170,7 @@ impl Replay {
         let mut ahead = self.world.fork();
         ahead.go();
         match (ahead.covered.first(), last) {
-            (Some((step, _)), _) => Moment::Before(point(Side::Before, *step, self.times(*step) + 1)),
+            (Some((step, _)), _) => Moment::Before(point(CrashSide::Before, *step, self.times(*step) + 1)),
             (None, Some((point, later))) => Moment::After(point, later),
             (None, None) => Moment::Step(self.steps),
         }
@@ -226,7 +226,7 @@ impl Story {
     }
 }
 
-fn point(side: Side, step: Step, occurrence: usize) -> CrashPoint {
+fn point(side: CrashSide, step: Step, occurrence: usize) -> CrashPoint {
     CrashPoint { side, step, occurrence: u32::try_from(occurrence).unwrap_or(u32::MAX) }
 }
 

@@ -50,11 +50,11 @@ impl Oracle {
                 write: KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. },
                 ..
             } => {
-                let makes_way =
+                let terminates =
                     plan.record.next_incarnation.is_some() || plan.record.quorum_recovery.is_some();
                 let stays = observed.deleting
                     || plan.record.hibernating
-                    || makes_way
+                    || terminates
                     || plan.record.cluster_id.is_none();
                 let Some(id) = landing.now.members.get(pod.as_str()).filter(|_| !stays) else { return };
                 self.judge_restart(member, *id, plan, landing);

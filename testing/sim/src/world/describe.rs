@@ -57,7 +57,7 @@ impl World {
             replacement,
             last_replacement,
             no_priority_class,
-            goes_back_to,
+            downgrading_to,
             takes_defaults,
             defragmenting,
             incarnation,
@@ -106,7 +106,7 @@ impl World {
         lines.extend(no_image_volume.iter().map(|why| format!("no image volume: {why}")));
         lines
             .extend(no_priority_class.iter().map(|no| format!("no priority class {}: {}", no.class, no.why)));
-        lines.extend(goes_back_to.iter().map(|line| format!("members go back to {line}")));
+        lines.extend(downgrading_to.iter().map(|line| format!("members go back to {line}")));
         lines.extend(takes_defaults.then(|| "takes new defaults".to_owned()));
         lines.extend(defragmenting.iter().map(|ordered| format!("{} is being defragmented", ordered.member)));
         lines.extend(hibernating.then(|| "hibernating".to_owned()));

@@ -21,8 +21,8 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
     if let Some(why) = picture.recovers() {
         return Finding { holds: Some(true), why };
     }
-    if let Some(makes_way) = picture.makes_way() {
-        return Finding { holds: Some(true), why: makes_way };
+    if let Some(restores_in_place) = picture.restores_in_place() {
+        return Finding { holds: Some(true), why: restores_in_place };
     }
     if !picture.record.is_bootstrapped() {
         return bootstrapping(picture);
@@ -34,7 +34,7 @@ pub(super) fn find(picture: &Picture<'_>) -> Finding {
             Finding::yes(Reason::Hibernating, or(picture.next_step(), "Pods are being stopped"))
         };
     }
-    under_way(picture).unwrap_or_else(|| at_rest(picture))
+    under_way(picture).unwrap_or_else(|| settled(picture))
 }
 
 /// The operator does nothing, because it is paused or because a person must decide first.
@@ -88,7 +88,7 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
 }
 
 /// Nothing is being done: the cluster matches its spec, or the operator cannot correct what is wrong.
-fn at_rest(picture: &Picture<'_>) -> Finding {
+fn settled(picture: &Picture<'_>) -> Finding {
     // What only a person can decide comes before the member that is sick for the same reason.
     let undecided = picture.waits(|waiting| matches!(waiting, Waiting::Undecided { .. }).then_some(waiting));
     if let Some(blocking) = undecided.or_else(|| picture.waits(blocks)) {

@@ -22,7 +22,7 @@ pub(super) fn blocked(picture: &Picture<'_>) -> Finding {
     let mut versions =
         picture.record.members.iter().filter_map(|(name, member)| Some((name, member.version?)));
     match versions.find_map(unsound) {
-        Some(text) => Finding::no(Reason::VersionUnsound, text),
+        Some(text) => Finding::no(Reason::KnownCorruptVersion, text),
         None => Finding::no(Reason::Reconciled, "no version is refused"),
     }
 }

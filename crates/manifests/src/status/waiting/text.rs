@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use quorate_api::quantity;
 use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
@@ -15,9 +16,13 @@ pub(super) fn names(members: &[MemberName]) -> String {
     names.join(", ")
 }
 
-pub(super) fn existing_data(found: &[ClusterId], volumes: &[MemberName], unfit: Option<ClusterId>) -> String {
-    let unfit = unfit.map(|unfit| {
-        format!("None of them belongs to cluster {unfit}, which operator.etcd.io/adopt names. ")
+pub(super) fn existing_data(
+    found: &[ClusterId],
+    volumes: &[MemberName],
+    unmatched: Option<ClusterId>,
+) -> String {
+    let unmatched = unmatched.map(|unmatched| {
+        format!("None of them belongs to cluster {unmatched}, which operator.etcd.io/adopt names. ")
     });
     let choice = match found {
         [] => {
@@ -39,7 +44,7 @@ pub(super) fn existing_data(found: &[ClusterId], volumes: &[MemberName], unfit: 
     format!(
         "volumes of an earlier cluster of this name exist: {}. {}{choice}",
         names(volumes),
-        unfit.unwrap_or_default()
+        unmatched.unwrap_or_default()
     )
 }
 
@@ -69,7 +74,7 @@ pub(super) fn learners_failed(count: u32, reason: &str) -> String {
     )
 }
 
-pub(super) fn leadership_stays(leader: &MemberName, tried: &[(MemberName, usize)]) -> String {
+pub(super) fn leader_transfer_failed(leader: &MemberName, tried: &[(MemberName, usize)]) -> String {
     let times = |count: usize| if count == 1 { "once".to_owned() } else { format!("{count} times") };
     let tried: Vec<String> = tried.iter().map(|(to, count)| format!("to {to} {}", times(*count))).collect();
     format!(
@@ -88,7 +93,8 @@ pub(super) fn undecided(
 ) -> String {
     let of = |group: &BTreeSet<MemberName>| names(&group.iter().cloned().collect::<Vec<_>>());
     let mut text = format!(
-        "the data of members may differ, and no {} of the {voters} voters are known to have the same, so nobody is replaced",
+        "the data of members may differ, and fewer than {} of {voters} voters are known to hold identical data, so no member is \
+         replaced",
         quorum(voters)
     );
     if groups.len() > 1 {
@@ -119,15 +125,16 @@ pub(super) fn undecided(
 
 /// Without the exact sizes: status would change with every write.
 pub(super) fn still_full(member: &MemberName, database: &Database, compacts: bool) -> String {
-    let quota =
-        database.quota.map_or_else(|| "its quota".to_owned(), |quota| format!("its quota of {quota} bytes"));
+    let quota = database
+        .quota
+        .map_or_else(|| "its quota".to_owned(), |quota| format!("its quota of {}", quantity::text(quota)));
     let why = if database.would_be_below_quota() {
         "it was defragmented a short while ago, or cannot be now"
     } else if compacts {
         "the keys themselves take the space. Delete keys that are not needed"
     } else {
-        "nothing compacts the history of its keys by the spec, so that is left to the clients, as a kube-apiserver does \
-         every 5 minutes"
+        "auto-compaction is off in the spec, so the operator does not compact: clients own the history, as a kube-apiserver, \
+         which compacts every 5 minutes"
     };
     format!(
         "the database of {member} has reached {quota}, and {why}. Raise spec.etcd.quotaBackendBytes or \
@@ -150,11 +157,11 @@ pub(super) fn recovering(from: &RecoverFrom, logs: &[(MemberName, Result<Log, St
     text
 }
 
-pub(super) fn old_member_stays(member: &MemberName, node: Option<&str>, order: &Order) -> String {
+pub(super) fn pod_not_terminated(member: &MemberName, node: Option<&str>, order: &Order) -> String {
     let node = node.unwrap_or("unknown");
     format!(
-        "{order} waits: Pod {member} was to be gone by now, and its kubelet on Node {node} does not report that it stopped. It may \
-         run and acknowledge writes, so no new member is started beside it. Bring the node back. If the machine is off for certain, \
+        "{order} waits for Pod {member}: the kubelet of Node {node} has not confirmed that it stopped, so it may still acknowledge \
+         writes. No new member is started beside it. Bring the node back. If the machine is off for certain, \
          delete the Node or give it the taint node.kubernetes.io/out-of-service. Or delete {order}: then the old members start again"
     )
 }

@@ -8,7 +8,7 @@ use crate::runtime::clock::timestamp;
 
 /// Whether a condition is true.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Is {
+pub(crate) enum ConditionValue {
     True,
     False,
     Unknown,
@@ -18,15 +18,15 @@ pub(crate) enum Is {
 pub(crate) fn set(
     conditions: &mut Vec<Condition>,
     type_: &str,
-    is: Is,
+    is: ConditionValue,
     why: &Explanation,
     generation: Option<i64>,
     now: Instant,
 ) {
     let status = match is {
-        Is::True => "True",
-        Is::False => "False",
-        Is::Unknown => "Unknown",
+        ConditionValue::True => "True",
+        ConditionValue::False => "False",
+        ConditionValue::Unknown => "Unknown",
     };
     let at = conditions.iter().position(|condition| condition.type_ == type_);
     let before = at.map(|at| &conditions[at]).filter(|before| before.status == status);

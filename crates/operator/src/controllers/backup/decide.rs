@@ -11,7 +11,7 @@ use quorate_manifests::backup::{self, Of};
 use quorate_manifests::record;
 use quorate_model::Instant;
 
-use super::conditions::{Is, set};
+use super::conditions::{ConditionValue, set};
 use super::ending;
 use super::outcome::JobOutcome;
 use crate::runtime::clock::timestamp;
@@ -113,7 +113,7 @@ pub(super) fn state(
 ) -> EtcdBackupStatus {
     status.phase = Some(phase);
     for type_ in BackupCondition::ALL {
-        let is = if type_ == holds { Is::True } else { Is::False };
+        let is = if type_ == holds { ConditionValue::True } else { ConditionValue::False };
         set(&mut status.conditions, type_.as_str(), is, why, seen.backup.metadata.generation, seen.now);
     }
     status
@@ -233,7 +233,7 @@ fn attempt(seen: Seen<'_>, status: EtcdBackupStatus) -> Decision {
 fn complete(seen: Seen<'_>, mut status: EtcdBackupStatus, manifest: &Manifest) -> Decision {
     if Some(&manifest.origin.backup_uid) != seen.backup.metadata.uid.as_ref() {
         let text = format!("the object {} belongs to another EtcdBackup", manifest.key);
-        return failed(seen, status, Explanation::new(Reason::NotOurs, text));
+        return failed(seen, status, Explanation::new(Reason::ObjectNotOwned, text));
     }
     let url = seen.backup.spec.destination.url(&manifest.key);
     let text = format!("{url} has revision {} of etcd {}", manifest.revision, manifest.etcd_version);

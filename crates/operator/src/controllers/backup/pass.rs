@@ -35,7 +35,7 @@ pub(crate) struct BackupWorker {
 }
 
 impl Worker for BackupWorker {
-    fn has_news(&mut self) -> bool {
+    fn has_changes(&mut self) -> bool {
         self.versions() != self.known
     }
 
@@ -151,7 +151,7 @@ impl BackupWorker {
                 return Ok(Outcome::Waiting);
             }
             Act::Wait(until) => return Ok(self.pace(*until)),
-            Act::Rest => return Ok(Outcome::Calm),
+            Act::Rest => return Ok(Outcome::Idle),
         }
         Ok(Outcome::Acted)
     }
@@ -182,7 +182,7 @@ impl BackupWorker {
     fn pace(&self, until: Option<Instant>) -> Outcome {
         match until {
             Some(until) if until.0 <= self.controller.runtime.clock.now().0 => Outcome::Acted,
-            Some(_) | None => Outcome::Unwell,
+            Some(_) | None => Outcome::Degraded,
         }
     }
 
@@ -254,7 +254,7 @@ impl BackupWorker {
                 self.controller.runtime.events.publish(&mut self.reported, notice);
                 Outcome::Failed
             }
-            Retry::Now | Retry::Soon | Retry::Refused | Retry::Unwell => Outcome::Waiting,
+            Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
         }
     }
 

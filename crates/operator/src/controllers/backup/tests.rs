@@ -251,7 +251,7 @@ fn the_answer_of_a_job_decides() {
         (JobOutcome::Running(None), "Running BackupRunning"),
         (JobOutcome::Running(Some("Pod p is not scheduled".to_owned())), "Running BackupRunning"),
         (answer("u1"), "Complete BackupComplete"),
-        (answer("u2"), "Failed NotOurs"),
+        (answer("u2"), "Failed ObjectNotOwned"),
         (failure(FailureKind::NoSource), retried),
         (failure(FailureKind::SnapshotFailed), retried),
         (failure(FailureKind::StoreUnavailable), retried),
@@ -260,10 +260,10 @@ fn the_answer_of_a_job_decides() {
         (failure(FailureKind::OrderRefused), "Failed OrderRefused"),
         (failure(FailureKind::StoreForbidden), "Failed StoreForbidden"),
         (failure(FailureKind::NotInStore), "Failed NotInStore"),
-        (failure(FailureKind::Mismatch), "Failed Mismatch"),
+        (failure(FailureKind::Mismatch), "Failed ChecksumMismatch"),
         (failure(FailureKind::CannotDecrypt), "Failed CannotDecrypt"),
-        (failure(FailureKind::NotOurs), "Failed NotOurs"),
-        (failure(FailureKind::Unfit), "Failed Unfit"),
+        (failure(FailureKind::NotOurs), "Failed ObjectNotOwned"),
+        (failure(FailureKind::Unfit), "Failed SnapshotIncompatible"),
         (JobOutcome::Answered(Answer::Removed), "Failed JobFailed"),
     ];
     for (outcome, desired) in table {

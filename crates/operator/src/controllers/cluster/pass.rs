@@ -21,7 +21,7 @@ use crate::controllers::cluster::observe::{
 use crate::controllers::cluster::report;
 use crate::controllers::cluster::{backup, execute, site, tls};
 use crate::runtime::controller::{Pass as Passed, Runtime, Worker as Passes};
-use crate::runtime::crash::Side;
+use crate::runtime::crash::CrashSide;
 use crate::runtime::events::Reported;
 use crate::runtime::pace::Outcome;
 
@@ -39,7 +39,7 @@ pub(crate) struct Worker {
 }
 
 impl Passes for Worker {
-    fn has_news(&mut self) -> bool {
+    fn has_changes(&mut self) -> bool {
         self.observed_versions() != self.known
     }
 
@@ -158,7 +158,7 @@ impl Worker {
                     metrics.effect(&step.to_string(), outcome);
                     if recorded.is_ok() {
                         tracing::info!(%step, "recorded");
-                        hook.reached(Side::After, *step).await;
+                        hook.reached(CrashSide::After, *step).await;
                     }
                 }
                 if let (Ok(()), Ok(cluster)) = (recorded, &planned.cluster.0) {
@@ -175,7 +175,7 @@ impl Worker {
                 match result {
                     Ok(()) => {
                         tracing::info!(%step, %effect, "done");
-                        hook.reached(Side::After, step).await;
+                        hook.reached(CrashSide::After, step).await;
                     }
                     // The end of the pass logs it, if it is to be reported.
                     Err(error) => tracing::debug!(%step, %effect, %error, "not done"),
@@ -208,8 +208,8 @@ impl Worker {
                 stop.retry.into()
             }
             Some(PassEnd::Done) => {
-                pass.planned().map_or(Outcome::Calm, |planned| {
-                    let done = self.done(&planned.plan, planned.is_calm());
+                pass.planned().map_or(Outcome::Idle, |planned| {
+                    let done = self.done(&planned.plan, planned.is_idle());
                     // Looked at closely, so that status reports a lost quorum when the doubt ends.
                     if planned.is_in_doubt() { done.min(Outcome::Waiting) } else { done }
                 })
@@ -229,7 +229,7 @@ impl Worker {
     }
 
     /// Every effect of the plan was carried out.
-    fn done(&mut self, plan: &Plan, is_calm: bool) -> Outcome {
+    fn done(&mut self, plan: &Plan, is_idle: bool) -> Outcome {
         let Plan { recorded_steps, effects, waiting, ended_by, record: _, needs_proof: _, proof_is_due: _ } =
             plan;
         let protocol = ended_by.map_or_else(|| "none".to_owned(), |protocol| protocol.to_string());
@@ -241,7 +241,7 @@ impl Worker {
             (true, true) => Outcome::NoProgress,
             (true, false) => Outcome::Acted,
             (false, _) => {
-                let otherwise = if is_calm { Outcome::Calm } else { Outcome::Unwell };
+                let otherwise = if is_idle { Outcome::Idle } else { Outcome::Degraded };
                 waiting.iter().map(waits).min().unwrap_or(otherwise)
             }
         }
@@ -274,7 +274,7 @@ impl From<Retry> for Outcome {
             Retry::Now => Self::Acted,
             Retry::Soon => Self::Waiting,
             Retry::Refused => Self::Refused,
-            Retry::Unwell => Self::Unwell,
+            Retry::Degraded => Self::Degraded,
             Retry::Failed => Self::Failed,
         }
     }
@@ -306,7 +306,7 @@ async fn after_crash_points(
     call: BoxFuture<'_, Reply>,
 ) -> (CommandId, Reply) {
     for step in steps {
-        shared.runtime.hook.reached(Side::Before, step).await;
+        shared.runtime.hook.reached(CrashSide::Before, step).await;
     }
     (id, call.await)
 }
@@ -316,8 +316,8 @@ fn waits(waiting: &Waiting) -> Outcome {
     match weight(waiting) {
         Weight::Moves => Outcome::Waiting,
         // Each of the clusters that wait looks now and then, so that one of them soon finds that it may.
-        Weight::Queues => Outcome::Calm,
-        Weight::Waits => Outcome::Unwell,
+        Weight::Queues => Outcome::Idle,
+        Weight::Waits => Outcome::Degraded,
         Weight::NeedsPerson => Outcome::UserMustEdit,
     }
 }

@@ -9,8 +9,8 @@ use quorate_api::{ConditionType, EtcdBackup, EtcdCluster, EtcdRestore, Explanati
 use quorate_manifests::restore::{is_of_earlier_incarnation, is_outlived, object};
 use quorate_model::Instant;
 
-use super::reading::{self, Then};
-use crate::controllers::backup::{Is, JobOutcome, set};
+use super::reading::{self, NextAct};
+use crate::controllers::backup::{ConditionValue, JobOutcome, set};
 use crate::runtime::clock::timestamp;
 
 /// What is reported as an event: whether it is a warning, and what.
@@ -41,7 +41,7 @@ pub(super) struct Decision {
     /// What is reported as an event.
     pub(super) event: Event,
     /// What is done once the status is written.
-    pub(super) then: Then,
+    pub(super) then: NextAct,
 }
 
 /// Whether nothing follows any more.
@@ -67,7 +67,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
         status.finished = Some(Time(timestamp(now)));
     }
     for each in RestorePhase::ALL {
-        let is = if each == phase { Is::True } else { Is::False };
+        let is = if each == phase { ConditionValue::True } else { ConditionValue::False };
         set(&mut status.conditions, each.as_str(), is, &why, restore.metadata.generation, now);
     }
     let is_news = before.phase != Some(phase) || reason_of(&before) != reason_of(&status);
@@ -88,7 +88,7 @@ fn reason_of(status: &EtcdRestoreStatus) -> Option<&str> {
     conditions.find(|condition| condition.type_ == phase).map(|condition| condition.reason.as_str())
 }
 
-fn state(all: &Seen<'_>, status: &mut EtcdRestoreStatus, then: &mut Then) -> (RestorePhase, Explanation) {
+fn state(all: &Seen<'_>, status: &mut EtcdRestoreStatus, then: &mut NextAct) -> (RestorePhase, Explanation) {
     let restore = all.restore;
     let name = &restore.spec.cluster_name;
     let Some(cluster) = all.cluster else {
@@ -154,7 +154,7 @@ fn not_begun(
     cluster: &EtcdCluster,
     seen: &EtcdClusterStatus,
     status: &mut EtcdRestoreStatus,
-    then: &mut Then,
+    then: &mut NextAct,
 ) -> (RestorePhase, Explanation) {
     let restore = all.restore;
     let (name, named) = (&restore.spec.cluster_name, &restore.spec.cluster_id);

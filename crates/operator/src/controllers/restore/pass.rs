@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::RestoreController;
 use super::decide::{Decision, Seen, decide, has_ended};
-use super::reading::{self, Then};
+use super::reading::{self, NextAct};
 use crate::controllers::backup::outcome;
 use crate::runtime::controller::{Pass, Worker};
 use crate::runtime::events::{Notice, Reported};
@@ -35,7 +35,7 @@ pub(crate) struct RestoreWorker {
 }
 
 impl Worker for RestoreWorker {
-    fn has_news(&mut self) -> bool {
+    fn has_changes(&mut self) -> bool {
         self.versions() != self.known
     }
 
@@ -45,7 +45,7 @@ impl Worker for RestoreWorker {
         let Some(cached) = cached else { return Pass::Gone };
         match &cached.0 {
             // The Jobs that it owns go with it.
-            Ok(restore) if restore.metadata.deletion_timestamp.is_some() => Pass::Ended(Outcome::Calm),
+            Ok(restore) if restore.metadata.deletion_timestamp.is_some() => Pass::Ended(Outcome::Idle),
             Ok(restore) => Pass::Ended(self.work(restore).await),
             Err(error) => {
                 tracing::error!(error = %error.error, "the EtcdRestore does not parse, so nothing is reported");
@@ -90,7 +90,7 @@ impl RestoreWorker {
                     self.tell(restore, true, Explanation::new(Reason::WriteRefused, text));
                     Outcome::Failed
                 }
-                Retry::Now | Retry::Soon | Retry::Refused | Retry::Unwell => Outcome::Waiting,
+                Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded => Outcome::Waiting,
             },
         }
     }
@@ -109,16 +109,16 @@ impl RestoreWorker {
             seen = restores.patch_status(restore, status_patch(restore, status)).await?;
         }
         match &decision.then {
-            Then::Wait if has_ended(status) => Ok(Outcome::Calm),
-            Then::Wait if status.reading.as_ref().is_some_and(|reading| reading.failed.is_some()) => {
-                Ok(Outcome::Unwell)
+            NextAct::Wait if has_ended(status) => Ok(Outcome::Idle),
+            NextAct::Wait if status.reading.as_ref().is_some_and(|reading| reading.failed.is_some()) => {
+                Ok(Outcome::Degraded)
             }
-            Then::Wait => Ok(Outcome::Waiting),
-            Then::Read { attempt, order } => {
+            NextAct::Wait => Ok(Outcome::Waiting),
+            NextAct::Read { attempt, order } => {
                 let Some(cluster) = cluster else { return Ok(Outcome::Waiting) };
                 self.read(&seen, cluster, *attempt, order).await
             }
-            Then::DeleteJob(name) => {
+            NextAct::DeleteJob(name) => {
                 let left =
                     self.jobs(restore).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
                 if let Some(job) = left.filter(|job| job.metadata.deletion_timestamp.is_none()) {

@@ -18,7 +18,7 @@ const AGAIN_AFTER: Span = Span::seconds(60);
 
 /// What is next for the Jobs of an EtcdRestore.
 #[derive(Debug, Default, PartialEq)]
-pub(super) enum Then {
+pub(super) enum NextAct {
     /// Nothing.
     #[default]
     Wait,
@@ -33,7 +33,7 @@ pub(super) fn decide(
     seen: &Seen<'_>,
     source: Option<RestoreSource>,
     status: &mut EtcdRestoreStatus,
-) -> (Then, Option<Explanation>) {
+) -> (NextAct, Option<Explanation>) {
     let Some(source) = source else { return (leftover(seen, None), None) };
     if status.snapshot.as_ref().is_some_and(|read| read.sha256 == source.sha256) {
         status.reading = None;
@@ -50,22 +50,22 @@ pub(super) fn decide(
     let left = leftover(seen, Some(&name));
     let then = if reading.failed.is_some() {
         leftover(seen, None)
-    } else if left == Then::Wait {
+    } else if left == NextAct::Wait {
         match answer(seen, &name) {
-            None => Then::Read { attempt: reading.attempt, order: Box::new(order(&source)) },
+            None => NextAct::Read { attempt: reading.attempt, order: Box::new(order(&source)) },
             Some(JobOutcome::Running(why)) => {
                 if reading.reason.is_none() {
                     reading.message.clone_from(why);
                 }
-                Then::Wait
+                NextAct::Wait
             }
             Some(JobOutcome::Answered(Answer::Read(manifest))) => {
                 status.snapshot = Some(snapshot(&source, manifest));
-                return (Then::DeleteJob(name), None);
+                return (NextAct::DeleteJob(name), None);
             }
             Some(JobOutcome::Answered(Answer::Failed(failure))) => {
                 fail(&mut reading, failure.kind.into(), &failure.message, seen.now);
-                Then::DeleteJob(name)
+                NextAct::DeleteJob(name)
             }
             Some(JobOutcome::Answered(
                 Answer::BackedUp(_)
@@ -75,11 +75,11 @@ pub(super) fn decide(
                 | Answer::NothingStored(_),
             )) => {
                 fail(&mut reading, Reason::JobFailed, "the Job answered what it was not asked", seen.now);
-                Then::DeleteJob(name)
+                NextAct::DeleteJob(name)
             }
             Some(JobOutcome::Lost(text)) => {
                 fail(&mut reading, Reason::JobFailed, text, seen.now);
-                Then::DeleteJob(name)
+                NextAct::DeleteJob(name)
             }
         }
     } else {
@@ -99,10 +99,10 @@ pub(super) fn refused(status: &mut EtcdRestoreStatus, text: &str, now: Instant) 
 }
 
 /// Jobs that are not those of the present try.
-pub(super) fn leftover(seen: &Seen<'_>, present: Option<&str>) -> Then {
+pub(super) fn leftover(seen: &Seen<'_>, present: Option<&str>) -> NextAct {
     let names = seen.jobs.iter().filter_map(|(job, _)| job.metadata.name.as_deref());
     let left = names.into_iter().find(|name| Some(*name) != present);
-    left.map_or(Then::Wait, |name| Then::DeleteJob(name.to_owned()))
+    left.map_or(NextAct::Wait, |name| NextAct::DeleteJob(name.to_owned()))
 }
 
 fn first(source: &RestoreSource) -> Reading {

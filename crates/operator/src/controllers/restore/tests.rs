@@ -8,7 +8,7 @@ use quorate_model::Instant;
 use serde_json::{Value, json};
 
 use super::decide::{Decision, Seen, decide};
-use super::reading::{Then, refused};
+use super::reading::{NextAct, refused};
 use crate::controllers::backup::JobOutcome;
 
 const NOW: Instant = Instant(1_800_000_000_000);
@@ -150,7 +150,7 @@ fn kept(status: &EtcdRestoreStatus) -> Value {
 fn the_snapshot_is_read_before_the_order_is_taken_up_and_what_cannot_be_read_is_tried_again() {
     let present = cluster(&json!({"clusterID": "a1"}));
     let begun = decided(&json!({}), Some(&present), &[], NOW);
-    let Then::Read { attempt: 1, order } = &begun.then else { panic!("{:?}", begun.then) };
+    let NextAct::Read { attempt: 1, order } = &begun.then else { panic!("{:?}", begun.then) };
     assert_eq!((order.source.key.as_str(), order.source.sha256.as_deref()), ("k", Some(SHA256)));
     let recorded = kept(&begun.status);
     let again = decided(&recorded, Some(&present), &[], NOW);
@@ -158,27 +158,27 @@ fn the_snapshot_is_read_before_the_order_is_taken_up_and_what_cannot_be_read_is_
     let first = job("read-backup-u1-1");
     let runs = [(&first, JobOutcome::Running(Some("Pod p is not scheduled".to_owned())))];
     let waits = decided(&recorded, Some(&present), &runs, NOW);
-    assert_eq!(waits.then, Then::Wait);
+    assert_eq!(waits.then, NextAct::Wait);
     assert!(kept(&waits.status).to_string().contains("Pod p is not scheduled"));
 
     let gone = Answer::Failed(Failure::new(FailureKind::NotInStore, "it does not exist"));
     let ended = decided(&recorded, Some(&present), &[(&first, JobOutcome::Answered(gone))], NOW);
-    assert_eq!(ended.then, Then::DeleteJob("read-backup-u1-1".to_owned()));
+    assert_eq!(ended.then, NextAct::DeleteJob("read-backup-u1-1".to_owned()));
     let (is_warning, why) = ended.event.expect("it is news");
     assert!(is_warning && why.reason().as_str() == "NotInStore", "{why:?}");
     let failed = kept(&ended.status);
-    assert_eq!(decided(&failed, Some(&present), &[], Instant(NOW.0 + 59_000)).then, Then::Wait);
+    assert_eq!(decided(&failed, Some(&present), &[], Instant(NOW.0 + 59_000)).then, NextAct::Wait);
     let later = Instant(NOW.0 + 60_000);
     let second = decided(&failed, Some(&present), &[], later);
-    assert!(matches!(second.then, Then::Read { attempt: 2, .. }), "{:?}", second.then);
+    assert!(matches!(second.then, NextAct::Read { attempt: 2, .. }), "{:?}", second.then);
     assert_eq!(second.event, None, "the cause is the same as far as anybody knows");
 
     let (two, recorded) = (job("read-backup-u1-2"), kept(&second.status));
     let whole = JobOutcome::Answered(Answer::Read(Manifest { snapshot_bytes: 4096, ..Manifest::default() }));
     let done = decided(&recorded, Some(&present), &[(&two, whole)], later);
-    assert_eq!(done.then, Then::DeleteJob("read-backup-u1-2".to_owned()));
+    assert_eq!(done.then, NextAct::DeleteJob("read-backup-u1-2".to_owned()));
     assert_eq!((done.status.snapshot.as_ref().unwrap().bytes, &done.status.reading), (4096, &None));
-    assert_eq!(decided(&kept(&done.status), Some(&present), &[], later).then, Then::Wait);
+    assert_eq!(decided(&kept(&done.status), Some(&present), &[], later).then, NextAct::Wait);
 }
 
 #[test]
@@ -186,6 +186,6 @@ fn a_job_that_the_api_server_refuses_is_a_try_that_failed() {
     let mut status = decided(&json!({}), Some(&cluster(&json!({"clusterID": "a1"}))), &[], NOW).status;
     refused(&mut status, "exceeded quota", NOW);
     let waits = decided(&kept(&status), Some(&cluster(&json!({"clusterID": "a1"}))), &[], NOW);
-    assert_eq!(waits.then, Then::Wait);
+    assert_eq!(waits.then, NextAct::Wait);
     assert!(kept(&waits.status).to_string().contains("exceeded quota"));
 }

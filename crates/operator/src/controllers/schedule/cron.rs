@@ -14,12 +14,12 @@ const LOOKED_AT: usize = 64;
 
 /// The times of a schedule, in a time zone.
 #[derive(Clone, Debug)]
-pub(super) struct Times {
+pub(super) struct CronTimes {
     cron: Cron,
     zone: TimeZone,
 }
 
-impl Times {
+impl CronTimes {
     /// Reads a schedule, and looks at its times from `now` on. The error says what is wrong and what to do.
     pub(super) fn read(schedule: &str, zone: Option<&str>, now: Instant) -> Result<Self, String> {
         let times = Self::parse(schedule, zone)?;
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_schedule_that_cannot_be_read_has_no_time_or_comes_too_often_is_refused() {
         let now = at("2026-11-24T10:00:00Z");
-        let refused = |schedule: &str, zone: Option<&str>| Times::read(schedule, zone, now).unwrap_err();
+        let refused = |schedule: &str, zone: Option<&str>| CronTimes::read(schedule, zone, now).unwrap_err();
         assert!(refused("0 0 31 2 *", None).contains("no such day"));
         assert!(refused("* * * * *", None).contains("every five minutes"));
         assert!(refused("0,3 * * * *", None).contains("every five minutes"));
@@ -106,13 +106,13 @@ mod tests {
             "30 2 * * 1-5",
             "0 0 29 2 *",
         ] {
-            assert!(Times::read(good, None, now).is_ok(), "{good}");
+            assert!(CronTimes::read(good, None, now).is_ok(), "{good}");
         }
     }
 
     #[test]
     fn a_time_that_the_clock_skips_is_made_up_for_and_one_that_comes_twice_counts_once() {
-        let times = Times::read("30 2 * * *", Some("Europe/Berlin"), at("2026-01-01T00:00:00Z")).unwrap();
+        let times = CronTimes::read("30 2 * * *", Some("Europe/Berlin"), at("2026-01-01T00:00:00Z")).unwrap();
         assert_eq!(shown(times.next(at("2026-03-28T12:00:00Z"))).unwrap(), "2026-03-29T01:00:00Z");
         let first = times.next(at("2026-10-24T12:00:00Z")).unwrap();
         assert_eq!(shown(Some(first)).unwrap(), "2026-10-25T00:30:00Z");
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn of_the_times_that_were_missed_the_last_one_counts() {
-        let times = Times::read("0 * * * *", None, at("2026-11-24T10:00:00Z")).unwrap();
+        let times = CronTimes::read("0 * * * *", None, at("2026-11-24T10:00:00Z")).unwrap();
         let last = |since, now| shown(times.last(at(since), at(now)));
         assert_eq!(last("2026-11-24T06:00:00Z", "2026-11-24T10:20:00Z").unwrap(), "2026-11-24T10:00:00Z");
         assert_eq!(last("2026-11-24T06:00:00Z", "2026-11-24T10:00:00.250Z").unwrap(), "2026-11-24T10:00:00Z");

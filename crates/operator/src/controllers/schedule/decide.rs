@@ -12,8 +12,8 @@ use quorate_api::schedule::{EtcdBackupScheduleStatus, Retention};
 use quorate_api::{EtcdBackup, EtcdBackupSchedule, Explanation, Reason, duration, keys};
 use quorate_model::Instant;
 
-use super::cron::Times;
-use super::retention::{Good, prunable};
+use super::cron::CronTimes;
+use super::retention::{GoodBackup, prunable};
 use super::{report, verify};
 use crate::controllers::backup::JobOutcome;
 use crate::runtime::clock::timestamp;
@@ -33,24 +33,24 @@ pub(super) struct Seen<'a> {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Decision {
     /// Done before the status is written. If it fails, the status is not written.
-    pub(super) first: Option<First>,
+    pub(super) first: Option<FirstWrite>,
     /// The status as it is to be.
     pub(super) status: EtcdBackupScheduleStatus,
     /// Done when it is written.
-    pub(super) then: Then,
+    pub(super) then: NextAct,
     /// What is reported as events.
     pub(super) events: Vec<(bool, Explanation)>,
 }
 
 /// What is done before the status is written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum First {
+pub(super) enum FirstWrite {
     Create(Box<EtcdBackup>),
 }
 
 /// What is done after the status is written.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Then {
+pub(super) enum NextAct {
     /// Deletes these EtcdBackups, if this one, the newest that is good as far as is known, exists.
     Prune {
         names: Vec<String>,
@@ -73,7 +73,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
     let Seen { schedule, now, .. } = seen;
     let spec = &schedule.spec;
     let mut status = report::figures(seen);
-    let read = |text: &str| Times::read(text, spec.time_zone.as_deref(), now);
+    let read = |text: &str| CronTimes::read(text, spec.time_zone.as_deref(), now);
     let times = match read(&spec.schedule) {
         Ok(times) => times,
         Err(text) => return invalid(seen, status, text),
@@ -103,7 +103,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
             Some(_) if !status.active.is_empty() => held_up = true,
             Some(due) => {
                 let exists = seen.backups.iter().any(|backup| backup.name_any() == name(schedule, due));
-                first = (!exists).then(|| First::Create(Box::new(child(schedule, due))));
+                first = (!exists).then(|| FirstWrite::Create(Box::new(child(schedule, due))));
                 status.last_scheduled = Some(Time(timestamp(due)));
             }
             None => {}
@@ -113,7 +113,7 @@ pub(super) fn decide(seen: Seen<'_>) -> Decision {
     report::ready(seen, &mut status, held_up);
     let test = verify::decide(seen, &mut status, tests.as_ref(), &mut events);
     let wake = [status.next.as_ref().map(at), test.wake].into_iter().flatten().min();
-    let then = test.then.or_else(|| prune(seen, &status, &times)).unwrap_or(Then::Wait(wake));
+    let then = test.then.or_else(|| prune(seen, &status, &times)).unwrap_or(NextAct::Wait(wake));
     Decision { first, status, then, events }
 }
 
@@ -159,7 +159,7 @@ fn is_going(backup: &EtcdBackup) -> bool {
 fn invalid(seen: Seen<'_>, mut status: EtcdBackupScheduleStatus, text: String) -> Decision {
     status.next = None;
     report::not_ready(seen, &mut status, &Explanation::new(Reason::ScheduleInvalid, text));
-    Decision { first: None, status, then: Then::Edit, events: Vec::new() }
+    Decision { first: None, status, then: NextAct::Edit, events: Vec::new() }
 }
 
 fn is_too_late(schedule: &EtcdBackupSchedule, due: Instant, now: Instant) -> bool {
@@ -193,18 +193,18 @@ fn child(schedule: &EtcdBackupSchedule, due: Instant) -> EtcdBackup {
 }
 
 /// What no rule keeps. Failed ones are kept by number.
-fn prune(seen: Seen<'_>, status: &EtcdBackupScheduleStatus, times: &Times) -> Option<Then> {
+fn prune(seen: Seen<'_>, status: &EtcdBackupScheduleStatus, times: &CronTimes) -> Option<NextAct> {
     let spec = &seen.schedule.spec;
     if spec.suspend {
         return None;
     }
     let good = good(&seen);
     let tested = seen.schedule.status.as_ref().and_then(|status| status.test.as_ref());
-    let rows: Vec<Good> = good
+    let rows: Vec<GoodBackup> = good
         .iter()
         .map(|(scheduled, backup)| {
             let result = backup.status.as_ref().and_then(|status| status.result.as_ref());
-            Good {
+            GoodBackup {
                 name: backup.name_any(),
                 at: *scheduled,
                 zoned: times.zoned(*scheduled),
@@ -220,5 +220,5 @@ fn prune(seen: Seen<'_>, status: &EtcdBackupScheduleStatus, times: &Times) -> Op
     let failed = in_phase(&seen, BackupPhase::Failed);
     names.extend(failed.iter().skip(spec.history_limit.failed as usize).map(|(_, backup)| backup.name_any()));
     let floor = rows.iter().find(|good| !good.is_doubtful).or(rows.first()).map(|good| good.name.clone());
-    (!names.is_empty()).then_some(Then::Prune { names, floor })
+    (!names.is_empty()).then_some(NextAct::Prune { names, floor })
 }

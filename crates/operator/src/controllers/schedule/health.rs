@@ -7,7 +7,7 @@ use quorate_api::{EtcdBackupSchedule, Explanation, Reason, duration};
 use quorate_manifests::BackupHealth;
 use quorate_model::{Instant, Span};
 
-use super::cron::Times;
+use super::cron::CronTimes;
 use super::decide::at;
 
 /// How long a backup may wait before its first attempt, for another backup of the cluster. Its own deadline counts from there.
@@ -109,7 +109,7 @@ fn fails(schedule: &EtcdBackupSchedule, wanted: ScheduleCondition) -> Option<(&s
 fn overdue(schedule: &EtcdBackupSchedule, now: Instant) -> Option<String> {
     let spec = &schedule.spec;
     // One that cannot be read is reported by its own condition.
-    let times = Times::parse(&spec.schedule, spec.time_zone.as_deref()).ok()?;
+    let times = CronTimes::parse(&spec.schedule, spec.time_zone.as_deref()).ok()?;
     let deadline = Span(duration::seconds(&spec.backup_template.spec.deadline)?.saturating_mul(1000));
     let by = Instant(now.0.saturating_sub_unsigned(deadline.0.saturating_add(BEGIN.0)));
     let created = at(schedule.metadata.creation_timestamp.as_ref()?);
@@ -260,8 +260,12 @@ mod tests {
         let text = "EtcdBackupSchedule nightly: 2 backups failed since the last good one";
         assert_eq!(told, (Some(false), "BackupFailing", text.to_owned()));
 
-        let verified =
-            condition("Verified", "False", "Mismatch", "EtcdBackup x failed its restore test: it is damaged");
+        let verified = condition(
+            "Verified",
+            "False",
+            "ChecksumMismatch",
+            "EtcdBackup x failed its restore test: it is damaged",
+        );
         let status = json!({"lastSuccess": "2026-11-10T00:01:00Z", "conditions": [verified]});
         let tested = schedule("tested", json!({"verify": {"schedule": "@weekly"}}), status.clone());
         let told = says(std::slice::from_ref(&tested), NOON);

@@ -12,7 +12,7 @@ use quorate_model::Instant;
 use quorate_reconcile::{ReadCluster, Retry, WriteError};
 use serde_json::{Value, json};
 
-use super::decide::{Decision, First, Seen, Then, decide, name, scheduled};
+use super::decide::{Decision, FirstWrite, NextAct, Seen, decide, name, scheduled};
 use super::{ScheduleController, report, verify};
 use crate::controllers::backup::outcome;
 use crate::runtime::controller::{Pass, Worker};
@@ -40,7 +40,7 @@ pub(crate) struct ScheduleWorker {
 }
 
 impl Worker for ScheduleWorker {
-    fn has_news(&mut self) -> bool {
+    fn has_changes(&mut self) -> bool {
         self.versions() != self.known
     }
 
@@ -50,7 +50,7 @@ impl Worker for ScheduleWorker {
         let Some(cached) = cached else { return Pass::Gone };
         match &cached.0 {
             // It owns nothing that is to be stopped: its backups stay, and the Job of a test goes with it.
-            Ok(schedule) if schedule.metadata.deletion_timestamp.is_some() => Pass::Ended(Outcome::Calm),
+            Ok(schedule) if schedule.metadata.deletion_timestamp.is_some() => Pass::Ended(Outcome::Idle),
             Ok(schedule) => Pass::Ended(self.work(schedule).await),
             Err(error) => {
                 tracing::error!(error = %error.error, "the EtcdBackupSchedule does not parse, so nothing is done");
@@ -101,7 +101,7 @@ impl ScheduleWorker {
         let schedules = Writer::<EtcdBackupSchedule>::new(runtime, &self.root.namespace);
         let children = Writer::<EtcdBackup>::new(runtime, &self.root.namespace);
         let jobs = Writer::<Job>::new(runtime, &self.root.namespace);
-        if let Some(First::Create(child)) = &decision.first {
+        if let Some(FirstWrite::Create(child)) = &decision.first {
             is_current(&schedules, schedule).await?;
             match children.create(child).await {
                 // Created before a crash, and not yet in the cache: the time is used.
@@ -115,7 +115,7 @@ impl ScheduleWorker {
         }
         controller.metrics.show(&self.root, &seen);
         match &decision.then {
-            Then::Prune { names, floor } => {
+            NextAct::Prune { names, floor } => {
                 if let Some(floor) = floor
                     && !is_good(children.read(floor).await?.as_ref())
                 {
@@ -133,12 +133,12 @@ impl ScheduleWorker {
                     self.tell(schedule, false, what, controller.runtime.clock.now());
                 }
                 Ok(if names.iter().all(|name| used.contains(name)) {
-                    Outcome::Unwell
+                    Outcome::Degraded
                 } else {
                     Outcome::Waiting
                 })
             }
-            Then::Test { order, etcd_version } => {
+            NextAct::Test { order, etcd_version } => {
                 is_current(&schedules, &seen).await?;
                 let named = schedule.spec.backup_template.spec.source.cluster.as_ref();
                 let cluster = named.and_then(|name| {
@@ -165,7 +165,7 @@ impl ScheduleWorker {
                     Err(error) => Err(error),
                 }
             }
-            Then::DeleteJob(name) => {
+            NextAct::DeleteJob(name) => {
                 let job =
                     self.jobs(schedule).into_iter().find(|job| job.metadata.name.as_ref() == Some(name));
                 if let Some(job) = job.filter(|job| job.metadata.deletion_timestamp.is_none()) {
@@ -173,9 +173,9 @@ impl ScheduleWorker {
                 }
                 Ok(Outcome::Waiting)
             }
-            Then::Wait(Some(until)) if until.0 - runtime.clock.now().0 < 30_000 => Ok(Outcome::Unwell),
-            Then::Wait(_) => Ok(Outcome::Calm),
-            Then::Edit => Ok(Outcome::UserMustEdit),
+            NextAct::Wait(Some(until)) if until.0 - runtime.clock.now().0 < 30_000 => Ok(Outcome::Degraded),
+            NextAct::Wait(_) => Ok(Outcome::Idle),
+            NextAct::Edit => Ok(Outcome::UserMustEdit),
         }
     }
 
@@ -209,7 +209,7 @@ impl ScheduleWorker {
                 self.tell(schedule, true, what, now);
                 Outcome::Failed
             }
-            (_, Retry::Now | Retry::Soon | Retry::Refused | Retry::Unwell) => Outcome::Waiting,
+            (_, Retry::Now | Retry::Soon | Retry::Refused | Retry::Degraded) => Outcome::Waiting,
         }
     }
 

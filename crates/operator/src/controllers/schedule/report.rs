@@ -7,7 +7,7 @@ use quorate_api::schedule::{EtcdBackupScheduleStatus, FailedTest, ScheduleCondit
 use quorate_api::{EtcdBackup, Explanation, Reason};
 
 use super::decide::{Seen, at, cluster_id, good, in_phase, phase};
-use crate::controllers::backup::{Is, set};
+use crate::controllers::backup::{ConditionValue, set};
 use crate::runtime::clock::timestamp;
 
 /// The status, with the figures as they are now.
@@ -59,19 +59,19 @@ pub(super) fn ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, held_
     let not_begun = seen.backups.iter().find(|backup| held_up && has_not_begun(backup));
     let (is, why) = if schedule.spec.suspend {
         let text = "spec.suspend is true: no backup is begun, and none is deleted";
-        (Is::False, Explanation::new(Reason::Suspended, text))
+        (ConditionValue::False, Explanation::new(Reason::Suspended, text))
     } else if let Some(backup) = not_begun {
         let text =
             format!("the next backup is due, and the one before has not begun. {}", words(backup, "Pending"));
-        (Is::False, Explanation::new(Reason::BackupMissed, text.trim_end()))
+        (ConditionValue::False, Explanation::new(Reason::BackupMissed, text.trim_end()))
     } else if failed > 0 {
         let newest = in_phase(&seen, BackupPhase::Failed).first().map(|(_, backup)| words(backup, "Failed"));
         let text = format!("{failed} backups failed since the last good one. {}", newest.unwrap_or_default());
-        (Is::False, Explanation::new(Reason::BackupFailing, text.trim_end()))
+        (ConditionValue::False, Explanation::new(Reason::BackupFailing, text.trim_end()))
     } else if status.last_success.is_none() {
-        (Is::Unknown, Explanation::new(Reason::NoBackupYet, "no backup has ended yet"))
+        (ConditionValue::Unknown, Explanation::new(Reason::NoBackupYet, "no backup has ended yet"))
     } else {
-        (Is::True, Explanation::new(Reason::BackupsHealthy, "the last backup is in the store"))
+        (ConditionValue::True, Explanation::new(Reason::BackupsHealthy, "the last backup is in the store"))
     };
     set(
         &mut status.conditions,
@@ -89,7 +89,7 @@ pub(super) fn not_ready(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, w
     set(
         &mut status.conditions,
         ScheduleCondition::Ready.as_str(),
-        Is::False,
+        ConditionValue::False,
         why,
         schedule.metadata.generation,
         now,

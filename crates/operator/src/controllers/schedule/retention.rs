@@ -11,7 +11,7 @@ use quorate_model::Instant;
 
 /// A good backup, as far as retention looks at it.
 #[derive(Clone, Debug)]
-pub(super) struct Good {
+pub(super) struct GoodBackup {
     pub(super) name: String,
     /// When it was scheduled.
     pub(super) at: Instant,
@@ -27,13 +27,13 @@ pub(super) struct Good {
 }
 
 /// The names of those that no rule keeps, the oldest first. `newest_first` is in this order.
-pub(super) fn prunable(rules: &Retention, newest_first: &[Good], now: Instant) -> Vec<String> {
+pub(super) fn prunable(rules: &Retention, newest_first: &[GoodBackup], now: Instant) -> Vec<String> {
     let kept = kept(rules, newest_first, now);
     let gone = newest_first.iter().filter(|good| !kept.contains(good.name.as_str()) && !good.is_in_use);
     gone.rev().map(|good| good.name.clone()).collect()
 }
 
-fn kept<'a>(rules: &Retention, newest_first: &'a [Good], now: Instant) -> BTreeSet<&'a str> {
+fn kept<'a>(rules: &Retention, newest_first: &'a [GoodBackup], now: Instant) -> BTreeSet<&'a str> {
     let Retention { keep_last, max_age, max_bytes, hourly, daily, weekly, monthly } = rules;
     let all = || newest_first.iter();
     let mut kept: BTreeSet<&str> = newest_of_each_cluster(all()).collect();
@@ -62,14 +62,16 @@ fn kept<'a>(rules: &Retention, newest_first: &'a [Good], now: Instant) -> BTreeS
     kept
 }
 
-fn newest_of_each_cluster<'a>(newest_first: impl Iterator<Item = &'a Good>) -> impl Iterator<Item = &'a str> {
+fn newest_of_each_cluster<'a>(
+    newest_first: impl Iterator<Item = &'a GoodBackup>,
+) -> impl Iterator<Item = &'a str> {
     let mut clusters = HashSet::new();
     let newest = newest_first.filter(move |good| clusters.insert(good.cluster_id.as_str()));
     newest.map(|good| good.name.as_str())
 }
 
 /// The newest of each of so many periods that have one.
-fn one_each(newest_first: &[Good], count: Option<u32>, period: impl Fn(&Zoned) -> String) -> Vec<&str> {
+fn one_each(newest_first: &[GoodBackup], count: Option<u32>, period: impl Fn(&Zoned) -> String) -> Vec<&str> {
     let mut seen = HashSet::new();
     let newest =
         newest_first.iter().filter(|good| good.zoned.as_ref().is_some_and(|at| seen.insert(period(at))));
@@ -86,10 +88,10 @@ mod tests {
 
     const NOW: &str = "2026-11-24T12:00:00Z";
 
-    fn good(at: &str) -> Good {
+    fn good(at: &str) -> GoodBackup {
         let timestamp: Timestamp = at.parse().unwrap();
         let zoned = Some(timestamp.to_zoned(TimeZone::UTC));
-        Good {
+        GoodBackup {
             name: at.to_owned(),
             at: Instant(timestamp.as_millisecond()),
             zoned,
@@ -101,7 +103,7 @@ mod tests {
     }
 
     fn kept(rules: Value, times: &[&str]) -> Vec<String> {
-        let all: Vec<Good> = times.iter().map(|at| good(at)).collect();
+        let all: Vec<GoodBackup> = times.iter().map(|at| good(at)).collect();
         let now = good(NOW).at;
         let gone = prunable(&serde_json::from_value(rules).unwrap(), &all, now);
         times.iter().filter(|at| !gone.contains(&(**at).to_owned())).map(|at| (*at).to_owned()).collect()
@@ -144,7 +146,7 @@ mod tests {
     #[test]
     fn the_last_good_one_and_what_is_in_use_are_kept_by_every_rule() {
         assert_eq!(kept(json!({"maxAge": "1s"}), &TIMES[7..]), [TIMES[7]]);
-        let mut all: Vec<Good> = TIMES.iter().map(|at| good(at)).collect();
+        let mut all: Vec<GoodBackup> = TIMES.iter().map(|at| good(at)).collect();
         all[3].is_in_use = true;
         let rules: Retention = serde_json::from_value(json!({"keepLast": 1})).unwrap();
         let gone = prunable(&rules, &all, good(NOW).at);
@@ -161,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_newest_from_before_a_restore_test_that_failed_is_kept_beside_the_newest() {
-        let mut all: Vec<Good> = TIMES.iter().map(|at| good(at)).collect();
+        let mut all: Vec<GoodBackup> = TIMES.iter().map(|at| good(at)).collect();
         // The second was tested, and the first came after it.
         all[0].is_doubtful = true;
         all[1].is_doubtful = true;

@@ -6,7 +6,7 @@ use quorate_api::{EtcdBackup, EtcdBackupSchedule};
 use quorate_model::Instant;
 use serde_json::{Value, json};
 
-use super::decide::{Decision, First, Seen, Then, decide};
+use super::decide::{Decision, FirstWrite, NextAct, Seen, decide};
 use super::pass::is_of;
 use crate::controllers::backup::JobOutcome;
 
@@ -53,7 +53,7 @@ fn next(schedule: &EtcdBackupSchedule, backups: &[EtcdBackup], now: &str) -> Dec
 }
 
 fn created(decision: &Decision) -> Option<String> {
-    let First::Create(child) = decision.first.as_ref()?;
+    let FirstWrite::Create(child) = decision.first.as_ref()?;
     child.metadata.annotations.as_ref()?.get("operator.etcd.io/scheduled-at").cloned()
 }
 
@@ -70,7 +70,7 @@ fn a_backup_is_created_in_time_once_and_the_next_one_is_announced() {
     assert_eq!(early.status.next.as_ref().unwrap().0.to_string(), "2026-11-01T01:00:00Z");
     let due = next(&fresh, &[], "2026-11-01T01:00:00.150Z");
     assert_eq!(created(&due).unwrap(), "2026-11-01T01:00:00Z");
-    let Some(First::Create(made)) = &due.first else { panic!() };
+    let Some(FirstWrite::Create(made)) = &due.first else { panic!() };
     let labels = made.metadata.labels.as_ref().unwrap();
     assert_eq!(
         (labels["team"].as_str(), labels["operator.etcd.io/backup-schedule"].as_str()),
@@ -143,14 +143,14 @@ fn what_cannot_be_read_is_reported_and_a_suspended_schedule_rests() {
         json!({"verify": {"schedule": "61 * * * *"}}),
     ] {
         let decision = next(&schedule(spec, Value::Null), &[], "2026-11-01T06:20:00Z");
-        assert_eq!((ready(&decision), &decision.then), ("False ScheduleInvalid".to_owned(), &Then::Edit));
+        assert_eq!((ready(&decision), &decision.then), ("False ScheduleInvalid".to_owned(), &NextAct::Edit));
         assert_eq!((decision.first, decision.status.next), (None, None));
     }
     let old = [child("2026-11-01T05:00:00Z", "Complete"), child("2026-11-01T04:00:00Z", "Complete")];
     let rests = schedule(json!({"suspend": true, "retention": {"keepLast": 1}}), Value::Null);
     let decision = next(&rests, &old, "2026-11-01T06:20:00Z");
     assert_eq!((ready(&decision), created(&decision)), ("False Suspended".to_owned(), None));
-    assert!(matches!(decision.then, Then::Wait(_)), "nothing is deleted: {:?}", decision.then);
+    assert!(matches!(decision.then, NextAct::Wait(_)), "nothing is deleted: {:?}", decision.then);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn failures_count_once_until_a_good_one_and_retention_keeps_the_last_good_one() 
     ];
     let first = next(&schedule(spec.clone(), status), &backups, "2026-11-01T06:20:00Z");
     assert_eq!((ready(&first), first.status.consecutive_failures), ("False BackupFailing".to_owned(), 2));
-    let Then::Prune { names, floor } = &first.then else { panic!("{first:?}") };
+    let NextAct::Prune { names, floor } = &first.then else { panic!("{first:?}") };
     assert_eq!(names, &["at-2026-11-01T03:00:00Z", "at-2026-11-01T05:00:00Z"]);
     assert_eq!(floor.as_deref(), Some("at-2026-11-01T04:00:00Z"), "kept although it is too old for the rule");
     let second = next(&schedule(spec.clone(), json!(first.status)), &backups[1..], "2026-11-01T06:30:00Z");
@@ -186,7 +186,7 @@ fn a_backup_that_a_restore_uses_is_not_deleted() {
     let keep_one =
         schedule(json!({"retention": {"keepLast": 1}}), json!({"lastScheduled": "2026-11-01T06:00:00Z"}));
     let decision = next(&keep_one, &backups, "2026-11-01T06:20:00Z");
-    let Then::Prune { names, .. } = decision.then else { panic!() };
+    let NextAct::Prune { names, .. } = decision.then else { panic!() };
     assert_eq!(names, ["at-2026-11-01T04:00:00Z"]);
 }
 
@@ -198,7 +198,7 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     let begun = next(&schedule(spec.clone(), status), &backups, "2026-11-01T06:31:00Z");
     let test = begun.status.test.clone().unwrap();
     assert_eq!(test.backup, "at-2026-11-01T06:00:00Z");
-    let Then::Test { order, .. } = &begun.then else { panic!("{begun:?}") };
+    let NextAct::Test { order, .. } = &begun.then else { panic!("{begun:?}") };
     assert_eq!(order.source.sha256.as_deref(), Some("s"));
     // A crash after the record: the same Job.
     let recorded = schedule(spec.clone(), json!(begun.status));
@@ -218,11 +218,11 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     };
     assert_eq!(
         (verified(&passed), &passed.then),
-        ("True RestoreTested".to_owned(), &Then::DeleteJob(test.job_name.clone()))
+        ("True RestoreTested".to_owned(), &NextAct::DeleteJob(test.job_name.clone()))
     );
     assert_eq!(passed.status.last_verified.clone().unwrap().revision, 9);
     let failed = ended(Answer::Failed(Failure::new(FailureKind::Mismatch, "it is damaged")));
-    assert_eq!((verified(&failed), failed.status.test.clone()), ("False Mismatch".to_owned(), None));
+    assert_eq!((verified(&failed), failed.status.test.clone()), ("False ChecksumMismatch".to_owned(), None));
     let mut refused = begun.status.clone();
     let seen_then = Seen { schedule: &recorded, backups: &seen, jobs: &[], now: at("2026-11-01T06:35:00Z") };
     let why = super::verify::refused(seen_then, &mut refused, "exceeded quota");
@@ -230,13 +230,13 @@ fn a_restore_test_is_recorded_then_made_of_the_newest_good_backup_and_its_answer
     assert!(why.message().contains("EtcdBackup at-2026-11-01T06:00:00Z"), "{}", why.message());
     let after = next(&schedule(spec.clone(), json!(refused)), &backups, "2026-11-01T06:36:00Z");
     assert_eq!(verified(&after), "False WriteRefused");
-    assert!(matches!(after.then, Then::Prune { .. }), "the rest goes on: {:?}", after.then);
+    assert!(matches!(after.then, NextAct::Prune { .. }), "the rest goes on: {:?}", after.then);
     // The answer is recorded, and the operator died before it deleted the Job.
     let left = schedule(spec, json!(passed.status));
     let jobs = [(&job, JobOutcome::Running(None))];
     let cleaned =
         decide(Seen { schedule: &left, backups: &seen, jobs: &jobs, now: at("2026-11-01T06:36:00Z") });
-    assert_eq!(cleaned.then, Then::DeleteJob(test.job_name));
+    assert_eq!(cleaned.then, NextAct::DeleteJob(test.job_name));
 }
 
 /// What the restore test of the newest backup comes to, and then what is next.
@@ -253,8 +253,8 @@ fn tested(spec: &Value, status: Value, backups: &[EtcdBackup], answer: Answer, n
 
 fn pruned(decision: &Decision) -> (Vec<String>, Option<String>) {
     match &decision.then {
-        Then::Prune { names, floor } => (names.clone(), floor.clone()),
-        Then::Test { .. } | Then::DeleteJob(_) | Then::Wait(_) | Then::Edit => (Vec::new(), None),
+        NextAct::Prune { names, floor } => (names.clone(), floor.clone()),
+        NextAct::Test { .. } | NextAct::DeleteJob(_) | NextAct::Wait(_) | NextAct::Edit => (Vec::new(), None),
     }
 }
 
@@ -314,7 +314,7 @@ fn a_backup_that_cannot_be_restored_does_not_push_out_the_last_one_that_may_be()
 fn a_backup_is_of_the_schedule_only_under_its_own_name_and_for_a_time_that_had_come() {
     let schedule = schedule(json!({}), Value::Null);
     let decision = next(&schedule, &[], "2026-11-24T12:00:10Z");
-    let Some(First::Create(own)) = decision.first else { panic!("it is due") };
+    let Some(FirstWrite::Create(own)) = decision.first else { panic!("it is due") };
     let own = EtcdBackup { metadata: own.metadata.clone(), ..*own };
     assert!(is_of(&own, &schedule), "before its creation");
     let created = |backup: &EtcdBackup, time: &str| {

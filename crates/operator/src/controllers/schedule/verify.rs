@@ -12,15 +12,15 @@ use quorate_manifests::backup::verify_order;
 use quorate_manifests::job::verify_name;
 use quorate_model::Instant;
 
-use super::cron::Times;
-use super::decide::{Seen, Then, at, cluster_id, good, scheduled};
-use crate::controllers::backup::{Is, JobOutcome, set};
+use super::cron::CronTimes;
+use super::decide::{NextAct, Seen, at, cluster_id, good, scheduled};
+use crate::controllers::backup::{ConditionValue, JobOutcome, set};
 use crate::runtime::clock::timestamp;
 
 /// What is next for the restore tests.
 #[derive(Debug, Default)]
 pub(super) struct Next {
-    pub(super) then: Option<Then>,
+    pub(super) then: Option<NextAct>,
     pub(super) wake: Option<Instant>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Next {
 pub(super) fn decide(
     seen: Seen<'_>,
     status: &mut EtcdBackupScheduleStatus,
-    times: Option<&Times>,
+    times: Option<&CronTimes>,
     events: &mut Vec<(bool, Explanation)>,
 ) -> Next {
     let Some(times) = times else {
@@ -44,8 +44,8 @@ pub(super) fn decide(
         return left;
     }
     if !status.conditions.iter().any(|condition| condition.type_ == ScheduleCondition::Verified.as_str()) {
-        let why = Explanation::new(Reason::NotTested, "no restore test has ended yet");
-        verified(seen, status, Is::Unknown, &why);
+        let why = Explanation::new(Reason::RestoreNotTested, "no restore test has ended yet");
+        verified(seen, status, ConditionValue::Unknown, &why);
     }
     if seen.schedule.spec.suspend {
         return Next::default();
@@ -104,13 +104,13 @@ fn running(
             });
             let id = backup.map(|backup| cluster_id(backup));
             status.failed_tests.retain(|failed| Some(failed.cluster_id.as_str()) != id);
-            (Is::True, Explanation::new(Reason::RestoreTested, text))
+            (ConditionValue::True, Explanation::new(Reason::RestoreTested, text))
         }
         JobOutcome::Answered(Answer::Failed(failure)) => {
             if let Some(backup) = backup.filter(|_| is_fault_of_the_backup(failure.kind)) {
                 record(seen, status, backup, failure.kind.into());
             }
-            (Is::False, failed(failure.kind.into(), &failure.message))
+            (ConditionValue::False, failed(failure.kind.into(), &failure.message))
         }
         JobOutcome::Answered(
             Answer::BackedUp(_)
@@ -118,13 +118,13 @@ fn running(
             | Answer::Read(_)
             | Answer::Stored(_)
             | Answer::NothingStored(_),
-        ) => (Is::False, failed(Reason::JobFailed, "the Job answered what it was not asked")),
-        JobOutcome::Lost(text) => (Is::False, failed(Reason::JobFailed, text)),
+        ) => (ConditionValue::False, failed(Reason::JobFailed, "the Job answered what it was not asked")),
+        JobOutcome::Lost(text) => (ConditionValue::False, failed(Reason::JobFailed, text)),
     };
-    events.push((is == Is::False, why.clone()));
+    events.push((is == ConditionValue::False, why.clone()));
     verified(seen, status, is, &why);
     status.test = None;
-    Next { then: Some(Then::DeleteJob(test.job_name.clone())), wake: None }
+    Next { then: Some(NextAct::DeleteJob(test.job_name.clone())), wake: None }
 }
 
 /// Whether the fault is in the backup. Other failures are of the Job or of the store, and say nothing about it.
@@ -180,23 +180,23 @@ pub(super) fn refused(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, tex
         Reason::WriteRefused,
         format!("the API server refuses the Job of the restore test{of}: {text}"),
     );
-    verified(seen, status, Is::False, &why);
+    verified(seen, status, ConditionValue::False, &why);
     why
 }
 
-fn create(backup: &EtcdBackup) -> Option<Then> {
+fn create(backup: &EtcdBackup) -> Option<NextAct> {
     let etcd_version = backup.status.as_ref()?.result.as_ref()?.etcd_version.clone();
-    Some(Then::Test { order: Box::new(verify_order(backup)?), etcd_version })
+    Some(NextAct::Test { order: Box::new(verify_order(backup)?), etcd_version })
 }
 
 /// Jobs of tests whose answers are recorded.
 fn delete_leftover(seen: Seen<'_>, current: Option<&String>) -> Next {
     let left = seen.jobs.iter().find(|(job, _)| job.metadata.name.as_ref() != current);
     let name = left.map(|(job, _)| job.metadata.name.clone().unwrap_or_default());
-    Next { then: name.map(Then::DeleteJob), wake: None }
+    Next { then: name.map(NextAct::DeleteJob), wake: None }
 }
 
-fn verified(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, is: Is, why: &Explanation) {
+fn verified(seen: Seen<'_>, status: &mut EtcdBackupScheduleStatus, is: ConditionValue, why: &Explanation) {
     let generation = seen.schedule.metadata.generation;
     set(&mut status.conditions, ScheduleCondition::Verified.as_str(), is, why, generation, seen.now);
 }
