@@ -246,10 +246,13 @@ fn a_failure_of_an_earlier_try_is_no_failure_while_the_next_one_runs() {
     let mut world = under_way(snapshot());
     let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
     pod.ip = Some("10.0.0.1".to_owned());
-    pod.restore_failure = Some(RestoreFailure::new(RestoreCause::Failed, "no route"));
-    assert!(waits(&world, "demo-1 could not restore the snapshot: no route"));
+    let why = RestoreFailure::new(RestoreCause::Failed, "no route");
+    pod.restore_failure = Some(why.clone());
+    let waits_on =
+        |world: &World, waiting| quorate_planner::plan(&world.seen, world.now).waiting.contains(&waiting);
+    assert!(waits_on(&world, Waiting::RestoreFailed(name("demo-1"), why.clone())));
     world.seen.pods.get_mut(&name("demo-1")).unwrap().runs = true;
-    assert!(waits(&world, "demo-1 restores the snapshot; the last try failed: no route"));
+    assert!(waits_on(&world, Waiting::Restoring(name("demo-1"), Some(why))));
 }
 
 #[test]
