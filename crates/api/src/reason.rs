@@ -156,7 +156,7 @@ reasons! {
     PodStuck: EtcdCluster;
     /// A volume is gone, or another volume has its name.
     VolumeLost: EtcdCluster;
-    /// The volume of a member that was replaced, or that somebody removed from etcd, is kept for a while.
+    /// The volume of a member that was replaced, or that a person removed from etcd, is kept for a while.
     VolumeQuarantined: EtcdCluster;
     /// An image volume failed, so an init container brings the agent into Pods of this cluster.
     ImageVolumeFailed: EtcdCluster;

@@ -151,8 +151,8 @@ impl RecoverFrom {
 /// The member with the best log; `None` where there is none.
 ///
 /// The index that is committed decides, and not the term. Entries that are committed are the same in every log and are never taken back, so
-/// who has more of them has all that the others have. etcd drops the rest of a log, so the term of an entry that is not committed, which
-/// decides an election of raft, says nothing about what is kept: a member that led last and reached nobody has the highest term, and may have
+/// the member with more of them has all that the others have. etcd drops the rest of a log, so the term of an entry that is not committed, which
+/// decides an election of raft, says nothing about what is kept: a member that led last and reached none has the highest term, and may have
 /// the fewest committed entries. Between members that keep the same, the term and the length of the log only make the choice definite.
 pub fn best<'a>(logs: impl Iterator<Item = (&'a MemberName, Log)>) -> Option<(&'a MemberName, Log)> {
     // The first one of equals.
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn committed_entries_decide_and_not_the_term_of_a_tail_that_nobody_has() {
+    fn committed_entries_decide_and_not_the_term_of_a_tail_that_no_other_has() {
         assert_eq!(chosen(&[log(90, 9, 120), log(100, 3, 100)]), 1);
         assert_eq!(chosen(&[log(100, 3, 100), log(90, 9, 120)]), 0);
     }

@@ -121,7 +121,7 @@ fn stop_members(draft: &mut Draft<'_>, order: &Order) -> Progress {
     for_all(&pods, |member| draft.delete_pod(Step::J2, member))
 }
 
-/// J3. Records that every member is stopped, then quarantines the volumes (R17): of members, of who was joining or leaving, and of who left.
+/// J3. Records that every member is stopped, then quarantines the volumes (R17): of members, of those that were joining or leaving, and of those that left.
 fn quarantine_volumes(draft: &mut Draft<'_>) -> Progress {
     draft.write_record(Step::J3, |record| {
         if let Some(next) = &mut record.next_incarnation {

@@ -1,6 +1,6 @@
 //! Decides what to do next for one cluster. [`plan`] is a pure function of a snapshot and of the time. It reads like the
-//! list of protocols, each in a file of its own. Every effect they propose passes [`safety`], the one place where the rules
-//! R1 to R12 are enforced.
+//! list of protocols, each in a file of its own. Every effect they propose passes [`safety`], the one place that
+//! refuses one.
 //!
 //! - `facts`: what several protocols ask about members; `draft`: the plan while it is made, and acts that several share
 //!

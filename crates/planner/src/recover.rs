@@ -307,7 +307,7 @@ fn quorum_is_there<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a Me
     })
 }
 
-/// Why `auto` chooses nobody, if data were found to differ, and not whose are wrong. Those that have more may be the wrong ones.
+/// Why `auto` chooses none, if data were found to differ, and not whose are wrong. Those that have more may be the wrong ones.
 fn undecided(draft: &Draft<'_>) -> Option<String> {
     draft.record.is_undecided().then(|| {
         "the data of members were found to differ, and it is not known whose are wrong. Name the member whose data are kept in place of auto"
@@ -322,7 +322,7 @@ fn unsound(draft: &Draft<'_>, member: &MemberName) -> Option<&'static str> {
     }
     match draft.record.members.get(member)?.stage {
         Stage::Leaving(Leaving::Lost) => Some("it was given up as lost"),
-        // With --force-new-cluster etcd promotes nobody, then removes the last voter, and ends: "removed all voters" (3.5, 3.6, 3.7).
+        // With --force-new-cluster etcd promotes none, then removes the last voter, and ends: "removed all voters" (3.5, 3.6, 3.7).
         Stage::Joining => Some("it was a learner, and etcd makes no cluster of one"),
         Stage::Bootstrap
         | Stage::Voter
@@ -332,7 +332,7 @@ fn unsound(draft: &Draft<'_>, member: &MemberName) -> Option<&'static str> {
     }
 }
 
-/// Why `auto` chooses nobody, where these members have data.
+/// Why `auto` chooses none, where these members have data.
 fn left_out<'a>(draft: &Draft<'_>, have_data: impl Iterator<Item = &'a MemberName>) -> String {
     let all: Vec<String> =
         have_data.filter_map(|member| Some(format!("{member}: {}", unsound(draft, member)?))).collect();

@@ -1,5 +1,5 @@
-//! The safety rules. Every effect of every protocol passes [`permits`]. This is the one place where R1 to R12 and R20 are enforced.
-//! R15 is defined in `quorate_model::snapshot`. (R13, R14 and R18 are about carrying effects out; the operator enforces them.)
+//! The safety rules. Every effect of every protocol passes [`permits`]. This is the one place that refuses one.
+//! The rules that it enforces are in the table of ARCHITECTURE.md.
 //!
 //! The cluster may change between the check and the act. So the rules never make a known bad situation worse, and etcd's own
 //! reconfiguration check and Kubernetes' preconditions refuse the rest.
@@ -160,7 +160,7 @@ pub fn voters_by_record(record: &Record) -> impl Iterator<Item = &MemberName> {
 /// R5, R6, R9, R11: whether a member may be added.
 pub fn may_grow(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     let list = fresh_list(seen, now)?;
-    nobody_defragments(record)?;
+    none_defragments(record)?;
     let listed_leaving =
         record.leaving().map(|(name, _)| name).find(|name| seen.listed(record, name, now).is_some());
     if let Some(leaving) = listed_leaving {
@@ -181,7 +181,7 @@ pub fn may_remove(seen: &Snapshot, record: &Record, now: Instant, member: &Membe
     if listed.is_learner {
         return Ok(());
     }
-    nobody_defragments(record)?;
+    none_defragments(record)?;
     if let Some((joining, _)) = record.joining().filter(|(name, _)| seen.listed(record, name, now).is_some())
     {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
@@ -399,7 +399,7 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if let Some((joining, _)) = scene.record.joining() {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;
     }
-    nobody_defragments(scene.record)?;
+    none_defragments(scene.record)?;
     // A restart that cures a full database waits for no other member whose database is full.
     let fit =
         if scene.seen.restart_raises_quota(scene.record, member) { Fit::ButForSpace } else { Fit::Healthy };
@@ -447,7 +447,7 @@ fn may_add(scene: &Scene<'_>, member: &MemberName, peer_url: &PeerUrl, via: &Mem
 fn may_promote(scene: &Scene<'_>, member: &MemberName, id: MemberId, via: &MemberName) -> Judged {
     let recorded = recorded(scene, member)?;
     let list = membership_call(scene, member, via)?;
-    nobody_defragments(scene.record)?;
+    none_defragments(scene.record)?;
     all_voters_healthy(scene.seen, scene.record, scene.now, None)?;
     let learner = list.members.iter().any(|listed| listed.id == id && listed.is_learner);
     if !learner || recorded.stage != Stage::Joining {
@@ -498,7 +498,7 @@ fn may_lead(scene: &Scene<'_>, to: &MemberName, to_id: MemberId) -> Judged {
     if !voter {
         forbid(Unsafe::NotThatMember(to.clone()))?;
     }
-    nobody_defragments(scene.record)?;
+    none_defragments(scene.record)?;
     if !scene.seen.is_sound(to, scene.now) {
         forbid(Unsafe::VoterUnhealthy(to.clone()))?;
     }
@@ -614,7 +614,7 @@ fn fit_voters<'a>(
 
 /// R5, R15: while a member is being defragmented it applies nothing and answers no read, and it is excused. Nothing else takes a
 /// member away meanwhile.
-fn nobody_defragments(record: &Record) -> Judged {
+fn none_defragments(record: &Record) -> Judged {
     match &record.defragmenting {
         Some(ordered) => forbid(Unsafe::Defragmenting(ordered.member.clone())),
         None => Ok(()),

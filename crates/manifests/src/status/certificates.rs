@@ -102,11 +102,9 @@ fn ended(seen: &Certificates, now: Instant) -> Option<String> {
     Leaf::ALL.into_iter().find_map(|leaf| {
         let validity = seen.leaves.get(&leaf)?.content.as_ref().ok()?.validity;
         let ends = time(validity.not_after).0;
-        validity.has_ended(now).then(|| {
-            format!(
-                "the {leaf} certificate ended on {ends}: who presents it is refused by members and clients"
-            )
-        })
+        validity
+            .has_ended(now)
+            .then(|| format!("the {leaf} certificate ended on {ends}: members and clients refuse it"))
     })
 }
 

@@ -54,7 +54,7 @@ pub enum Unsafe {
         /// Voters of the resulting membership.
         of: usize,
     },
-    /// R11: in memory its data go with its Pod, and nobody replaces it then: `spec.recovery.enabled` is false.
+    /// R11: in memory its data go with its Pod, and it is not replaced then: `spec.recovery.enabled` is false.
     NotReplaced(MemberName),
     /// R12.
     SplitBrain,

@@ -1,6 +1,6 @@
 //! Which volumes are adopted (BX): those of one cluster, of which none is known to be a copy, and which nothing uses.
 //!
-//! Members that resume older data than they had have forgotten what they acknowledged and whom they voted for, and etcd does not notice. That
+//! Members that resume older data than they had have forgotten what they acknowledged and which member they voted for, and etcd does not notice. That
 //! a volume is a copy is known only by how its claim came into being; whether its data are older than another's is not.
 
 use std::collections::BTreeMap;

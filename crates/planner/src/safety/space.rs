@@ -5,13 +5,13 @@ use quorate_model::snapshot::{Alarm, AlarmKind, SPACE_REGAINED_PERCENT, Snapshot
 use quorate_model::{Instant, MemberId, MemberName, Revision};
 
 use super::{
-    Fit, Judged, Scene, Unsafe, all_voters_fit, fit_voters, forbid, fresh_list, nobody_defragments,
+    Fit, Judged, Scene, Unsafe, all_voters_fit, fit_voters, forbid, fresh_list, none_defragments,
     progress_is_proven, reduces_redundancy,
 };
 use quorate_model::quorum::quorum;
 
 /// N5. An alarm is all that keeps etcd from writing on into a full database, or with data that differ. NOSPACE: when every member has
-/// room again. CORRUPT: when all voters are seen to have the same data, whomever it names.
+/// room again. CORRUPT: when all voters are seen to have the same data, whichever member it names.
 pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) -> Judged {
     fresh_list(seen, now)?;
     let is_gone = alarm.member != MemberId(0) && !seen.is_listed(alarm.member, now);
@@ -54,7 +54,7 @@ pub fn may_begin_defragmentation(
     member: &MemberName,
 ) -> Judged {
     let list = fresh_list(seen, now)?;
-    nobody_defragments(record)?;
+    none_defragments(record)?;
     let is_listed = |name: &MemberName| seen.listed(record, name, now).is_some();
     if let Some((joining, _)) = record.joining().filter(|(name, _)| is_listed(name)) {
         forbid(Unsafe::ChangeOutstanding(joining.clone()))?;

@@ -56,7 +56,7 @@ pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Insta
     if let Some(to) = downgrade_under_way(seen, now) {
         forbid(Unsafe::VersionsMixed(format!("etcd is being downgraded to {to}")))?;
     }
-    // Also who is about to be removed: it votes until then, and was perhaps chosen while a rollout had stopped it.
+    // Also a member that is about to be removed: it votes until then, and was perhaps chosen while a rollout had stopped it.
     let votes = |name: &MemberName, stage: Stage| match stage {
         Stage::Voter => true,
         Stage::Leaving(_) => seen.listed(record, name, now).is_some_and(|listed| !listed.is_learner),
@@ -173,7 +173,7 @@ pub(super) fn may_ask_for_downgrade(
     }
 }
 
-/// The leader raises the cluster version again once nobody asks for the lower one. So nothing may be about to start on data of the
+/// The leader raises the cluster version again once none asks for the lower one. So nothing may be about to start on data of the
 /// lower one.
 fn may_cancel(scene: &Scene<'_>) -> Judged {
     let Scene { seen, record, now, .. } = *scene;
