@@ -88,7 +88,7 @@ async fn l07_where_clients_compact_a_full_database_is_cured_by_a_larger_quota() 
     fill(&world).await?;
     let message = world.wait_for_condition("demo", "Available", "False").await?;
     ensure!(message.contains("NOSPACE") && message.contains("writes"), "{message}");
-    world.reports("demo", "left to the clients").await?;
+    world.reports("demo", "clients own the history").await?;
     let revision = leader(&world).await?.status().await?.revision;
     // The cure waits for no alarm to go.
     world.patch("demo", json!({ "spec": { "etcd": { "quotaBackendBytes": "64Mi" } } })).await?;
