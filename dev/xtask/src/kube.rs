@@ -51,13 +51,13 @@ fn command(up: bool) -> Result<Command> {
         tools::build(tools::Set::Etcd)?;
         tools::build(tools::Set::Kubernetes)?;
     }
-    let built = repo::target().join("kube/rig");
-    let program = if up || !built.exists() { program()? } else { built.clone() };
-    if up {
-        fs::create_dir_all(built.parent().expect("it lies in a folder"))?;
-        cache::place(&program, &built)?;
+    // Not in the cluster's folder, which `down --wipe` removes once it is empty.
+    let built = repo::tools().join("rig");
+    if up || !built.exists() {
+        fs::create_dir_all(repo::tools()).context("cannot create the folder of the tools")?;
+        cache::place(&program()?, &built)?;
     }
-    let mut kube = Command::new(program);
+    let mut kube = Command::new(built);
     kube.env("QUORATE_TOOLS_BIN_DIR", repo::tools_bin()).env("QUORATE_TARGET_DIR", repo::target());
     Ok(kube)
 }
