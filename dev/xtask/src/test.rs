@@ -77,11 +77,19 @@ struct Context {
     only: Vec<String>,
     /// Whether the images for Kubernetes were built by this run.
     prepared: bool,
+    /// Whether the kube tier of this run follows, so that what it runs can be left to it.
+    kube_follows: bool,
     /// The tests, once a tier needed them.
     built: OnceCell<Built>,
 }
 
 impl Context {
+    /// Of a run that has done nothing yet.
+    fn new(full: bool, etcd: Option<String>, only: Vec<String>) -> Self {
+        let until = Instant::now() + LIMIT;
+        Self { until, full, etcd, only, prepared: false, kube_follows: false, built: OnceCell::new() }
+    }
+
     /// The tests, built.
     fn built(&self) -> Result<&Built> {
         if self.built.get().is_none() {
@@ -109,8 +117,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         return times::print();
     }
     crates::fetch();
-    let until = Instant::now() + LIMIT;
-    let mut context = Context { until, full, etcd, only, prepared: false, built: OnceCell::new() };
+    let mut context = Context::new(full, etcd, only);
     let mut report = Report::default();
     match (beside, tier) {
         (Some(lane), _) => {
@@ -143,6 +150,8 @@ fn whole(report: &mut Report, context: &mut Context) -> Result<()> {
     for tier in [Tier::Lint, Tier::Unit] {
         report.run(tier, context);
     }
+    // Before anything runs beside: it installs packages that are missing.
+    context.kube_follows = kube::obstacle()?.is_none();
     context.built()?;
     let prepare = Beside::start(Lane::Prepare, full)?;
     // No tier waits for the computations, so they begin when the images are built.

@@ -4,7 +4,6 @@ use anyhow::Result;
 
 use super::Context;
 use super::full::{HISTORIES_CI, HISTORIES_FULL, LIFE_CI, LIFE_FULL, WHOLE_CI, WHOLE_FULL};
-use super::kube;
 use super::nextest::Results;
 use super::report::Verdict;
 use super::tiers::Tier;
@@ -61,9 +60,8 @@ pub fn etcd(context: &Context) -> Result<Verdict> {
         }
         results.run(context, if context.full { "port-full" } else { "port" }, None, &[])?;
     }
-    // The behaviours that every world runs are left to a real Kubernetes, on the same version, where this machine can hold one. Those
-    // that were asked for run here.
-    let elsewhere = !context.full && context.only.is_empty() && kube::obstacle()?.is_none();
+    // The behaviours that every world runs are left to a real Kubernetes, on the same version, if this run has one.
+    let elsewhere = !context.full && context.kube_follows;
     let (whole, life) = if context.full { (WHOLE_FULL, LIFE_FULL) } else { (WHOLE_CI, LIFE_CI) };
     let asked = |minor: &&&str| context.etcd.as_deref().is_none_or(|asked| asked == **minor);
     for minor in whole.iter().filter(asked) {

@@ -188,20 +188,10 @@ impl Count {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::OnceCell;
-    use std::time::Instant;
-
     use super::*;
 
     fn context(full: bool) -> Context {
-        Context {
-            until: Instant::now(),
-            full,
-            etcd: None,
-            only: Vec::new(),
-            prepared: false,
-            built: OnceCell::new(),
-        }
+        Context::new(full, None, Vec::new())
     }
 
     fn failed(etcd: Option<&str>, test: &str) -> Failed {

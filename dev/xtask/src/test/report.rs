@@ -198,8 +198,6 @@ fn closing(name: &str, verdict: &Verdict, times: &Times, budget: Option<Duration
 
 #[cfg(test)]
 mod tests {
-    use std::cell::OnceCell;
-
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -250,14 +248,7 @@ mod tests {
         ];
         let run = |only: &[&str]| {
             let only = only.iter().map(|name| (*name).to_owned()).collect();
-            let context = Context {
-                until: Instant::now(),
-                full: false,
-                etcd: None,
-                only,
-                prepared: false,
-                built: OnceCell::new(),
-            };
+            let context = Context::new(false, None, only);
             checks(Tier::Lint, &context, &all)
         };
         assert_eq!(run(&["good"]).unwrap().state, State::Ok);
