@@ -143,16 +143,27 @@ pub fn write_docs() -> Result<()> {
 
 /// Every tier. What fails fast comes first. What mostly waits then shares the machine with what mostly computes.
 fn whole(report: &mut Report, context: &mut Context) -> Result<()> {
-    let (start, usage, full, until) = (Instant::now(), Usage::now(), context.full, context.until);
+    let (start, usage, full) = (Instant::now(), Usage::now(), context.full);
     if full {
         full::print();
     }
     for tier in [Tier::Lint, Tier::Unit] {
         report.run(tier, context);
     }
+    // Without its tests nothing else runs, and the closing line of the unit tier says why.
+    if context.built.get().is_some() {
+        with_tests(report, context)?;
+    }
+    let times = Times::new(start.elapsed(), Usage::now() - usage, Vec::new());
+    report.close(&times, tiers::whole(full));
+    Ok(())
+}
+
+/// The tiers after the unit tier, which built the tests.
+fn with_tests(report: &mut Report, context: &mut Context) -> Result<()> {
+    let (full, until) = (context.full, context.until);
     // Before anything runs beside: it installs packages that are missing.
     context.kube_follows = kube::obstacle()?.is_none();
-    context.built()?;
     let prepare = Beside::start(Lane::Prepare, full)?;
     // No tier waits for the computations, so they begin when the images are built.
     let compute = thread::spawn(move || {
@@ -171,7 +182,5 @@ fn whole(report: &mut Report, context: &mut Context) -> Result<()> {
     });
     report.run(Tier::Kube, context);
     report.join(compute?, until);
-    let times = Times::new(start.elapsed(), Usage::now() - usage, Vec::new());
-    report.close(&times, tiers::whole(full));
     Ok(())
 }

@@ -47,18 +47,24 @@ impl Times {
         Self { wall: wall.as_secs_f64(), busy, beside, idle, tests }
     }
 
-    /// Records it.
-    pub fn record(&self, tier: &str) -> Result<()> {
-        let file = file(tier);
-        fs::create_dir_all(file.parent().expect("it lies in a folder"))?;
-        fs::write(&file, serde_json::to_vec_pretty(self)?)
-            .with_context(|| format!("cannot write {}", file.display()))
+    /// Records it. Best effort: a tier does not fail by that.
+    pub fn record(&self, tier: &str) {
+        if let Err(error) = self.write(tier) {
+            eprintln!("warning: {error:#}");
+        }
     }
 
     /// The slowest tests, in one line; empty without tests.
     pub fn slowest(&self) -> String {
         let one = |test: &Test| format!("{:.0} s {}", test.seconds, test.name);
         self.tests.iter().take(SLOWEST).map(one).collect::<Vec<_>>().join("; ")
+    }
+
+    fn write(&self, tier: &str) -> Result<()> {
+        let file = file(tier);
+        fs::create_dir_all(file.parent().expect("it lies in a folder"))?;
+        fs::write(&file, serde_json::to_vec_pretty(self)?)
+            .with_context(|| format!("cannot write {}", file.display()))
     }
 }
 
