@@ -1,5 +1,6 @@
 //! How long tiers and tests took: a file for each tier, which the closing lines and `cargo xtask test --times` read.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -68,11 +69,10 @@ impl Times {
     }
 }
 
-/// Prints the table of the last run of every tier.
-pub fn print() -> Result<()> {
-    println!(
-        "| tier | wall, s | CPU, s | beside, s | idle, s | tests | of them, s |\n| --- | --- | --- | --- | --- | --- | --- |"
-    );
+/// The table of the last run of every tier.
+pub fn table() -> Result<String> {
+    let mut table = "| tier | wall, s | CPU, s | beside, s | idle, s | tests | of them, s |\n| --- | --- | --- | --- | --- | --- | --- |\n"
+        .to_owned();
     let mut slowest = Vec::new();
     let tiers = Tier::value_variants().iter().map(|tier| tier.name()).chain(["whole".to_owned()]);
     for tier in tiers {
@@ -81,15 +81,18 @@ pub fn print() -> Result<()> {
             serde_json::from_str(&text).with_context(|| format!("{} is damaged", file(&tier).display()))?;
         let sum: f64 = tests.iter().map(|test| test.seconds).sum();
         let count = tests.len();
-        println!("| `{tier}` | {wall:.0} | {busy:.0} | {beside:.0} | {idle:.0} | {count} | {sum:.0} |");
+        writeln!(
+            table,
+            "| `{tier}` | {wall:.0} | {busy:.0} | {beside:.0} | {idle:.0} | {count} | {sum:.0} |"
+        )?;
         slowest.extend(tests.into_iter().map(|test| (tier.clone(), test)));
     }
     slowest.sort_by(|(_, a), (_, b)| b.seconds.total_cmp(&a.seconds));
-    println!("\n| tier | slowest tests | s |\n| --- | --- | --- |");
+    table += "\n| tier | slowest tests | s |\n| --- | --- | --- |\n";
     for (tier, Test { name, seconds }) in slowest.into_iter().take(40) {
-        println!("| `{tier}` | {name} | {seconds:.1} |");
+        writeln!(table, "| `{tier}` | {name} | {seconds:.1} |")?;
     }
-    Ok(())
+    Ok(table)
 }
 
 /// The tests in a report that nextest wrote.
