@@ -30,8 +30,7 @@ impl Entry {
 
     fn in_folder(root: &Path, name: &str, label: &str, recipe: &str) -> Self {
         let platform = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
-        let digest = Sha256::digest(format!("{name}\n{label}\n{platform}\n{recipe}"));
-        let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
+        let digest = digest(&format!("{name}\n{label}\n{platform}\n{recipe}"));
         let folder = root.join("programs").join(format!("{name}-{label}-{platform}-{digest}"));
         Self { name: name.to_owned(), folder }
     }
@@ -94,6 +93,24 @@ pub fn place(program: &Path, place: &Path) -> Result<()> {
     file.set_modified(SystemTime::now()).context("cannot set the time of a program")
 }
 
+/// Names something by what it was made of.
+pub fn digest(text: &str) -> String {
+    Sha256::digest(text).iter().take(6).map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Of the folders beside this one whose names begin so, removes all but the newest, and never this one.
+pub fn remove_old(used: &Path, prefix: &str, kept: usize) -> Result<()> {
+    let folder = used.parent().context("it lies in a folder")?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?.flatten();
+    let ours = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let mut folders: Vec<(SystemTime, PathBuf)> =
+        ours.filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path()))).collect();
+    folders.sort();
+    let old = folders.iter().take(folders.len().saturating_sub(kept)).filter(|(_, folder)| folder != used);
+    old.into_iter().try_for_each(|(_, folder)| remove(folder))
+}
+
 /// The cache's folder. A user without a home directory has it in the target folder.
 pub fn root() -> PathBuf {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
@@ -128,6 +145,18 @@ mod tests {
         assert_eq!(fs::read_to_string(&program).unwrap(), "built");
         assert_eq!(entry("a").get(|_| panic!("it is built again")).unwrap(), program);
         assert_ne!(entry("b").get(write).unwrap(), program);
+    }
+
+    #[test]
+    fn of_old_folders_the_newest_stay_and_the_one_in_use() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = |name: &str| root.path().join(name);
+        for name in ["a-1", "a-2", "a-3", "b-1"] {
+            fs::create_dir(folder(name)).unwrap();
+        }
+        remove_old(&folder("a-2"), "a-", 0).unwrap();
+        let left = ["a-1", "a-2", "a-3", "b-1"].map(|name| folder(name).exists());
+        assert_eq!(left, [false, true, false, true]);
     }
 
     #[test]

@@ -18,6 +18,11 @@ pub fn command() -> Command {
     outside(Command::new(cargo.as_deref().unwrap_or_else(|| OsStr::new("cargo"))))
 }
 
+/// The compiler, in its own words: version, commit, platform.
+pub fn compiler() -> Result<String> {
+    children::output(Command::new("rustc").arg("-vV").current_dir(repo::root()))
+}
+
 /// A command in the repository, without the variables that `cargo run` sets for xtask's own package. Build scripts watch such
 /// variables (ring's does): if one Cargo has them and the next does not, everything that depends on ring is built again.
 pub fn outside(mut command: Command) -> Command {

@@ -7,13 +7,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
-use std::time::SystemTime;
 
 use anyhow::{Context, Result};
-use sha2::{Digest, Sha256};
 
-use crate::{cache, children, repo};
+use crate::{cache, cargo, repo};
 
 /// What the cache has for other versions of the dependencies is removed, but for the newest two.
 const KEPT: usize = 2;
@@ -56,25 +53,13 @@ fn keep_from(target: &Path) -> Result<()> {
     }
     // This clone has all of it.
     fs::write(target.join("crates-fetched"), cached.display().to_string())?;
-    let mut others: Vec<(SystemTime, PathBuf)> = fs::read_dir(cached.parent().expect("it lies in a folder"))?
-        .flatten()
-        .filter_map(|entry| Some((entry.metadata().ok()?.modified().ok()?, entry.path())))
-        .collect();
-    others.sort();
-    let old = others.len().saturating_sub(KEPT);
-    for (_, folder) in others.into_iter().take(old).filter(|(_, folder)| *folder != cached) {
-        fs::remove_dir_all(&folder).with_context(|| format!("cannot remove {}", folder.display()))?;
-    }
-    Ok(())
+    cache::remove_old(&cached, "", KEPT)
 }
 
 /// The folder for this compiler and these dependencies.
 fn folder() -> Result<PathBuf> {
-    let rustc = children::output(Command::new("rustc").arg("-vV").current_dir(repo::root()))?;
-    let lock = repo::read(Path::new("Cargo.lock"))?;
-    let digest = Sha256::digest(format!("{rustc}\n{lock}"));
-    let digest: String = digest.iter().take(6).map(|byte| format!("{byte:02x}")).collect();
-    Ok(cache::root().join("crates").join(digest))
+    let made_of = format!("{}\n{}", cargo::compiler()?, repo::read(Path::new("Cargo.lock"))?);
+    Ok(cache::root().join("crates").join(cache::digest(&made_of)))
 }
 
 /// The folders of Cargo's profiles below a target folder, also of other platforms.

@@ -50,15 +50,11 @@ pub fn run() -> Result<()> {
 
 /// As [`run`], for tests: it takes less time to build, and is larger. A commit that was built on this machine is not built again.
 pub fn run_for_tests() -> Result<PathBuf> {
-    let commit = kept::clean_commit();
-    let kept = commit.as_deref().map(kept::get).transpose()?.flatten();
-    let program = match kept {
-        Some(program) => program,
-        None => program::build(repo::root(), Profile::Test)?,
+    let build = || program::build(repo::root(), Profile::Test);
+    let program = match kept::clean_commit() {
+        Some(commit) => kept::program(commit, build)?,
+        None => build()?,
     };
-    if let Some(commit) = &commit {
-        kept::put(commit, &program)?;
-    }
     let file = repo::target().join("image/quorate-test.tar");
     write(REFERENCE, &program, &file)?;
     Ok(file)

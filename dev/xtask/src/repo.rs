@@ -33,10 +33,17 @@ pub fn relative(path: &Path) -> &Path {
     path.strip_prefix(root()).unwrap_or(path)
 }
 
+/// Git, in the repository.
+pub fn git() -> Command {
+    let mut git = Command::new("git");
+    git.current_dir(root());
+    git
+}
+
 /// The files that are or will be committed, as paths from the root.
 pub fn files() -> Result<Vec<PathBuf>> {
-    let mut git = Command::new("git");
-    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]).current_dir(root());
+    let mut git = git();
+    git.args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
     let list = children::output(&mut git).context("the files of the repository are known by git")?;
     let mut files: Vec<PathBuf> = list.split_terminator('\0').map(PathBuf::from).collect();
     // A file that was deleted and not yet committed as such is still listed.

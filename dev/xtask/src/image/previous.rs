@@ -41,7 +41,7 @@ impl Previous {
 
     /// Whether files in these places differ between the commit before and the work tree. Without a commit before: they do.
     pub fn differs_in(places: &[&str]) -> Result<bool> {
-        let mut diff = git();
+        let mut diff = repo::git();
         diff.args(["diff", "--quiet", "HEAD~1", "--"]).args(places).stderr(Stdio::null());
         Ok(!diff.status().context("cannot run git")?.success())
     }
@@ -58,10 +58,7 @@ impl Previous {
         let folder = folder();
         let sources = folder.join("sources");
         check_out(commit.trim(), &folder, &sources)?;
-        let program = match kept::get(commit.trim())? {
-            Some(program) => program,
-            None => build_program(commit.trim(), &sources)?,
-        };
+        let program = kept::program(commit.trim(), || build_program(&sources))?;
         let Self { image, manifests } = Self::in_its_place();
         super::write(REFERENCE, &program, &image)?;
 
@@ -73,13 +70,11 @@ impl Previous {
     }
 }
 
-fn build_program(commit: &str, sources: &Path) -> Result<Vec<u8>> {
+fn build_program(sources: &Path) -> Result<Vec<u8>> {
     program::forget(Profile::Test)?;
     let program = program::build(sources, Profile::Test);
     program::forget(Profile::Test)?;
-    let program = program?;
-    kept::put(commit, &program)?;
-    Ok(program)
+    program
 }
 
 fn folder() -> PathBuf {
@@ -88,7 +83,7 @@ fn folder() -> PathBuf {
 
 /// The commit of this name.
 fn commit(called: &str) -> Result<String> {
-    children::output(git().args(["rev-parse", "--verify", "--quiet", called]))
+    children::output(repo::git().args(["rev-parse", "--verify", "--quiet", called]))
 }
 
 /// Writes a commit's files with the present time, because Cargo compares times and the folder is used again.
@@ -98,16 +93,10 @@ fn check_out(commit: &str, folder: &Path, sources: &Path) -> Result<()> {
     }
     fs::create_dir_all(sources).context("cannot make a folder for the previous commit")?;
     let archive = folder.join("sources.tar");
-    children::run(git().args(["archive", "--output"]).arg(&archive).arg(commit))?;
+    children::run(repo::git().args(["archive", "--output"]).arg(&archive).arg(commit))?;
     let mut tar = Command::new("tar");
     children::run(
         tar.args(["--extract", "--touch", "--file"]).arg(&archive).arg("--directory").arg(sources),
     )?;
     fs::remove_file(archive).context("cannot remove an archive")
-}
-
-fn git() -> Command {
-    let mut git = Command::new("git");
-    git.current_dir(repo::root());
-    git
 }
