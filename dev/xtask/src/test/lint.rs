@@ -3,6 +3,7 @@
 mod arrows;
 mod binaries;
 mod length;
+mod metadata;
 mod words;
 
 use std::time::{Duration, Instant};

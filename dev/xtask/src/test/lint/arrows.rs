@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use serde::Deserialize;
 
+use super::metadata::{Package, packages};
 use crate::{cargo, children};
 
 /// The map of ARCHITECTURE.md. A crate that is missing here is a fault.
@@ -64,30 +64,9 @@ const LAPTOP: [&str; 6] = [
     "quorate-scenarios",
 ];
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    dependencies: Vec<Dependency>,
-}
-
-#[derive(Deserialize)]
-struct Dependency {
-    name: String,
-    kind: Option<String>,
-    path: Option<String>,
-}
-
 /// A line for each arrow that is not on the map.
 pub fn check() -> Result<Vec<String>> {
-    let mut metadata = cargo::command();
-    metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]);
-    let metadata: Metadata = serde_json::from_str(&children::output(&mut metadata)?)?;
-    Ok(metadata.packages.iter().flat_map(faults_of).collect())
+    Ok(packages()?.iter().flat_map(faults_of).collect())
 }
 
 /// The program of the container image contains none of [`LAPTOP`]. That it compiles is shown where the image is built.
@@ -125,12 +104,13 @@ fn faults_of(package: &Package) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::metadata::Dependency;
     use super::*;
 
     fn package(name: &str, used: &str, kind: Option<&str>, ours: bool) -> Package {
         let path = ours.then(String::new);
         let dependency = Dependency { name: used.to_owned(), kind: kind.map(str::to_owned), path };
-        Package { name: name.to_owned(), dependencies: vec![dependency] }
+        Package { name: name.to_owned(), dependencies: vec![dependency], ..Package::default() }
     }
 
     #[test]

@@ -4,39 +4,19 @@
 use std::path::Path;
 
 use anyhow::Result;
-use serde::Deserialize;
 
-use crate::{cargo, children, repo};
+use super::metadata::{Package, Target, packages};
+use crate::repo;
 
 /// Packages with another number: `quorate-scenarios` has one for each world that starts programs.
 const MORE: [(&str, usize); 1] = [("quorate-scenarios", 3)];
 
-#[derive(Deserialize)]
-struct Metadata {
-    packages: Vec<Package>,
-}
-
-#[derive(Deserialize)]
-struct Package {
-    name: String,
-    targets: Vec<Target>,
-}
-
-#[derive(Deserialize)]
-struct Target {
-    name: String,
-    kind: Vec<String>,
-    src_path: std::path::PathBuf,
-}
-
 /// A line for each package with too many programs, and for each file beside one that it does not compile.
 pub fn check() -> Result<Vec<String>> {
-    let mut metadata = cargo::command();
-    metadata.args(["metadata", "--format-version=1", "--no-deps", "--locked"]);
-    let metadata: Metadata = serde_json::from_str(&children::output(&mut metadata)?)?;
-    let mut faults: Vec<String> = metadata.packages.iter().filter_map(too_many).collect();
+    let packages = packages()?;
+    let mut faults: Vec<String> = packages.iter().filter_map(too_many).collect();
     let files = repo::files_with("rs")?;
-    for program in metadata.packages.iter().flat_map(tests_of) {
+    for program in packages.iter().flat_map(tests_of) {
         let main = repo::relative(&program.src_path);
         let folder = main.parent().unwrap_or(Path::new(""));
         let beside = files.iter().filter(|file| file.parent() == Some(folder) && *file != main);
@@ -65,7 +45,7 @@ fn too_many(package: &Package) -> Option<String> {
     })
 }
 
-/// Whether the main file of its folder names it, or it is such a file itself (a program of one file).
+/// Whether the main file of its folder names it.
 fn is_compiled(file: &Path, main: &str) -> bool {
     let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let line = format!("mod {name};");
@@ -82,7 +62,7 @@ mod tests {
             kind: vec!["test".to_owned()],
             src_path: std::path::PathBuf::new(),
         };
-        Package { name: name.to_owned(), targets: tests.iter().map(target).collect() }
+        Package { name: name.to_owned(), targets: tests.iter().map(target).collect(), ..Package::default() }
     }
 
     #[test]
