@@ -20,6 +20,10 @@ impl World {
     /// Whether the goal is reached; the error names what is missing.
     pub fn goal(&self) -> Result<(), String> {
         let Some(cluster) = self.object(Kind::Cluster, &self.at.name) else { return self.nothing_is_left() };
+        if deleting(&cluster) && self.keeps_a_pod_for_its_claim() {
+            // A person gives the data up, or saves them.
+            return Ok(());
+        }
         if deleting(&cluster) {
             return Err("the cluster is still being deleted".to_owned());
         }
@@ -33,6 +37,9 @@ impl World {
         // At size zero an order waits for a size.
         if let Some(order) = self.open_order().filter(|_| desired > 0) {
             return Err(format!("EtcdRestore {order} names the present cluster and is not carried out"));
+        }
+        if let Some(voter) = record.voters().find(|voter| self.is_claim_going(voter.as_str())) {
+            return Err(format!("the claim of {voter} is being deleted"));
         }
         if desired == 0 {
             return if pods.is_empty() { Ok(()) } else { Err(format!("Pods are left: {pods:?}")) };
@@ -133,8 +140,16 @@ impl World {
         if !target.pod.image_has_version && ordered_back_to.is_some_and(|to| to.line() < desired) {
             return true;
         }
+        let claims_go = record.members.keys().any(|member| self.is_claim_going(member.as_str()));
         // What the runbook says can be done about it is done before this is asked.
         let replaces = cluster.is_some_and(|cluster| cluster.spec.recovery.enabled);
+        let is_moved = replaces
+            && record
+                .cluster_id
+                .is_some_and(|id| self.etcd.group(id).is_some_and(|group| group.leader().is_some()));
+        if claims_go && (!is_moved || self.open_order().is_some()) {
+            return true;
+        }
         if self.can_replace_the_sick() || (replaces && self.operator_replaces_the_lost(record)) {
             return false;
         }
@@ -156,6 +171,16 @@ impl World {
                 self.faults.status_lost || !leads || !replaces || record.voters().count() <= 2
             }
         }
+    }
+
+    /// Whether a claim is being deleted.
+    fn is_claim_going(&self, claim: &str) -> bool {
+        self.object(Kind::Volume, claim).is_some_and(|claim| deleting(&claim))
+    }
+
+    /// Whether a Pod is all that keeps a claim which is being deleted.
+    fn keeps_a_pod_for_its_claim(&self) -> bool {
+        self.names(Kind::Pod).iter().any(|pod| self.is_claim_going(pod))
     }
 
     /// Whether a voter has no volume. One that never started has lost no data with it.

@@ -6,6 +6,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod addresses;
 mod certificates;
+mod claims;
 mod corruption;
 mod disks;
 mod ends;

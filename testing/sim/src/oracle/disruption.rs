@@ -50,6 +50,7 @@ impl Oracle {
                 write: KubeEffect::EvictPod { member, pod } | KubeEffect::DeletePod { member, pod, .. },
                 ..
             } => {
+                self.judge_end_of_data(observed, member, pod.as_str(), landing);
                 let terminates =
                     plan.record.next_incarnation.is_some() || plan.record.quorum_recovery.is_some();
                 let stays = observed.deleting
@@ -97,6 +98,24 @@ impl Oracle {
         if left < conf.quorum() && (plan.record.is_in_memory() || conf.voters().count() > 2) {
             let how = format!("without {member} only {left} voters are healthy");
             self.add_violation(Property::QuorumStays, how);
+        }
+    }
+
+    /// Checks that the end of a Pod is not what ends the data of a voter: whoever deleted its claim did so before the operator looked.
+    fn judge_end_of_data(
+        &mut self,
+        observed: &Snapshot,
+        member: &MemberName,
+        pod: &str,
+        landing: Landing<'_>,
+    ) {
+        let Some(id) = landing.now.last_users.get(pod) else { return };
+        let was_known = landing.observed.last_users.contains_key(pod);
+        let gives_data_up = observed.deleting && self.forgoes_data;
+        if was_known && landing.now.is_voter(*id) && !gives_data_up {
+            let how =
+                format!("the claim of voter {member} is being deleted, and its Pod was all that kept it");
+            self.add_violation(Property::NoActEndsData, how);
         }
     }
 

@@ -26,6 +26,8 @@ pub enum Property {
     QuorumStays,
     /// S5, R10: data are deleted only when a quorum has removed the member and its Pod is gone.
     DataOutliveMembers,
+    /// R21: no act of the operator is what ends a claim with the data of a voter.
+    NoActEndsData,
     /// S6, R3: a write names the uid that was observed, and a delete also the resourceVersion.
     DestroysOnlyWhatWasObserved,
     /// S7: only objects that this EtcdCluster owns are changed.
@@ -78,6 +80,7 @@ impl fmt::Display for Property {
             Self::OneChangeAtATime => "S3: one change of membership at a time",
             Self::QuorumStays => "S4: a quorum stays",
             Self::DataOutliveMembers => "S5: data outlive members",
+            Self::NoActEndsData => "R21: no act of the operator ends data",
             Self::DestroysOnlyWhatWasObserved => "S6: only what was observed is destroyed",
             Self::OnlyOwnedObjectsChange => "S7: only owned objects are changed",
             Self::SnapshotIsThere => "R1: every member has what the cluster was restored from",

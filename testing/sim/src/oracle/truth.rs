@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use crate::etcd::{AlarmKind, Conf, Group, State};
 use crate::world::World;
+use crate::world::kubelet::claim_of;
 
 /// What is true at a moment.
 #[derive(Clone, Debug, Default)]
@@ -29,6 +30,8 @@ pub struct Truth {
     pub(super) answering: BTreeSet<ClusterId>,
     /// The member that runs in each Pod.
     pub(super) members: BTreeMap<String, MemberId>,
+    /// The Pods whose end ends their claim, which is being deleted, and the member whose data are on it.
+    pub(super) last_users: BTreeMap<String, MemberId>,
     /// The claims that exist.
     pub(super) claims: BTreeSet<String>,
     /// The members whose data are on a volume that exists and can be used.
@@ -98,6 +101,11 @@ impl Truth {
         let volumes = world.objects(Kind::Volume);
         let dirs = volumes.iter().filter(usable).filter_map(|volume| world.etcd.dir(uid(volume)));
         let intact = dirs.filter(|dir| !dir.corrupt && !dir.differs).map(|dir| dir.member).collect();
+        let data_of = |pod: &Arc<Value>| {
+            let claim = world.object(Kind::Volume, claim_of(pod)?).filter(|claim| deleting(claim))?;
+            Some((uid(pod).to_owned(), world.etcd.dir(uid(&claim))?.member))
+        };
+        let last_users = pods.iter().filter(|pod| !deleting(pod)).filter_map(data_of).collect();
         let claims = volumes.iter().map(|volume| name(volume).to_owned()).collect();
         let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
         let full =
@@ -120,6 +128,7 @@ impl Truth {
         let lines =
             voters.map(|(_, process)| process.launch.version.line()).filter(|line| line.0 > 0).collect();
         Self {
+            last_users,
             claims,
             intact,
             conf,
@@ -175,7 +184,7 @@ impl Hash for Truth {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         (&self.conf, &self.healthy, &self.at_fault, &self.answering, &self.members, &self.intact)
             .hash(hasher);
-        self.lines.hash(hasher);
+        (&self.lines, &self.last_users).hash(hasher);
         (&self.full, self.differs, self.compacts, &self.corrupt_alarms, &self.wrong).hash(hasher);
     }
 }

@@ -83,6 +83,8 @@ pub enum Fault {
     NodeGone(String),
     /// F17: a volume and its data are lost, with the Pod that used it.
     LoseVolume(String),
+    /// F17: somebody deletes the claim of a member. Kubernetes keeps it, and its data, as long as a Pod names it, and no longer.
+    DeleteClaim(String),
     /// F17: a volume is emptied, and all containers of its Pod, if it exists, start again.
     Wipe(String),
     /// F17: the volume of a member is mounted empty, and all containers of its Pod start again. Its data are not lost.

@@ -110,13 +110,21 @@ impl World {
         any | !gone.is_empty()
     }
 
-    /// Removes a deleted volume once no Pod uses it (`kubernetes.io/pvc-protection`).
-    fn release_volumes(&self) -> bool {
+    /// Removes a deleted volume once no Pod uses it (`kubernetes.io/pvc-protection`). Any Pod that has a node uses the claim that it names,
+    /// also one that has ended.
+    fn release_volumes(&mut self) -> bool {
         let mut any = false;
+        let pods = self.objects(Kind::Pod);
         for volume in self.store.objects(&resource(Kind::Volume)) {
-            let used = self.pods.values().any(|pod| pod.dir == uid(&volume));
+            let is_named = |pod: &Arc<Value>| {
+                claim_of(pod) == Some(name(&volume)) && !text(pod, "/spec/nodeName").is_empty()
+            };
+            let used = self.pods.values().any(|pod| pod.dir == uid(&volume)) || pods.iter().any(is_named);
             if !deleting(&volume) || used {
                 continue;
+            }
+            if self.faults.claims_deleted.contains(name(&volume)) && self.etcd.dir(uid(&volume)).is_some() {
+                self.faults.data_destroyed.insert(name(&volume).to_owned());
             }
             let key =
                 ObjectKey::new(resource(Kind::Volume), text(&volume, "/metadata/namespace"), name(&volume));
@@ -330,8 +338,7 @@ impl World {
 
     /// The name of the data directory of a Pod, if its volume can be mounted.
     fn volume_of(&self, pod: &Value) -> Option<String> {
-        let data = items(pod, "/spec/volumes").iter().find(|volume| volume["name"] == "data")?;
-        let claim = text(data, "/persistentVolumeClaim/claimName");
+        let claim = claim_of(pod)?;
         if claim.is_empty() {
             return Some(format!("memory of {}", uid(pod)));
         }
@@ -391,6 +398,12 @@ fn finished(answer: &str) -> Value {
             "state": { "terminated": terminated }, "lastState": {},
         }],
     })
+}
+
+/// The claim that a Pod names for its data; empty where they are in memory.
+pub(crate) fn claim_of(pod: &Value) -> Option<&str> {
+    let data = items(pod, "/spec/volumes").iter().find(|volume| volume["name"] == "data")?;
+    Some(text(data, "/persistentVolumeClaim/claimName"))
 }
 
 /// The guard's termination message.

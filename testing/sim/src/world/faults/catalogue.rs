@@ -79,6 +79,7 @@ impl Fault {
             Self::LoseNode(_) => row("F16", "lose node", Cluster, Nothing),
             Self::NodeGone(_) => wide("F16", "node gone", Cluster, Data),
             Self::LoseVolume(_) => row("F17", "lose volume", Cluster, Data),
+            Self::DeleteClaim(_) => wide("F17", "claim deleted", Cluster, Data),
             Self::Wipe(_) => row("F17", "wipe volume", Cluster, Data),
             Self::EmptyMount(_) => wide("F17", "empty mount", Cluster, Nothing),
             Self::NoStore(_) => row("F25", "no store", Cluster, Nothing),
@@ -182,6 +183,9 @@ impl fmt::Display for Fault {
                 write!(f, "the node of {member} is deleted, and its volume was on the disk of that node")
             }
             Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
+            Self::DeleteClaim(member) => {
+                write!(f, "somebody deletes the claim of {member}, which stays as long as a Pod names it")
+            }
             Self::Wipe(member) => write!(f, "the volume of {member} is emptied, and its Pod starts again"),
             Self::EmptyMount(member) => write!(f, "the volume of {member} is mounted empty"),
             Self::NoStore(member) => write!(f, "{member} does not reach the store of the snapshot"),

@@ -40,6 +40,8 @@ pub struct LastingFaults {
     pub clients_on_names: bool,
     /// Members whose data were destroyed by a fault.
     pub data_destroyed: BTreeSet<String>,
+    /// Members whose claims somebody deleted.
+    pub claims_deleted: BTreeSet<String>,
     /// Members that somebody removed with etcdctl, and when.
     pub removed_by_hand: BTreeMap<MemberId, Instant>,
     /// Clusters whose data a fault put on a volume.
@@ -101,6 +103,7 @@ impl LastingFaults {
             others_at,
             clients_on_names,
             data_destroyed,
+            claims_deleted,
             removed_by_hand,
             foreign,
             status_lost,
@@ -131,6 +134,7 @@ impl LastingFaults {
             .extend(others_at.iter().map(|pod| format!("others have the address of the Pod with uid {pod}")));
         words.extend(clients_on_names.then(|| "clients write through the names of members".to_owned()));
         words.extend(data_destroyed.iter().map(|member| format!("the data of {member} were destroyed")));
+        words.extend(claims_deleted.iter().map(|member| format!("somebody deleted the claim of {member}")));
         words.extend(removed_by_hand.keys().map(|id| format!("somebody removed member {id}")));
         words.extend(foreign.iter().map(|cluster| format!("cluster {cluster} is not this EtcdCluster's")));
         words.extend(status_lost.then(|| "the status was lost".to_owned()));

@@ -102,6 +102,7 @@ impl World {
         let mut faults: Vec<Fault> = unused.cloned().map(Fault::Wipe).collect();
         // Once the cluster is gone, its volumes and the authority beside them are a person's.
         if self.object(Kind::Cluster, &self.at.name).is_some() {
+            faults.extend(volumes.iter().cloned().map(Fault::DeleteClaim));
             faults.extend(volumes.into_iter().map(Fault::LoseVolume));
         }
         for kind in [Kind::Service, Kind::Budget, Kind::Pod] {

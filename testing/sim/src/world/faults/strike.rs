@@ -111,6 +111,7 @@ impl World {
             Fault::SlowDisk(member) => self.break_disk(member, Disk::Slow),
             Fault::NodeGone(member) => self.lose_node_for_good(member),
             Fault::LoseVolume(member) => self.lose_volume(member),
+            Fault::DeleteClaim(member) => self.delete_claim(member),
             Fault::Wipe(member) => self.wipe(member),
             Fault::EmptyMount(member) => self.mount_empty(member),
             Fault::Alarm(member) => self.process_of(member).is_some_and(|at| self.etcd.fill(&at)),
@@ -261,6 +262,16 @@ impl World {
         self.etcd.wipe(uid(&volume));
         self.identities.remove(uid(&volume));
         self.store.delete(&key(Kind::Volume, &self.at, member), &options).is_ok()
+    }
+
+    /// Somebody deletes a claim as `kubectl delete pvc` does. Nothing else happens: its Pod runs on, and its data are there.
+    fn delete_claim(&mut self, member: &str) -> bool {
+        let Some(volume) = self.object(Kind::Volume, member).filter(|volume| !deleting(volume)) else {
+            return false;
+        };
+        let options = DeleteOptions { uid: Some(uid(&volume).to_owned()), ..DeleteOptions::default() };
+        self.store.delete(&key(Kind::Volume, &self.at, member), &options).is_ok()
+            && self.faults.claims_deleted.insert(member.to_owned())
     }
 
     /// Kubernetes deletes the Pods of a node that does not exist. The claim stays, and nothing can mount it any more.

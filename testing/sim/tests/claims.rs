@@ -1,0 +1,89 @@
+//! Somebody deletes the claim of a member by mistake. Kubernetes keeps it as long as a Pod names it: from then on the end of the Pod is
+//! the end of the data, and no act of the operator may be that.
+
+use quorate_sim::history::{ends_well, plain};
+use serde_json::{Value, json};
+
+const ALL: [&str; 3] = ["demo-0", "demo-1", "demo-2"];
+const AT_ONCE: &str = "+0";
+const AT_REST: &str = "rest";
+
+/// A cluster of this size at rest when the claims of these members are deleted, and what happens then.
+fn claims_are_deleted(size: u32, members: &[&str], then: &[(&str, Value)]) -> Value {
+    let mut departures: Vec<Value> = members
+        .iter()
+        .map(|member| json!({ "at": AT_ONCE, "what": { "fault": { "delete-claim": member } } }))
+        .collect();
+    departures[0]["at"] = json!(AT_REST);
+    departures.extend(then.iter().map(|(at, what)| json!({ "at": at, "what": what })));
+    json!({ "spec": plain(size), "departures": departures })
+}
+
+fn edit(spec: Value) -> Value {
+    json!({ "edit": spec })
+}
+
+#[test]
+fn m01_a_member_whose_claim_is_deleted_moves_to_another_one_by_itself() {
+    for members in [&ALL[..1], &ALL[..2], &ALL] {
+        ends_well(&claims_are_deleted(3, members, &[]));
+    }
+    ends_well(&claims_are_deleted(1, &ALL[..1], &[]));
+    ends_well(&claims_are_deleted(2, &ALL[..2], &[]));
+}
+
+#[test]
+fn m01_an_operator_that_dies_at_any_step_of_the_move_ends_it() {
+    for dies in ["after:P1", "before:G2", "before:G3", "before:G4", "before:G6", "before:P3", "before:P4"] {
+        ends_well(&claims_are_deleted(1, &ALL[..1], &[(dies, json!({ "fault": "crash" }))]));
+    }
+}
+
+#[test]
+fn m01_size_zero_keeps_the_data_of_a_cluster_whose_claims_were_deleted() {
+    for (size, members) in [(3, &ALL[..]), (3, &ALL[1..2]), (1, &ALL[..1])] {
+        let sleeps = (AT_ONCE, edit(json!({ "size": 0 })));
+        ends_well(&claims_are_deleted(size, members, std::slice::from_ref(&sleeps)));
+        let wakes = (AT_REST, edit(json!({ "size": size })));
+        ends_well(&claims_are_deleted(size, members, &[sleeps, wakes]));
+    }
+}
+
+#[test]
+fn m01_a_claim_that_is_deleted_while_the_cluster_goes_to_size_zero_keeps_its_pod() {
+    for at in ["after:Z1", "before:Z1#2", "before:Z1#3"] {
+        let spec = json!({ "at": "rest", "what": { "edit": { "size": 0 } } });
+        let deleted = json!({ "at": at, "what": { "fault": { "delete-claim": "demo-0" } } });
+        let back = json!({ "at": "rest", "what": { "edit": { "size": 3 } } });
+        ends_well(&json!({ "spec": plain(3), "departures": [spec, deleted, back] }));
+    }
+}
+
+#[test]
+fn m01_a_rollout_does_not_end_the_only_copy_of_the_data() {
+    for (size, members) in [(1, &ALL[..1]), (3, &ALL[..])] {
+        let rolls = edit(json!({ "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } }));
+        ends_well(&claims_are_deleted(size, members, &[(AT_ONCE, rolls)]));
+    }
+}
+
+#[test]
+fn m01_a_restore_in_place_comes_after_the_move_of_members_whose_claims_were_deleted() {
+    let order = edit(json!({ "etcdRestore": "back" }));
+    ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, order)]));
+}
+
+#[test]
+fn m01_a_deleted_cluster_whose_data_are_kept_keeps_the_pods_whose_claims_were_deleted() {
+    ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, json!("delete"))]));
+    let forgoes = edit(json!({ "storageSpec": { "retention": { "whenDeleted": "Delete" } } }));
+    ends_well(&claims_are_deleted(3, &ALL, &[(AT_ONCE, forgoes), (AT_ONCE, json!("delete"))]));
+}
+
+#[test]
+fn m01_a_member_that_ends_while_its_claim_is_being_deleted_is_replaced() {
+    for fault in ["kill-process", "kill-pod"] {
+        let ends = json!({ "fault": { fault: "demo-0" } });
+        ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, ends)]));
+    }
+}
