@@ -154,6 +154,8 @@ reasons! {
     MemberRemoved: EtcdCluster;
     /// A Pod cannot run; the message says why.
     PodStuck: EtcdCluster;
+    /// Somebody deleted the PersistentVolumeClaim of a member. Its data live as long as its Pod, which the operator does not stop.
+    ClaimTerminating: EtcdCluster;
     /// A volume is gone, or another volume has its name.
     VolumeLost: EtcdCluster;
     /// The volume of a member that was replaced, or that a person removed from etcd, is kept for a while.

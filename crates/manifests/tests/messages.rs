@@ -14,7 +14,7 @@ use quorate_manifests::{
     invalid_status, resolve, status, trouble,
 };
 use quorate_model::adoption::Unadoptable;
-use quorate_model::effect::Unsafe;
+use quorate_model::effect::{ClaimOutlook, Unsafe};
 use quorate_model::incarnation::Order;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
 use quorate_model::record::{Abandoned, Loss};
@@ -144,7 +144,20 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         }
         Waiting::PodStuck(..) => Waiting::PodStopping(demo()),
         Waiting::PodStopping(_) => Waiting::VolumeGoing(demo()),
-        Waiting::VolumeGoing(_) => Waiting::VolumeLost(demo()),
+        Waiting::VolumeGoing(_) => claim_terminating(ClaimOutlook::Moves),
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::Moves, .. } => {
+            claim_terminating(ClaimOutlook::MovesOnOrder)
+        }
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesOnOrder, .. } => {
+            claim_terminating(ClaimOutlook::AtSizeZero)
+        }
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::AtSizeZero, .. } => {
+            claim_terminating(ClaimOutlook::Ordered)
+        }
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::Ordered, .. } => {
+            claim_terminating(ClaimOutlook::Deleted)
+        }
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::Deleted, .. } => Waiting::VolumeLost(demo()),
         Waiting::VolumeLost(_) => Waiting::UnknownPods(vec![name("demo-0"), demo()]),
         Waiting::UnknownPods(_) => {
             Waiting::Quorum { healthy: 1, voters: 3, why: "no voter that answers has a leader".to_owned() }
@@ -255,6 +268,10 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
     })
 }
 
+fn claim_terminating(outlook: ClaimOutlook) -> Waiting {
+    Waiting::ClaimTerminating { member: name("demo-1"), outlook }
+}
+
 fn logs() -> Vec<(MemberName, Result<Log, String>)> {
     let log = Log {
         committed: 90,
@@ -310,7 +327,8 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::NoFreshList => Unsafe::StillListed(demo()),
         Unsafe::StillListed(_) => Unsafe::PodNotGone(demo()),
         Unsafe::PodNotGone(_) => Unsafe::DataKept(demo()),
-        Unsafe::DataKept(_) => Unsafe::NoQuorum,
+        Unsafe::DataKept(_) => Unsafe::ClaimTerminating(demo()),
+        Unsafe::ClaimTerminating(_) => Unsafe::NoQuorum,
         Unsafe::NoQuorum => Unsafe::WouldLoseQuorum { member: demo(), left: 1, of: 3 },
         Unsafe::WouldLoseQuorum { .. } => Unsafe::NotReplaced(demo()),
         Unsafe::NotReplaced(_) => Unsafe::SplitBrain,

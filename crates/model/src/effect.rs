@@ -34,7 +34,7 @@ pub use etcd::{DowngradeAction, EtcdCall};
 pub use kube::{Boot, KubeEffect};
 pub use refusal::Unsafe;
 pub use step::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE, Step};
-pub use waiting::Waiting;
+pub use waiting::{ClaimOutlook, Waiting};
 
 /// The outcome of planning: first the record is written to status, then the effects are carried out in order; the
 /// first that fails ends the pass (R3).

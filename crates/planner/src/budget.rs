@@ -69,8 +69,11 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
         Stage::Leaving(Leaving::RolledBack | Leaving::Stray) => draft.is_listed_voter(name),
         Stage::Bootstrap | Stage::Joining | Stage::Voter => false,
     });
+    // R21: a drain would end the data with the Pod.
+    let keeps_data = |member: &MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
+    let any_keeps_data = draft.record.members.keys().any(keeps_data);
     // In an election nobody follows a leader for a moment.
-    (has_leader && any_pretends) || any_leaves
+    any_keeps_data || (has_leader && any_pretends) || any_leaves
 }
 
 /// Whether a Pod is to be restarted, and all voters are healthy.

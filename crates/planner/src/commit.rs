@@ -7,7 +7,7 @@ use quorate_model::{MemberName, Step, Target, Version, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::upgrade::{NotNow, VersionStep};
-use crate::{backup, facts, maintain, replace, upgrade, waves};
+use crate::{backup, claims, facts, maintain, replace, upgrade, waves};
 
 pub(crate) fn target(draft: &mut Draft<'_>) -> Flow {
     match draft.record.target.clone() {
@@ -96,6 +96,12 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         let storage = desired.storage.clone();
         desired = Target { storage, ..committed.clone().with_what_is_always_safe(&desired) };
         permit = Ok(VersionStep::Forward);
+    }
+    // R21: its members move to new claims first. Every other part of the edit may be what lets them.
+    if desired.size == 0 && committed.size > 0 && claims::outlive_no_stop(draft) {
+        desired.size = committed.size;
+        let why = "size zero waits: PersistentVolumeClaims of members are being deleted, and their data would go with the Pods";
+        draft.wait(Waiting::SafePoint(why.to_owned()));
     }
     let is_by_operator = waves::is_by_operator(&desired, committed);
     if is_by_operator && !waves::may_take_defaults(draft) {

@@ -268,15 +268,14 @@ impl<'a> Draft<'a> {
         let is_proposed = self.effects.iter().any(|effect| {
             matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member: deleted, .. }) if deleted == member)
         });
-        if !pod.terminating && !is_proposed {
-            let delete = KubeEffect::DeletePod {
-                member: member.clone(),
-                pod: pod.uid.clone(),
-                resource_version: pod.resource_version.clone(),
-            };
-            self.propose(Effect::kube(step, delete));
+        let delete = KubeEffect::DeletePod {
+            member: member.clone(),
+            pod: pod.uid.clone(),
+            resource_version: pod.resource_version.clone(),
+        };
+        if pod.terminating || is_proposed || self.propose(Effect::kube(step, delete)) {
+            self.wait(Waiting::PodStopping(member.clone()));
         }
-        self.wait(Waiting::PodStopping(member.clone()));
         Progress::Pending
     }
 
@@ -288,8 +287,9 @@ impl<'a> Draft<'a> {
             return self.delete_pod(step, member);
         }
         let evict = KubeEffect::EvictPod { member: member.clone(), pod: pod.uid.clone() };
-        self.propose(Effect::kube(step, evict));
-        self.wait(Waiting::PodStopping(member.clone()));
+        if self.propose(Effect::kube(step, evict)) {
+            self.wait(Waiting::PodStopping(member.clone()));
+        }
         Progress::Pending
     }
 

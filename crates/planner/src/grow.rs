@@ -80,7 +80,7 @@ fn waits_for_others(draft: &mut Draft<'_>) -> bool {
 
 /// Why a learner is rolled back.
 enum RollBack {
-    /// Its volume is gone.
+    /// Its volume is gone, or goes with its Pod.
     VolumeLost,
     /// It is not needed, or makes way for something else.
     MakesWay(String),
@@ -102,7 +102,7 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
     if draft.is_listed_voter(name) {
         return None;
     }
-    if facts::lost_its_volume(draft, name) {
+    if facts::lost_its_volume(draft, name) || draft.seen.claim_is_terminating(&draft.record, name) {
         return Some(RollBack::VolumeLost);
     }
     if draft.record.voters().count() >= target.size + replace::surplus(draft) {

@@ -1,10 +1,10 @@
 //! Size zero and wake. Z1 delete Pods: first those that are not labelled joined, then followers, the leader last; Z2 volumes
 //! and ids stay. On waking W1 creates all Pods at once on the same volumes, as `existing`.
 
-use quorate_model::{MemberName, Step};
+use quorate_model::{MemberName, Step, Waiting};
 
-use crate::certificates;
 use crate::draft::{DONE, Draft, Flow, ON};
+use crate::{certificates, facts};
 
 pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     let at_zero = draft.record.target.as_ref().is_some_and(|target| target.size == 0);
@@ -27,8 +27,20 @@ pub(crate) fn stop_or_wake(draft: &mut Draft<'_>) -> Flow {
     }
     if let Some(next) = next_to_stop(draft) {
         let _ = draft.delete_pod(Step::Z1, &next);
+    } else {
+        report_lost_volumes(draft);
     }
     DONE
+}
+
+/// What is lost while the cluster sleeps is told before it is to wake.
+fn report_lost_volumes(draft: &mut Draft<'_>) {
+    let voters: Vec<MemberName> = draft.record.voters().cloned().collect();
+    for voter in voters {
+        if facts::lost_its_volume(draft, &voter) || draft.seen.claim_is_terminating(&draft.record, &voter) {
+            draft.wait(Waiting::VolumeLost(voter));
+        }
+    }
 }
 
 fn next_to_stop(draft: &Draft<'_>) -> Option<MemberName> {

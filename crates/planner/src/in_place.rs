@@ -12,7 +12,7 @@ use quorate_model::snapshot::Volume;
 use quorate_model::{MemberName, Revision, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{incarnation, restore, upgrade};
+use crate::{claims, incarnation, restore, upgrade};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     delete_superseded_pods(draft);
@@ -50,6 +50,12 @@ fn delete_superseded_pods(draft: &mut Draft<'_>) {
 fn begin(draft: &mut Draft<'_>) -> bool {
     let Some(RestoreOrder { order, replaces, restore }) = draft.seen.order.clone() else { return false };
     if draft.record.cluster_id != Some(replaces) {
+        return false;
+    }
+    if claims::come_first(draft) {
+        let why = "PersistentVolumeClaims of members are being deleted, and their data would go with the Pods. It is begun once \
+                   these members have new claims";
+        draft.wait(Waiting::OrderWaits(order, RestoreFailure::new(RestoreCause::NotReady, why.to_owned())));
         return false;
     }
     match fit(draft, restore) {

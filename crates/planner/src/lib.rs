@@ -11,6 +11,7 @@ mod backup;
 mod bootstrap;
 mod budget;
 mod certificates;
+mod claims;
 mod commit;
 mod deletion;
 mod delivery;
@@ -56,6 +57,7 @@ pub fn plan(seen: &Snapshot, now: Instant) -> Plan {
 }
 
 fn protocols(draft: &mut Draft<'_>) -> ControlFlow<Protocol> {
+    claims::report(draft);
     by(Protocol::NewerStatus, halt::on_newer_status(draft))?;
     by(Protocol::Delete, deletion::finalize(draft))?;
     by(Protocol::SplitBrain, halt::on_split_brain(draft))?;

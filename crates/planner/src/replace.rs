@@ -1,9 +1,9 @@
 //! Replaces a member whose data are certainly lost or differ from those of a majority (`Snapshot::is_lost`), or that a person orders to
-//! replace. P0 note that data may be lost, and look again when the grace period is over; P1 record the intent; P2 the volume of the new member exists; P3 to P5
+//! replace, or whose claim is being deleted. P0 note that data may be lost, and look again when the grace period is over; P1 record the intent; P2 the volume of the new member exists; P3 to P5
 //! remove the member as in shrink, its volume is quarantined; P6 growth adds the new member; P7 record how it ended.
 //!
-//! A lost member is removed before another is added (R6). A healthy one that a person orders to replace is removed last: the new member
-//! is a voter by then, so no redundancy is lost, and a cluster of one can move, too.
+//! A lost member is removed before another is added (R6). A healthy one that a person orders to replace, or whose data go with its Pod
+//! (R21), is removed last: the new member is a voter by then, so no redundancy is lost, and a cluster of one can move, too.
 
 use std::collections::BTreeSet;
 
@@ -92,6 +92,7 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
     }
     if let Some(outstanding) = draft.record.replacement.clone() {
         let is_unfit = !draft.seen.is_healthy(&outstanding.member, draft.now);
+        // One whose claim is being deleted is removed first only once it counts as lost.
         if outstanding.loss == Loss::Ordered && is_voter(draft, &outstanding.member) && is_unfit {
             // It was healthy when the order was taken, and is not any more: it is removed first.
             return begin(draft, &outstanding.member, Loss::Ordered);
@@ -99,29 +100,36 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
         // Growth and shrink go on with it.
         return ON;
     }
-    match ordered(draft) {
-        Some(member) => begin(draft, &member, Loss::Ordered),
-        None => ON,
+    if let Some(member) = ordered(draft) {
+        return begin(draft, &member, Loss::Ordered);
+    }
+    match loses_its_claim(draft) {
+        Some(member) if may_try(draft, &member, Loss::ClaimTerminating) => {
+            begin(draft, &member, Loss::ClaimTerminating)
+        }
+        Some(_) | None => ON,
     }
 }
 
 /// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced.
 pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
-    usize::from(ordered_voter(draft).is_some())
+    usize::from(moving_voter(draft).is_some())
 }
 
 /// The healthy member that another one has taken the place of.
 pub(crate) fn moved_member(draft: &Draft<'_>) -> Option<MemberName> {
-    ordered_voter(draft).filter(|member| draft.seen.is_healthy(member, draft.now))
+    moving_voter(draft).filter(|member| draft.seen.is_healthy(member, draft.now))
 }
 
 /// P2: whether the member may be given up: the volume of the one that takes its place exists. Takes the replacement back where the
 /// member is well again, or where the volume does not come in time.
 pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     let loss = draft.record.replacement.as_ref().map_or(Loss::Ordered, |replacement| replacement.loss);
-    let is_ordered = loss == Loss::Ordered;
-    if is_ordered && draft.seen.is_healthy(member, draft.now) {
-        if !safety::needs_claim(&draft.record, member) {
+    // Chosen as one whose data are there, or removed as a lost one.
+    let stage = draft.record.members.get(member).map(|member| member.stage);
+    let is_ordered = stage == Some(Stage::Leaving(Leaving::Replaced));
+    if loss.is_move() && draft.seen.is_healthy(member, draft.now) {
+        if is_ordered && !safety::needs_claim(&draft.record, member) {
             // The one that takes its place votes already.
             return Progress::Done;
         }
@@ -171,10 +179,10 @@ pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     Progress::Pending
 }
 
-/// The voter whose replacement a person ordered and that is under way.
-fn ordered_voter(draft: &Draft<'_>) -> Option<MemberName> {
-    let order = draft.record.replacement.as_ref().filter(|order| order.loss == Loss::Ordered)?;
-    is_voter(draft, &order.member).then(|| order.member.clone())
+/// The voter that another member takes the place of before it goes.
+fn moving_voter(draft: &Draft<'_>) -> Option<MemberName> {
+    let moved = draft.record.replacement.as_ref().filter(|moved| moved.loss.is_move())?;
+    is_voter(draft, &moved.member).then(|| moved.member.clone())
 }
 
 fn is_voter(draft: &Draft<'_>, member: &MemberName) -> bool {
@@ -187,7 +195,9 @@ fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
     let answers = draft.status_of(voter).is_some();
     match loss {
         Loss::Inconsistent => draft.seen.agrees_with_majority(voter, draft.now),
-        Loss::Refused(_) | Loss::Ordered | Loss::Memory | Loss::NeverStarted => answers,
+        Loss::Refused(_) | Loss::ClaimTerminating | Loss::Ordered | Loss::Memory | Loss::NeverStarted => {
+            answers
+        }
         Loss::VolumeGone => true,
         Loss::NodeGone => answers || draft.seen.sites.get(voter).is_some_and(|site| site.gone.is_none()),
     }
@@ -260,10 +270,18 @@ fn ordered(draft: &Draft<'_>) -> Option<MemberName> {
     draft.record.voters().find(|voter| draft.pod(voter).is_some_and(|pod| pod.replace)).cloned()
 }
 
+/// A healthy voter whose claim is being deleted (R21).
+fn loses_its_claim(draft: &Draft<'_>) -> Option<MemberName> {
+    let loses = |voter: &&MemberName| {
+        draft.seen.claim_is_terminating(&draft.record, voter) && draft.seen.is_healthy(voter, draft.now)
+    };
+    draft.record.voters().find(loses).cloned()
+}
+
 /// P1.
 fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
     let is_healthy = draft.seen.is_healthy(member, draft.now);
-    let allowed = if is_healthy && loss == Loss::Ordered {
+    let allowed = if is_healthy && loss.is_move() {
         // The new member comes first.
         safety::may_grow(draft.seen, &draft.record, draft.now)
     } else {
@@ -278,7 +296,7 @@ fn begin(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) -> Flow {
     let since = before.map_or(draft.now, |before| before.since);
     let replacement = Replacement { member: member.clone(), loss, since };
     draft.write_record(Step::P1, |record| record.replacement = Some(replacement));
-    if is_healthy && loss == Loss::Ordered {
+    if is_healthy && loss.is_move() {
         return ON;
     }
     let why = if loss == Loss::Ordered { Leaving::Replaced } else { Leaving::Lost };
@@ -322,7 +340,7 @@ fn conclude(draft: &mut Draft<'_>) {
 /// The member is a voter again, until its replacement may go on. An order stays recorded: its Pod may have lost the annotation.
 fn postpone(draft: &mut Draft<'_>, member: &MemberName, loss: Loss) {
     draft.enter(Step::P1, member, Stage::Voter);
-    if loss != Loss::Ordered {
+    if !loss.is_move() {
         draft.write_record(Step::P1, |record| record.replacement = None);
     }
 }

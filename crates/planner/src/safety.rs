@@ -6,6 +6,7 @@
 
 mod adoption;
 mod certificates;
+mod claims;
 mod incarnation;
 #[cfg(feature = "mutants")]
 pub mod mutants;
@@ -29,6 +30,7 @@ use quorate_model::{
     Snapshot, Uid,
 };
 
+pub(crate) use claims::keeps_data;
 pub use incarnation::may_begin_incarnation;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
@@ -331,6 +333,7 @@ fn may_vote(scene: &Scene<'_>, member: &MemberName) -> bool {
 /// R16: a Pod that serves is evicted, so that its disruption and that of a drain take turns.
 fn may_evict(scene: &Scene<'_>, member: &MemberName, pod: &Uid) -> Judged {
     its_pod(scene, member, pod)?;
+    claims::may_end_pod(scene, member)?;
     // R5
     if scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
         forbid(Unsafe::SecondDisruption(member.clone()))?;
@@ -346,6 +349,7 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
     if seen.uid != *pod || seen.resource_version != version {
         forbid(Unsafe::NotSeen(member.clone()))?;
     }
+    claims::may_end_pod(scene, member)?;
     if is_free_to_delete(scene, member, seen) {
         return Ok(());
     }

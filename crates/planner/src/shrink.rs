@@ -94,7 +94,7 @@ fn keep_if_another_is_unhealthy(draft: &mut Draft<'_>, member: &MemberName) -> b
     }
 }
 
-/// Unhealthy first, other than by a full database: such a member stores what the cluster commits. Then from the fullest zone, then not the leader, then the highest ordinal.
+/// Unhealthy first, other than by a full database: such a member stores what the cluster commits. Then one whose claim is being deleted, from the fullest zone, then not the leader, then the highest ordinal.
 fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
     let zone = |member: &MemberName| draft.pod(member).and_then(|pod| pod.zone.clone());
     let mut zones: BTreeMap<Option<String>, usize> = BTreeMap::new();
@@ -105,7 +105,8 @@ fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
         let sound = draft.seen.is_sound(member, draft.now);
         let crowd = zones.get(&zone(member)).copied().unwrap_or(0);
         let ordinal = draft.seen.cluster.ordinal(member);
-        (sound, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
+        let keeps_its_claim = !draft.seen.claim_is_terminating(&draft.record, member);
+        (sound, keeps_its_claim, Reverse(crowd), draft.is_leader(member), Reverse(ordinal))
     };
     draft.record.voters().min_by_key(rank).cloned()
 }

@@ -76,6 +76,8 @@ pub enum LossCause {
     CorruptData,
     /// Its PersistentVolumeClaim is gone.
     VolumeGone,
+    /// Its PersistentVolumeClaim is being deleted.
+    ClaimTerminating,
     /// The node of its volume is gone for good.
     NodeGone,
     /// Its data differ from those of a majority.

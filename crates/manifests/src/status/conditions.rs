@@ -130,6 +130,9 @@ fn degraded(picture: &Picture<'_>) -> Finding {
     if let Some(text) = wrong {
         return Finding::yes(Reason::MemberMismatch, text);
     }
+    if let Some(why) = claims_terminating(picture) {
+        return Finding { holds: Some(true), why };
+    }
     if !picture.record.is_bootstrapped() {
         let stuck = picture.waits(|waiting| {
             matches!(waiting, Waiting::PodStuck(..) | Waiting::RestoreFailed(..)).then(|| explain(waiting))
@@ -140,7 +143,11 @@ fn degraded(picture: &Picture<'_>) -> Finding {
         };
     }
     if picture.record.hibernating {
-        return Finding::no(Reason::Hibernated, "the cluster is at size zero");
+        let lost = picture.waits(|waiting| matches!(waiting, Waiting::VolumeLost(_)).then(|| text(waiting)));
+        return match lost {
+            Some(text) => Finding::yes(Reason::VolumeLost, text),
+            None => Finding::no(Reason::Hibernated, "the cluster is at size zero"),
+        };
     }
     if picture.is_ending() {
         return Finding::no(Reason::Deleting, "the cluster is being deleted");
@@ -166,6 +173,17 @@ fn degraded(picture: &Picture<'_>) -> Finding {
         return Finding::yes(Reason::MembersMissing, format!("{voters} of {size} members exist{why}"));
     }
     Finding::no(Reason::MembersHealthy, "every member is healthy")
+}
+
+/// Every member whose data go with its Pod, and who else is not healthy.
+fn claims_terminating(picture: &Picture<'_>) -> Option<Explanation> {
+    let is_one = |waiting: &&Waiting| matches!(waiting, Waiting::ClaimTerminating { .. });
+    let mut texts: Vec<String> = picture.plan.waiting.iter().filter(is_one).map(text).collect();
+    if texts.is_empty() {
+        return None;
+    }
+    texts.extend((!picture.sick.is_empty()).then(|| sick(picture)));
+    Some(Explanation::new(Reason::ClaimTerminating, texts.join(". ")))
 }
 
 fn bootstrapped(picture: &Picture<'_>) -> Finding {

@@ -192,6 +192,9 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::VolumeGoing(member) => {
             moves(Reason::Scaling, format!("PersistentVolumeClaim {member} is being deleted"))
         }
+        Waiting::ClaimTerminating { member, outlook } => {
+            waits(Reason::ClaimTerminating, text::claim_terminating(member, *outlook)).stopping(Stops::Nothing)
+        }
         Waiting::VolumeLost(member) => waits(
             Reason::VolumeLost,
             format!(

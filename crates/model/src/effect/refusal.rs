@@ -43,6 +43,8 @@ pub enum Unsafe {
     PodNotGone(MemberName),
     /// R10: no recorded decision deletes these data.
     DataKept(MemberName),
+    /// R21: its claim is being deleted, and its data go with its Pod.
+    ClaimTerminating(MemberName),
     /// R11: without quorum, Pods are restarted and nothing else is done.
     NoQuorum,
     /// R11: the others would not be a quorum.
@@ -115,6 +117,7 @@ impl Unsafe {
         StillListed,
         PodNotGone,
         DataKept,
+        ClaimTerminating,
         NoQuorum,
         WouldLoseQuorum,
         NotReplaced,
@@ -194,6 +197,10 @@ impl fmt::Display for Unsafe {
             Self::DataKept(member) => {
                 write!(f, "the data of {member} are kept: nothing has decided to delete them")
             }
+            Self::ClaimTerminating(member) => write!(
+                f,
+                "Pod {member} is not stopped: its PersistentVolumeClaim is being deleted, and the data of {member} go with the Pod"
+            ),
             Self::NoQuorum => f.write_str("the cluster has no quorum"),
             Self::WouldLoseQuorum { member, left, of } => write!(
                 f,

@@ -12,6 +12,21 @@ use crate::record::Loss;
 use crate::restore::RestoreFailure;
 use crate::snapshot::{AuthorityLoss, Database};
 
+/// What becomes of a member whose claim is being deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ClaimOutlook {
+    /// It moves to a new claim.
+    Moves,
+    /// It stays where it is: `spec.recovery.enabled` is false.
+    MovesOnOrder,
+    /// The cluster goes to size zero.
+    AtSizeZero,
+    /// An order stops every member.
+    Ordered,
+    /// The EtcdCluster is deleted, and its data are to be kept.
+    Deleted,
+}
+
 /// What a plan waits on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Waiting {
@@ -80,6 +95,13 @@ pub enum Waiting {
     PodStopping(MemberName),
     /// A volume must be gone before the next step.
     VolumeGoing(MemberName),
+    /// Somebody deleted the claim of a member. Its data live as long as its Pod, which is not stopped.
+    ClaimTerminating {
+        /// The member.
+        member: MemberName,
+        /// What becomes of it.
+        outlook: ClaimOutlook,
+    },
     /// A volume is missing. It is not created again empty: the member's data were on it.
     VolumeLost(MemberName),
     /// Pods run that status does not record, and nothing identifies their data.

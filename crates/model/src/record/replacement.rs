@@ -13,6 +13,8 @@ pub enum Loss {
     Refused(GuardVerdict),
     /// Its volume does not exist any more.
     VolumeGone,
+    /// Its claim is being deleted: the data live as long as a Pod names it.
+    ClaimTerminating,
     /// Its volume can only be used on a node that is gone for good.
     NodeGone,
     /// Its data differ from those of a majority at the same revision.
@@ -79,6 +81,19 @@ impl Loss {
     pub fn is_like(self, other: Self) -> bool {
         matches!((self, other), (Self::Refused(_), Self::Refused(_))) || self == other
     }
+
+    /// Whether a healthy member may be replaced for it. Then its data are there, and another member has them before it goes.
+    pub fn is_move(self) -> bool {
+        match self {
+            Self::Ordered | Self::ClaimTerminating => true,
+            Self::Refused(_)
+            | Self::VolumeGone
+            | Self::NodeGone
+            | Self::Inconsistent
+            | Self::Memory
+            | Self::NeverStarted => false,
+        }
+    }
 }
 
 impl fmt::Display for Loss {
@@ -86,6 +101,9 @@ impl fmt::Display for Loss {
         match self {
             Self::Refused(verdict) => write!(f, "the guard refuses its volume ({verdict})"),
             Self::VolumeGone => f.write_str("its PersistentVolumeClaim is gone"),
+            Self::ClaimTerminating => {
+                f.write_str("its PersistentVolumeClaim is being deleted, and its data go with its Pod")
+            }
             Self::NodeGone => f.write_str("the node of its volume is gone for good"),
             Self::Inconsistent => f.write_str("its data differ from those of a majority of the members"),
             Self::Ordered => f.write_str("its Pod has the annotation operator.etcd.io/replace"),

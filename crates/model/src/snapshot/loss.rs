@@ -41,7 +41,12 @@ impl Snapshot {
                 self.is_compared_again(suspected.since)
                     || mutants::is_broken(mutants::Rule::PSecondComparison)
             }
-            Loss::VolumeGone | Loss::NodeGone | Loss::Ordered | Loss::Memory | Loss::NeverStarted => true,
+            Loss::VolumeGone
+            | Loss::ClaimTerminating
+            | Loss::NodeGone
+            | Loss::Ordered
+            | Loss::Memory
+            | Loss::NeverStarted => true,
         };
         (is_over && is_second).then_some(loss)
     }
@@ -60,6 +65,10 @@ impl Snapshot {
         if record.is_in_memory() || answers {
             return None;
         }
+        // Its Pod is not deleted, so nothing of its kubelet or its guard gets another look.
+        if self.claim_is_terminating(record, voter) {
+            return Some(Loss::ClaimTerminating);
+        }
         let pod = self.pods.get(voter);
         if let Some((verdict, _)) = pod.and_then(|pod| pod.guard.as_ref())
             && verdict.is_loss()
@@ -76,6 +85,15 @@ impl Snapshot {
     pub fn lost_its_volume(&self, record: &Record, member: &MemberName) -> bool {
         let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
         recorded.is_some() && self.volumes.get(member).map(|volume| &volume.uid) != recorded
+    }
+
+    /// Whether the claim of a member is being deleted. Nobody can take that back, and Kubernetes ends the claim, and with most classes the
+    /// data, as soon as no Pod that has a node names it any more (`kubernetes.io/pvc-protection`).
+    pub fn claim_is_terminating(&self, record: &Record, member: &MemberName) -> bool {
+        let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
+        let is_its = |uid| recorded.is_none_or(|recorded| recorded == uid);
+        !record.is_in_memory()
+            && self.volumes.get(member).is_some_and(|volume| volume.terminating && is_its(&volume.uid))
     }
 
     /// Whether the guard refuses the member's volume because it was emptied.

@@ -228,10 +228,10 @@ pub(super) fn may_hold(scene: &Scene<'_>, member: &MemberName, boot: Boot) -> Ju
 }
 
 /// Whether the deletion of the member's Pod ends that of its claim, and takes the data with it: Kubernetes keeps a claim that is being
-/// deleted as long as a Pod that has not ended uses it.
+/// deleted as long as a Pod names it, also one that has ended.
 pub(crate) fn loses_its_volume(seen: &Snapshot, member: &MemberName) -> bool {
     let is_going = seen.volumes.get(member).is_some_and(|volume| volume.terminating);
-    is_going && seen.pods.get(member).is_some_and(|pod| !pod.finished && !pod.terminating)
+    is_going && seen.pods.get(member).is_some_and(|pod| !pod.terminating)
 }
 
 /// Whether its volume can be mounted by a Pod that reads it.

@@ -19,10 +19,12 @@ pub fn may_replace(
     let list = fresh_list(seen, now)?;
     // A Pod that was created again has lost its annotation.
     let outstanding = record.replacement.as_ref();
-    let is_recorded = outstanding.is_some_and(|order| order.loss == Loss::Ordered && order.member == *member);
+    let is_recorded = outstanding.is_some_and(|order| order.loss == loss && order.member == *member);
     let is_annotated = seen.pods.get(member).is_some_and(|pod| pod.replace);
     let is_ordered = loss == Loss::Ordered && (is_annotated || is_recorded);
-    if !is_ordered && !seen.is_lost(record, member, now) {
+    // It was healthy when that was recorded, and was to be removed last.
+    let is_moved = loss == Loss::ClaimTerminating && is_recorded && seen.claim_is_terminating(record, member);
+    if !(is_ordered || is_moved) && !seen.is_lost(record, member, now) {
         forbid(Unsafe::NotLost(member.clone()))?;
     }
     if let Some(learner) = list.members.iter().find(|listed| listed.is_learner) {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use quorate_api::quantity;
+use quorate_model::effect::ClaimOutlook;
 use quorate_model::incarnation::Order;
 use quorate_model::quorum::quorum;
 use quorate_model::quorum_recovery::{Log, RecoverFrom};
@@ -155,6 +156,34 @@ pub(super) fn recovering(from: &RecoverFrom, logs: &[(MemberName, Result<Log, St
     }
     text.push_str(". To end it and start the members again as they were, remove the annotation");
     text
+}
+
+pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> String {
+    let then = match outlook {
+        ClaimOutlook::Moves => {
+            "The member moves to a new claim, under a new name, as soon as every other member is healthy".to_owned()
+        }
+        ClaimOutlook::MovesOnOrder => {
+            "It does not move to a new claim by itself, because spec.recovery.enabled is false: annotate its Pod with \
+             operator.etcd.io/replace=true"
+                .to_owned()
+        }
+        ClaimOutlook::AtSizeZero => {
+            "Set spec.size back: once the cluster runs, the member moves to a new claim, and then size zero keeps the data".to_owned()
+        }
+        ClaimOutlook::Ordered => format!(
+            "The order to stop every member waits for that. Withdraw it, and the member moves to a new claim; or copy the data if they \
+             matter, and delete Pod {member}"
+        ),
+        ClaimOutlook::Deleted => format!(
+            "The EtcdCluster is being deleted and its data are to be kept (spec.storageSpec.retention.whenDeleted), so that waits. Copy the \
+             data and delete Pod {member}, or set whenDeleted to Delete to give them up"
+        ),
+    };
+    format!(
+        "somebody deleted PersistentVolumeClaim {member}. It goes, with the data, as soon as Pod {member} does: do not delete or drain that \
+         Pod. {then}"
+    )
 }
 
 pub(super) fn pod_not_terminated(member: &MemberName, node: Option<&str>, order: &Order) -> String {

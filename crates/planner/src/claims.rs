@@ -1,0 +1,51 @@
+//! Claims that somebody deleted while their Pods run (R21): told at once, whatever else is under way. `replace` moves such a member to a new
+//! claim.
+
+use quorate_model::effect::ClaimOutlook;
+use quorate_model::{MemberName, Waiting};
+
+use crate::draft::Draft;
+use crate::safety;
+
+/// Reports every Pod that is all that keeps the data of a voter.
+pub(crate) fn report(draft: &mut Draft<'_>) {
+    let members: Vec<MemberName> = keeping_data(draft).cloned().collect();
+    for member in members {
+        let outlook = outlook(draft);
+        draft.wait(Waiting::ClaimTerminating { member, outlook });
+    }
+}
+
+/// Whether a quorum can move the members whose claims are being deleted, before every member is stopped.
+pub(crate) fn come_first(draft: &Draft<'_>) -> bool {
+    draft.via().is_some() && keeping_data(draft).next().is_some()
+}
+
+/// Whether a member's Pod and its claim go together, and neither is gone yet.
+pub(crate) fn outlive_no_stop(draft: &Draft<'_>) -> bool {
+    let goes = |member: &MemberName| {
+        draft.pod(member).is_some() && draft.seen.claim_is_terminating(&draft.record, member)
+    };
+    draft.record.members.keys().any(goes)
+}
+
+/// The members whose Pods are all that keeps their data.
+fn keeping_data<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a MemberName> {
+    let keeps = |member: &&MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
+    draft.record.members.keys().filter(keeps)
+}
+
+fn outlook(draft: &Draft<'_>) -> ClaimOutlook {
+    let record = &draft.record;
+    if draft.seen.deleting {
+        ClaimOutlook::Deleted
+    } else if record.next_incarnation.is_some() || record.quorum_recovery.is_some() {
+        ClaimOutlook::Ordered
+    } else if record.hibernating {
+        ClaimOutlook::AtSizeZero
+    } else if draft.seen.replacement_policy.enabled {
+        ClaimOutlook::Moves
+    } else {
+        ClaimOutlook::MovesOnOrder
+    }
+}

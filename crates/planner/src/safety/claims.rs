@@ -1,0 +1,42 @@
+//! R21: a claim that is being deleted lives only as long as a Pod names it. No effect ends that Pod while the data are those of a voter.
+
+use quorate_model::effect::Unsafe;
+use quorate_model::record::Stage;
+use quorate_model::{Instant, MemberName, Record, Snapshot};
+
+use super::{Judged, Scene, forbid};
+
+/// Whether the member's Pod may be evicted or deleted.
+pub(super) fn may_end_pod(scene: &Scene<'_>, member: &MemberName) -> Judged {
+    if keeps_data(scene.seen, scene.record, scene.now, member) {
+        forbid(Unsafe::ClaimTerminating(member.clone()))
+    } else {
+        Ok(())
+    }
+}
+
+/// Whether the member's Pod is all that keeps the data of a voter: its claim is being deleted. Also a Pod that has ended keeps its claim.
+pub(crate) fn keeps_data(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> bool {
+    let Some(recorded) = record.members.get(member) else { return false };
+    if !seen.pods.contains_key(member) || !seen.claim_is_terminating(record, member) {
+        return false;
+    }
+    if seen.deleting && (!seen.keeps_data_when_deleted() || seen.never_served(record)) {
+        return false;
+    }
+    match recorded.stage {
+        Stage::Voter => true,
+        // Its promotion may have been carried out unobserved.
+        Stage::Joining => {
+            recorded.id.is_some()
+                && (seen.list(now).is_none()
+                    || seen.listed(record, member, now).is_some_and(|listed| !listed.is_learner))
+        }
+        Stage::Leaving(_) => {
+            let list = seen.list_just_read(now);
+            list.is_none() || seen.listed(record, member, now).is_some_and(|listed| !listed.is_learner)
+        }
+        // An attempt without a leader has served nobody.
+        Stage::Bootstrap => record.cluster_id.is_some() || record.had_leader,
+    }
+}

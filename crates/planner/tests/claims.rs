@@ -1,0 +1,183 @@
+//! R21: somebody deleted the claim of a member. Its data live as long as its Pod, which no protocol ends.
+
+use crate::world::{World, name};
+use quorate_model::effect::{ClaimOutlook, Unsafe};
+use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
+use quorate_model::snapshot::BudgetPolicy;
+use quorate_model::target::PodRevision;
+use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Span, Step, Waiting};
+use quorate_planner::safety::mutants::without;
+use quorate_planner::safety::{Scene, permits};
+
+fn delete_claim(world: &mut World, member: &str) {
+    world.seen.volumes.get_mut(&name(member)).expect("it has a volume").terminating = true;
+}
+
+fn ends_pod(plan: &Plan, member: &str) -> bool {
+    plan.effects.iter().any(|effect| match effect.as_kube() {
+        Some(KubeEffect::DeletePod { member: of, .. } | KubeEffect::EvictPod { member: of, .. }) => {
+            *of == name(member)
+        }
+        Some(_) | None => false,
+    })
+}
+
+fn says(plan: &Plan, member: &str, outlook: ClaimOutlook) -> bool {
+    plan.waiting.contains(&Waiting::ClaimTerminating { member: name(member), outlook })
+}
+
+#[test]
+fn m01_a_claim_that_is_being_deleted_is_told_at_once_and_no_eviction_is_admitted() {
+    for size in [1, 2, 3] {
+        let mut world = World::running(size);
+        world.settle();
+        world.seen.replacement_policy.enabled = false;
+        delete_claim(&mut world, "demo-0");
+        let plan = world.plan();
+        assert!(says(&plan, "demo-0", ClaimOutlook::MovesOnOrder), "{:?}", plan.waiting);
+        let budget = plan.effects.iter().find_map(|effect| match effect.as_kube() {
+            Some(KubeEffect::ApplyBudget { min_available }) => Some(*min_available),
+            Some(_) | None => None,
+        });
+        assert_eq!(budget, Some(size), "of {size}");
+    }
+}
+
+#[test]
+fn m01_a_healthy_member_moves_to_a_new_claim_before_it_goes() {
+    for size in [1, 3] {
+        let mut world = World::running(size);
+        world.settle();
+        delete_claim(&mut world, "demo-0");
+        let joins = world.plan_that(|plan| {
+            plan.effects.iter().any(|effect| matches!(effect.as_etcd(), Some(EtcdCall::AddLearner { .. })))
+        });
+        assert!(says(&joins, "demo-0", ClaimOutlook::Moves), "{:?}", joins.waiting);
+        assert_eq!(world.voters().len(), size, "nobody has left");
+        world.carry_out(joins);
+        let story = world.settle();
+        assert!(!world.voters().contains(&"demo-0") && world.voters().len() == size, "{story}");
+        let last = world.seen.record.last_replacement.clone().expect("it was replaced");
+        assert_eq!((last.member, last.end), (name("demo-0"), ReplacementEnd::Succeeded), "{story}");
+    }
+}
+
+#[test]
+fn m01_with_replacements_off_it_stays_and_no_rollout_ends_its_pod() {
+    for size in [1, 3] {
+        let mut world = World::running(size);
+        world.settle();
+        world.seen.replacement_policy.enabled = false;
+        delete_claim(&mut world, "demo-0");
+        world.seen.desired.pod.revision = PodRevision("another".into());
+        for _ in 0..20 {
+            let plan = world.plan();
+            assert!(!ends_pod(&plan, "demo-0"), "{:?}", plan.effects);
+            world.carry_out(plan);
+            world.now = world.now + Span::seconds(60);
+        }
+        assert!(world.voters().contains(&"demo-0"));
+    }
+}
+
+#[test]
+fn m01_size_zero_is_carried_out_once_every_claim_is_there_to_stay() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-1");
+    world.resize(0);
+    let plan = world.plan();
+    assert_eq!(plan.record.target.as_ref().map(|target| target.size), Some(3), "{:?}", plan.waiting);
+    assert!(!plan.record.hibernating);
+    let story = world.settle();
+    assert!(world.seen.record.hibernating, "{story}");
+    let voters: Vec<&str> = world.seen.record.voters().map(|voter| voter.as_str()).collect();
+    assert_eq!(voters, ["demo-0", "demo-2", "demo-3"], "{story}");
+}
+
+#[test]
+fn m01_a_claim_that_is_deleted_on_the_way_to_size_zero_keeps_its_pod() {
+    let mut world = World::running(1);
+    world.settle();
+    world.resize(0);
+    world.seen.record.hibernating = true;
+    world.seen.record.target.as_mut().expect("it is committed").size = 0;
+    delete_claim(&mut world, "demo-0");
+    let plan = world.plan();
+    assert!(!ends_pod(&plan, "demo-0"), "{:?}", plan.effects);
+    assert!(says(&plan, "demo-0", ClaimOutlook::AtSizeZero), "{:?}", plan.waiting);
+    let stops = without("ClaimTerminating", || world.plan());
+    assert!(ends_pod(&stops, "demo-0"), "without the rule it is stopped");
+}
+
+#[test]
+fn m01_a_hibernated_cluster_reports_a_claim_that_is_gone() {
+    let mut world = World::running(3);
+    world.settle();
+    world.resize(0);
+    world.settle();
+    assert!(world.seen.record.hibernating && world.seen.pods.is_empty());
+    world.seen.volumes.remove(&name("demo-1"));
+    let plan = world.plan();
+    assert!(plan.waiting.contains(&Waiting::VolumeLost(name("demo-1"))), "{:?}", plan.waiting);
+}
+
+#[test]
+fn m01_a_deleted_cluster_whose_data_are_kept_waits_for_a_person() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-2");
+    world.seen.deleting = true;
+    let plan = world.plan();
+    assert!(!ends_pod(&plan, "demo-2") && ends_pod(&plan, "demo-1"), "{:?}", plan.effects);
+    assert!(says(&plan, "demo-2", ClaimOutlook::Deleted), "{:?}", plan.waiting);
+}
+
+#[test]
+fn m01_a_member_that_ends_while_its_claim_is_being_deleted_is_removed_first_after_the_grace_period() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-1");
+    world.silence("demo-1");
+    let pod = world.seen.pods.get_mut(&name("demo-1")).expect("it has a Pod");
+    (pod.ready, pod.finished) = (false, true);
+    let plan = world.plan();
+    assert!(!ends_pod(&plan, "demo-1"), "also a Pod that has ended keeps its claim: {:?}", plan.effects);
+    assert_eq!(plan.record.suspected[&name("demo-1")].loss, Loss::ClaimTerminating);
+    world.carry_out(plan);
+    world.now = world.now + world.seen.replacement_policy.grace;
+    let story = world.settle();
+    assert!(!world.voters().contains(&"demo-1") && world.voters().len() == 3, "{story}");
+}
+
+#[test]
+fn r21_a_pod_is_not_ended_while_its_claim_is_being_deleted_and_the_member_votes() {
+    let mut world = World::running(3);
+    world.seen.budget_policy = BudgetPolicy::None;
+    delete_claim(&mut world, "demo-1");
+    world.observe();
+    world.prove();
+    let pod = world.seen.pods[&name("demo-1")].clone();
+    let evict = Effect::kube(Step::U5, KubeEffect::EvictPod { member: name("demo-1"), pod: pod.uid.clone() });
+    let delete = Effect::kube(
+        Step::W2,
+        KubeEffect::DeletePod {
+            member: name("demo-1"),
+            pod: pod.uid,
+            resource_version: pod.resource_version,
+        },
+    );
+    let refused = Err(Unsafe::ClaimTerminating(name("demo-1")));
+    let mut record = world.seen.record.clone();
+    for effect in [&evict, &delete] {
+        let scene = Scene { seen: &world.seen, record: &record, now: world.now, before: &[] };
+        assert_eq!(permits(&scene, effect), refused);
+    }
+    // A quorum has removed it, and has its data.
+    let id = record.members[&name("demo-1")].id;
+    world.seen.etcd.list.as_mut().expect("it was read").members.retain(|listed| Some(listed.id) != id);
+    record.members.get_mut(&name("demo-1")).expect("it is recorded").stage =
+        Stage::Leaving(Leaving::Replaced);
+    let scene = Scene { seen: &world.seen, record: &record, now: world.now, before: &[] };
+    assert_eq!(permits(&scene, &delete), Ok(()));
+}
