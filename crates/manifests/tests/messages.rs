@@ -212,6 +212,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             voters: 3,
         },
         Waiting::Undecided { .. } => {
+            Waiting::NotCompared { unknown: BTreeSet::from([demo()]), kept_out: vec![demo()] }
+        }
+        Waiting::NotCompared { .. } => {
             Waiting::ClaimPending { claim: name("demo-3"), replaced: demo(), why: None }
         }
         Waiting::ClaimPending { .. } => Waiting::ReplacementDisabled { member: demo(), loss: Loss::VolumeGone },

@@ -275,6 +275,9 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::Undecided { groups, unknown, kept_out, voters } => {
             waits(Reason::DataInconsistent, text::undecided(groups, unknown, kept_out, *voters))
         }
+        Waiting::NotCompared { unknown, kept_out } => {
+            waits(Reason::DataInconsistent, text::not_compared(unknown, kept_out))
+        }
         Waiting::ClaimPending { claim, replaced, why } => {
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             moves(

@@ -10,7 +10,7 @@ use crate::ids::{MemberId, Revision};
 use crate::mutants;
 use crate::names::MemberName;
 use crate::quorum::has_quorum;
-use crate::record::{Loss, Stage};
+use crate::record::{Loss, Record, Stage};
 use crate::time::{Instant, Span};
 use crate::version::Version;
 
@@ -186,13 +186,13 @@ impl Snapshot {
     }
 
     /// Whether the present comparison is another one than the first, and was made when the grace period was over.
-    pub(super) fn is_compared_again(&self, first: Instant) -> bool {
+    pub fn is_compared_again(&self, first: Instant) -> bool {
         let grace = self.replacement_policy.grace.max(SHORTEST_GRACE);
         self.etcd.hashes.as_ref().is_some_and(|hashes| hashes.at - first >= grace)
     }
 
     /// The voters that end at their start because etcd's check finds that their data differ from a peer's. The peer may be the one that
-    /// is wrong, so this only gives a reason to compare those that run.
+    /// is wrong, so by itself this only gives a reason to compare those that run.
     pub fn kept_out(&self, now: Instant) -> impl Iterator<Item = &MemberName> {
         let voters = self.record.members.iter().filter(|(_, member)| member.stage == Stage::Voter);
         voters.map(|(name, _)| name).filter(move |name| self.is_kept_out(name, now))
@@ -202,6 +202,31 @@ impl Snapshot {
     pub fn is_kept_out(&self, member: &MemberName, now: Instant) -> bool {
         let pod = self.pods.get(member);
         pod.is_some_and(|pod| pod.differs_from_peers && !pod.ready) && self.status_of(member, now).is_none()
+    }
+
+    /// Whether etcd's check at the start refuses the data of this voter, and a majority of all voters has the same data, and there is nobody
+    /// else whom it may differ from. The check (`InitialCheck`) compares the member with each peer that it knows, voter or learner, and
+    /// ends it only where a peer has another hash at the same revision and the same compacted revision. So every peer that may serve
+    /// hashes must be seen to agree: one that is kept out as well serves none.
+    ///
+    /// What follows, where this was seen and the check refuses the data again in a later Pod: the member's data have not changed
+    /// meanwhile, and neither has its compacted revision. It was that of a peer before and after, so that of all peers between. Their
+    /// hashes were the same then, and that of the member another one.
+    ///
+    /// Another image may make hashes in another way.
+    pub fn is_refused_by_majority(&self, record: &Record, voter: &MemberName, now: Instant) -> bool {
+        let Some((compared, list)) = self.comparison(now).zip(self.list(now)) else { return false };
+        let is_listed =
+            |name: &MemberName| self.listed(record, name, now).is_some_and(|listed| !listed.is_learner);
+        let all_others_agree = !compared.majority.is_empty()
+            && compared.differ.is_empty()
+            && compared.unknown.iter().all(|name| self.is_kept_out(name, now))
+            && list.members.iter().all(|listed| !listed.is_learner)
+            && self.pods.keys().all(is_listed);
+        let Some(pod) = self.pods.get(voter).filter(|_| self.is_kept_out(voter, now)) else { return false };
+        let own_id = record.members.get(voter).and_then(|member| member.id);
+        let is_refused = own_id.is_some() && pod.refused_by_check == own_id;
+        is_refused && all_others_agree && self.pods.values().all(|other| other.image == pod.image)
     }
 
     /// Whether an alarm CORRUPT is active, of a member or of none.
