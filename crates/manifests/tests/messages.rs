@@ -211,7 +211,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             kept_out: vec![demo()],
             voters: 3,
         },
-        Waiting::Undecided { .. } => {
+        Waiting::Undecided { .. } => Waiting::Comparing(demo()),
+        Waiting::Comparing(_) => {
             Waiting::NotCompared { unknown: BTreeSet::from([demo()]), kept_out: vec![demo()] }
         }
         Waiting::NotCompared { .. } => {

@@ -168,7 +168,7 @@ fn a_member_that_was_bootstrapped_and_has_no_data_is_recognised() {
 #[test]
 fn m03_only_the_last_words_of_etcd_say_that_its_check_refused_the_data() {
     let before = r#"{"level":"error","caller":"embed/etcd.go:274","msg":"checkInitialHashKV failed","error":"8e9e05c52164694d found data inconsistency with peers"}"#;
-    let last = r#"{"level":"fatal","caller":"etcdmain/etcd.go:204","msg":"discovery failed","error":"8e9e05c52164694d found data inconsistency with peers","stacktrace":"main.main"}"#;
+    let last = r#"{"level":"fatal","ts":"2026-11-26T23:00:40.298351Z","caller":"etcdmain/etcd.go:204","msg":"discovery failed","error":"8e9e05c52164694d found data inconsistency with peers","stacktrace":"go.etcd.io/etcd/server/v3/etcdmain.startEtcdOrProxyV2\n\tgo.etcd.io/etcd/server/v3@v3.5.35/etcdmain/etcd.go:204\nmain.main"}"#;
     let refused = |code, text: &str| {
         seen(&etcd(&json!({ "running": {} }), &ended(code, "Error", text))).refused_by_check
     };

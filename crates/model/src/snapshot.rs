@@ -329,6 +329,8 @@ pub struct Etcd {
     pub defragmentations: Vec<DefragmentAttempt>,
     /// The last hashes of the members' data, if there was a reason to ask for them.
     pub hashes: Option<Hashes>,
+    /// The member that may still make a hash: the operator gave the call up, and etcd goes on with it. It may answer nothing meanwhile.
+    pub hashing: Option<MemberName>,
 }
 
 /// A linearizable member list.

@@ -5,7 +5,10 @@ use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::{Alarm, AlarmKind, Unhealthy};
 use quorate_model::target::Medium;
-use quorate_model::{Effect, EtcdCall, KubeEffect, MemberId, Plan, Span, Step, Version, Waiting};
+use quorate_model::{
+    Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Revision, Span, Step, Version, Waiting,
+};
+use quorate_planner::plan;
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_replace, permits};
 
@@ -524,6 +527,47 @@ fn in_memory_a_member_whose_data_differ_is_replaced_too() {
     world.settle();
     differ(&mut world, "demo-1", 2);
     assert_eq!(pass(&mut world, Span::seconds(1300)).0, ["demo-1"]);
+}
+
+#[test]
+fn m40_a_member_that_makes_a_hash_for_the_operator_is_no_lost_quorum() {
+    let reported = |is_asked: bool| {
+        let mut world = World::running(1);
+        world.silence("demo-0");
+        world.observe();
+        let now = world.now;
+        let etcd = &mut world.seen.etcd;
+        (etcd.list, etcd.quorum_at, etcd.no_list_since) = (None, Some(now), Some(Instant(now.0 - 60_000)));
+        etcd.hashing = is_asked.then(|| name("demo-0"));
+        let waiting = plan(&world.seen, now).waiting;
+        let is_lost = waiting.iter().any(|waiting| matches!(waiting, Waiting::Quorum { .. }));
+        (world.seen.had_quorum(now), is_lost, waiting.contains(&Waiting::Comparing(name("demo-0"))))
+    };
+    assert_eq!(reported(false), (false, true, false));
+    assert_eq!(reported(true), (true, false, true));
+}
+
+/// One that is cut off from its peers goes on answering with the revision of then, which the others have compacted.
+#[test]
+fn m28_a_member_that_stands_still_does_not_keep_the_others_from_being_compared() {
+    let compared_at = |size: usize, revisions: &[i64]| {
+        let mut world = World::running(size);
+        for (place, answer) in world.seen.etcd.answers.values_mut().enumerate() {
+            match revisions.get(place) {
+                Some(revision) => answer.reply.as_mut().unwrap().revision = Revision(*revision),
+                None => answer.reply = Err("no answer within 2s".to_owned()),
+            }
+        }
+        world.seen.etcd.list = None;
+        world.seen.revision_to_compare(world.now).map(|revision| revision.0)
+    };
+    assert_eq!(compared_at(5, &[90, 90, 90, 90, 7]), Some(90));
+    assert_eq!(compared_at(5, &[92, 91, 90, 7, 7]), Some(90));
+    assert_eq!(compared_at(5, &[92, 91, 7, 7, 7]), Some(7), "nothing later is known to a majority");
+    assert_eq!(compared_at(5, &[92, 91, 90]), Some(90));
+    assert_eq!(compared_at(5, &[92, 91]), Some(91), "those that answer can still contradict each other");
+    assert_eq!(compared_at(3, &[92, 90, 91]), Some(91));
+    assert_eq!(compared_at(3, &[90, 90, 90]), None, "the latest, which is made anew");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
 use quorate_model::record::Loss;
 use quorate_model::snapshot::{
-    Alarm, Answer, BackupState, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd,
-    Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, ReplacementPolicy,
-    StatusReply, TransferAttempt, Unready, Volume,
+    Alarm, Answer, BackupState, Budget, BudgetPolicy, COMPARED_WITHIN, Database, DefaultsTurn,
+    DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine,
+    ReplacementPolicy, StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -450,7 +450,7 @@ impl World {
                 let refused = self.without_hash.contains(name);
                 Some((name.clone(), if refused { Err("permission denied".to_owned()) } else { Ok(made) }))
             });
-            self.hashes = Some(Hashes { at: now, replies: replies.collect() });
+            self.hashes = Some(Hashes { at: now, until: now + COMPARED_WITHIN, replies: replies.collect() });
         }
         self.seen.etcd.hashes.clone_from(&self.hashes);
     }

@@ -157,6 +157,8 @@ pub enum Waiting {
         /// How many voters there are.
         voters: usize,
     },
+    /// This member makes a hash of its data, for the operator, and answers nothing meanwhile. Without it there is no quorum.
+    Comparing(MemberName),
     /// Data of members may differ, and these voters cannot be compared with a majority of the voters that has the same.
     NotCompared {
         /// Voters that could not be compared.
