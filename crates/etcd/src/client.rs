@@ -26,8 +26,9 @@ use crate::{
 /// How long a compaction may take until the database has the space back: it deletes a thousand revisions at a time, and pauses.
 const COMPACT_DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long a hash may take: a database of several GiB that is not in memory is read once.
-const HASH_DEADLINE: Duration = Duration::from_secs(30);
+/// How long a hash may take: a database of several GiB that is not in memory is read once, at the pace of a disk of a network. etcd goes on
+/// with a hash whose caller has left, so a short deadline would spare it nothing.
+const HASH_DEADLINE: Duration = Duration::from_mins(2);
 
 /// What etcd answers when the history was compacted up to this revision before.
 const COMPACTED: &str = "required revision has been compacted";

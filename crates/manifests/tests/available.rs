@@ -85,6 +85,16 @@ fn t01_an_alarm_refuses_writes_also_when_its_member_is_gone() {
     }
 }
 
+/// etcd's applier refuses under CORRUPT, and reads do not pass it.
+#[test]
+fn m31_under_corrupt_reads_are_served_and_may_be_wrong_and_the_message_says_so() {
+    let mut world = World::running(3);
+    world.alarms = vec![Alarm { member: MemberId(0xdead), kind: AlarmKind::Corrupt }];
+    let (_, _, message) = world.condition("Available");
+    assert!(message.starts_with("etcd refuses writes: "), "{message}");
+    assert!(message.contains("reads are served, so that member may answer with wrong data"), "{message}");
+}
+
 #[test]
 fn t03_the_current_version_is_the_new_one_only_when_every_member_runs_it() {
     let mut world = World::running(3);

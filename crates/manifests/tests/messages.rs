@@ -224,7 +224,11 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             kept_out: vec![demo()],
             voters: 3,
         },
-        Waiting::Undecided { .. } => {
+        Waiting::Undecided { .. } => Waiting::Comparing(demo()),
+        Waiting::Comparing(_) => {
+            Waiting::NotCompared { unknown: BTreeSet::from([demo()]), kept_out: vec![demo()] }
+        }
+        Waiting::NotCompared { .. } => {
             Waiting::ClaimPending { claim: name("demo-3"), replaced: demo(), why: None }
         }
         Waiting::ClaimPending { .. } => Waiting::ReplacementDisabled { member: demo(), loss: Loss::VolumeGone },

@@ -4,7 +4,7 @@ use crate::world::World;
 use k8s_openapi::api::core::v1::Pod;
 use quorate_manifests::{AgentDelivery, Kind, NameConflict};
 use quorate_model::snapshot::{ImageVolume, Unready};
-use quorate_model::{ClusterUid, GuardVerdict, Instant, MemberName, snapshot};
+use quorate_model::{ClusterUid, GuardVerdict, Instant, MemberId, MemberName, snapshot};
 use serde_json::{Value, json};
 
 fn seen(status: &Value) -> snapshot::Pod {
@@ -162,6 +162,28 @@ fn a_member_that_was_bootstrapped_and_has_no_data_is_recognised() {
     assert!(
         !seen(&etcd(&json!({ "running": {} }), &ended(1, "Error", "another reason"))).already_bootstrapped
     );
+}
+
+/// As etcd 3.5.35 ends, with the entry before it. The text alone may be what a client wrote.
+#[test]
+fn m03_only_the_last_words_of_etcd_say_that_its_check_refused_the_data() {
+    let before = r#"{"level":"error","caller":"embed/etcd.go:274","msg":"checkInitialHashKV failed","error":"8e9e05c52164694d found data inconsistency with peers"}"#;
+    let last = r#"{"level":"fatal","ts":"2026-11-26T23:00:40.298351Z","caller":"etcdmain/etcd.go:204","msg":"discovery failed","error":"8e9e05c52164694d found data inconsistency with peers","stacktrace":"go.etcd.io/etcd/server/v3/etcdmain.startEtcdOrProxyV2\n\tgo.etcd.io/etcd/server/v3@v3.5.35/etcdmain/etcd.go:204\nmain.main"}"#;
+    let refused = |code, text: &str| {
+        seen(&etcd(&json!({ "running": {} }), &ended(code, "Error", text))).refused_by_check
+    };
+    assert_eq!(refused(1, &format!("{before}\n{last}\n")), Some(MemberId(0x8e9e_05c5_2164_694d)));
+    assert_eq!(refused(1, before), None, "not the last words");
+    assert_eq!(refused(137, last), None, "it was killed");
+    assert_eq!(refused(1, &format!("{last}\n{before}")), None);
+    assert_eq!(
+        refused(
+            1,
+            r#"{"level":"fatal","msg":"discovery failed","error":"a key: 8e9e found data inconsistency with peers"}"#
+        ),
+        None
+    );
+    assert_eq!(refused(1, "discovery failed: 8e9e05c52164694d found data inconsistency with peers"), None);
 }
 
 #[test]

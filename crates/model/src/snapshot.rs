@@ -195,6 +195,11 @@ pub struct Pod {
     pub already_bootstrapped: bool,
     /// etcd ended at its start because its data differ from a peer's (from the termination message). Which of them is wrong is not known.
     pub differs_from_peers: bool,
+    /// The member that its etcd says it is, where etcd's check at the start refused its data: the last words of a run that ended with
+    /// that error, and nothing else. Stricter than `differs_from_peers`, which is a reason to compare and no evidence.
+    pub refused_by_check: Option<MemberId>,
+    /// The image of etcd's container. Where images differ, so may the way in which hashes are made.
+    pub image: Option<String>,
     /// An init container brings the agent.
     pub installs_agent: bool,
     /// The agent comes by an image volume, and etcd's container does not run: what keeps it.
@@ -324,6 +329,8 @@ pub struct Etcd {
     pub defragmentations: Vec<DefragmentAttempt>,
     /// The last hashes of the members' data, if there was a reason to ask for them.
     pub hashes: Option<Hashes>,
+    /// The member that may still make a hash: the operator gave the call up, and etcd goes on with it. It may answer nothing meanwhile.
+    pub hashing: Option<MemberName>,
 }
 
 /// A linearizable member list.

@@ -71,6 +71,10 @@ pub(crate) fn without_quorum(draft: &mut Draft<'_>) -> Flow {
     if draft.via().is_some() {
         return ON;
     }
+    if let Some(member) = draft.seen.etcd.hashing.clone().filter(|_| draft.seen.had_quorum(draft.now)) {
+        draft.wait(Waiting::Comparing(member));
+        return DONE;
+    }
     let voters: BTreeSet<&MemberName> = safety::voters_by_record(&draft.record).collect();
     let healthy = voters.iter().filter(|voter| draft.status_of(voter).is_some()).count();
     let why = draft.seen.etcd.list_failure.clone().unwrap_or_default();

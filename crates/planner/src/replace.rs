@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
-use quorate_model::snapshot::{Comparison, Hashes};
+use quorate_model::snapshot::{Comparison, Hashes, Pod};
 use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
@@ -213,10 +213,20 @@ fn differ_since(draft: &Draft<'_>) -> Option<Instant> {
 }
 
 /// P0: when the grace period is over, the Pod of a member whose guard refuses is deleted once, so that the volume is mounted again and
-/// the guard looks again. The verdict of a kubelet that reports no more is never a second one.
+/// the guard looks again. The verdict of a kubelet that reports no more is never a second one. The same where etcd's check at the start
+/// refuses the data: what the next run says is about the peers as they were just seen to agree.
 fn look_again(draft: &mut Draft<'_>) {
     let due = draft.record.suspected.iter().find_map(|(member, suspected)| {
-        let pod = draft.pod(member).filter(|pod| pod.guard.is_some() && !pod.terminating)?;
+        let is_refused = |pod: &Pod| {
+            let (seen, record) = (draft.seen, &draft.record);
+            let by_check = || {
+                suspected.loss == Loss::Inconsistent
+                    && seen.is_compared_again(suspected.since)
+                    && seen.is_refused_by_majority(record, member, draft.now)
+            };
+            pod.guard.is_some() || (!record.is_in_memory() && by_check())
+        };
+        let pod = draft.pod(member).filter(|pod| !pod.terminating && is_refused(pod))?;
         let is_over = draft.seen.is_grace_over(suspected, draft.now);
         let is_first = suspected.rechecked.as_ref().is_none_or(|first| *first == pod.uid);
         (is_over && is_first).then(|| (member.clone(), pod.uid.clone()))
@@ -251,17 +261,26 @@ fn report(draft: &mut Draft<'_>) {
     report_undecided(draft);
 }
 
-/// Where no comparison shows which data are wrong, a person decides.
+/// Where no comparison shows which data are wrong, a person decides; and where one cannot be compared with those that are right, a person
+/// may have to help. Of one that is suspected, the suspicion is reported.
 fn report_undecided(draft: &mut Draft<'_>) {
-    let compared = draft.seen.comparison(draft.now).filter(|compared| compared.majority.is_empty());
-    let Some(Comparison { groups, unknown, .. }) = compared else { return };
-    let voters = groups.iter().map(BTreeSet::len).sum::<usize>() + unknown.len();
-    let kept_out: Vec<MemberName> = draft.seen.kept_out(draft.now).cloned().collect();
+    let Some(compared) = draft.seen.comparison(draft.now) else { return };
+    let Comparison { majority, groups, mut unknown, .. } = compared;
+    let mut kept_out: Vec<MemberName> = draft.seen.kept_out(draft.now).cloned().collect();
     // One voter has nobody to differ from, and an earlier reason may be gone.
     let may_differ =
         draft.seen.is_alarmed(draft.now) || draft.record.differ_since.is_some() || !kept_out.is_empty();
-    if may_differ || groups.len() > 1 {
-        draft.wait(Waiting::Undecided { groups, unknown, kept_out, voters });
+    if majority.is_empty() {
+        let voters = groups.iter().map(BTreeSet::len).sum::<usize>() + unknown.len();
+        if may_differ || groups.len() > 1 {
+            draft.wait(Waiting::Undecided { groups, unknown, kept_out, voters });
+        }
+        return;
+    }
+    unknown.retain(|member| !draft.record.suspected.contains_key(member));
+    kept_out.retain(|member| unknown.contains(member));
+    if may_differ && !unknown.is_empty() {
+        draft.wait(Waiting::NotCompared { unknown, kept_out });
     }
 }
 

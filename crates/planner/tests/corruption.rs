@@ -5,7 +5,10 @@ use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::{Alarm, AlarmKind, Unhealthy};
 use quorate_model::target::Medium;
-use quorate_model::{Effect, EtcdCall, MemberId, Plan, Span, Step, Version, Waiting};
+use quorate_model::{
+    Effect, EtcdCall, Instant, KubeEffect, MemberId, Plan, Revision, Span, Step, Version, Waiting,
+};
+use quorate_planner::plan;
 use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, may_replace, permits};
 
@@ -257,6 +260,166 @@ fn a_good_member_that_etcds_check_keeps_out_is_not_replaced_and_the_one_that_it_
     assert_eq!(pass(&mut world, Span::seconds(1800)).0, Vec::<String>::new());
 }
 
+/// How often the Pod of a member is deleted, and who is removed, while passes follow each other for this long.
+fn pass_and_count(world: &mut World, long: Span, member: &str) -> (usize, Vec<String>) {
+    let (mut deleted, mut removed, end) = (0, Vec::new(), world.now + long);
+    while world.now < end {
+        let plan = world.plan();
+        let deletes = |effect: &&Effect| matches!(effect.as_kube(), Some(KubeEffect::DeletePod { member: of, .. }) if *of == name(member));
+        deleted += plan.effects.iter().filter(deletes).count();
+        removed.extend(removes(&plan).map(str::to_owned));
+        world.carry_out(plan);
+        world.now = world.now + Span::seconds(14);
+    }
+    (deleted, removed)
+}
+
+/// Of 3.5: the wrong one restarts, and its own check ends it, so it never makes a hash again.
+#[test]
+fn m03_the_member_with_wrong_data_that_etcds_check_keeps_out_is_replaced_once_a_second_pod_is_refused() {
+    for (size, is_alarmed) in [(3, true), (3, false), (5, true)] {
+        let mut world = World::running(size);
+        if is_alarmed {
+            // It is found by its hash first, and restarts within the grace period.
+            differ(&mut world, "demo-1", 2);
+            assert_eq!(pass(&mut world, Span::seconds(60)), (vec![], vec![]));
+        }
+        world.kept_out.insert(name("demo-1"));
+        let plan = world.plan();
+        let may_be_lost = |waiting: &Waiting| matches!(waiting, Waiting::MayBeLost { member, loss: Loss::Inconsistent, .. } if *member == name("demo-1"));
+        assert!(plan.waiting.iter().any(may_be_lost) && !undecided(&plan), "{:?}", plan.waiting);
+        world.carry_out(plan);
+        assert_eq!(
+            pass_and_count(&mut world, Span(GRACE.0 - 90_000), "demo-1"),
+            (0, vec![]),
+            "the grace period"
+        );
+        let (deleted, removed) = pass_and_count(&mut world, Span::seconds(600), "demo-1");
+        assert_eq!(removed, ["demo-1"]);
+        assert!(deleted >= 2, "once for the second look, and once as it is removed");
+        assert!(!world.unnamed_alarm, "N5");
+        world.settle();
+        assert_eq!(world.voters().len(), size);
+        assert!(!world.voters().contains(&"demo-1"));
+        assert!(world.seen.volumes[&name("demo-1")].quarantine.is_some(), "R17");
+        assert!(world.seen.record.suspected.is_empty() && world.seen.record.differ_since.is_none());
+    }
+}
+
+#[test]
+fn m03_a_kept_out_member_may_be_the_good_one_as_long_as_anybody_else_may_be_wrong() {
+    let is_lost =
+        |world: &World| world.seen.apparent_loss(&world.seen.record, &name("demo-1"), world.now).is_some();
+    let kept_out = |size, change: &dyn Fn(&mut World)| {
+        let mut world = World::running(size);
+        world.kept_out.insert(name("demo-1"));
+        change(&mut world);
+        world.observe();
+        is_lost(&world)
+    };
+    assert!(kept_out(3, &|_| {}) && kept_out(5, &|_| {}));
+    assert!(!kept_out(2, &|_| {}), "one of two is no majority");
+    assert!(
+        !kept_out(3, &|world| {
+            world.wrong.insert(name("demo-2"), 2);
+        }),
+        "one against one"
+    );
+    assert!(
+        !kept_out(5, &|world| {
+            world.wrong.insert(name("demo-2"), 2);
+        }),
+        "another one is wrong"
+    );
+    assert!(!kept_out(5, &|world| world.silence("demo-2")), "another one may be wrong");
+    assert!(
+        !kept_out(5, &|world| {
+            world.without_hash.insert(name("demo-2"));
+        }),
+        "that one too"
+    );
+    assert!(
+        kept_out(5, &|world| {
+            world.kept_out.insert(name("demo-2"));
+        }),
+        "it serves no peer either"
+    );
+    assert!(!kept_out(5, &|world| {
+        world.versions.insert(name("demo-2"), Version::new(3, 6, 15));
+    }));
+    let other_image = |world: &mut World| {
+        world.seen.pods.get_mut(&name("demo-1")).unwrap().image = Some("etcd:v3.5.36".to_owned());
+    };
+    assert!(!kept_out(3, &other_image), "its etcd may make hashes in another way");
+    let learner = |world: &mut World| {
+        let mut learner = world.members[0].clone();
+        (learner.id, learner.name, learner.is_learner) = (MemberId(99), "demo-9".to_owned(), true);
+        world.members.push(learner);
+    };
+    assert!(!kept_out(3, &learner), "it may have compared itself with a learner");
+    let removed = |world: &mut World| {
+        let pod = world.seen.pods[&name("demo-0")].clone();
+        world.seen.pods.insert(name("demo-9"), pod);
+    };
+    assert!(!kept_out(3, &removed), "it may not know yet that this one was removed");
+    // The text may be there for another reason: a log shows what clients write.
+    let mut world = World::running(3);
+    keep_out(&mut world, "demo-1");
+    world.observe();
+    assert!(!is_lost(&world));
+    assert_eq!(pass(&mut world, Span::seconds(1800)).0, Vec::<String>::new());
+}
+
+/// A majority agrees, so nobody is `Undecided`, and yet nothing goes on.
+#[test]
+fn m36_who_cannot_be_compared_with_a_majority_is_named_with_what_to_do() {
+    let named = |world: &mut World| {
+        let waiting = world.plan().waiting;
+        waiting.into_iter().find_map(|waiting| match waiting {
+            Waiting::NotCompared { unknown, kept_out } => Some((unknown, kept_out)),
+            _ => None,
+        })
+    };
+    let mut world = World::running(3);
+    world.unnamed_alarm = true;
+    assert_eq!(named(&mut world), None);
+    world.silence("demo-1");
+    world.now = world.now + Span::seconds(30);
+    assert_eq!(named(&mut world), Some(([name("demo-1")].into(), vec![])));
+    // Its check may have compared hashes that are made in another way.
+    keep_out(&mut world, "demo-1");
+    assert_eq!(named(&mut world), Some(([name("demo-1")].into(), vec![name("demo-1")])));
+    world.kept_out.insert(name("demo-1"));
+    assert_eq!(named(&mut world), None, "it is found, and MayBeLost says so");
+    let mut calm = World::running(3);
+    calm.silence("demo-1");
+    assert_eq!(named(&mut calm), None, "nobody has a reason to doubt its data");
+}
+
+#[test]
+fn m03_one_pod_that_is_refused_is_no_evidence_and_one_that_passes_the_check_refutes_it() {
+    let mut world = World::running(3);
+    world.kept_out.insert(name("demo-1"));
+    pass(&mut world, Span(GRACE.0 - 30_000));
+    let certain = |world: &World| world.seen.certain_loss(&world.seen.record, &name("demo-1"), world.now);
+    // Its kubelet is dead: the Pod that was refused stays as it is.
+    let pod = world.seen.pods[&name("demo-1")].clone();
+    for _ in 0..20 {
+        let plan = world.plan();
+        assert!(removes(&plan).is_none());
+        world.carry_out(plan);
+        world.seen.pods.insert(name("demo-1"), pod.clone());
+        world.now = world.now + Span::seconds(14);
+        world.observe();
+        assert_eq!(certain(&world), None);
+    }
+    without("P second look", || assert_eq!(certain(&world), Some(Loss::Inconsistent)));
+    // Another peer was wrong, or the history is compacted by now: the next Pod starts, and is compared.
+    world.kept_out.clear();
+    let (_, removed) = pass_and_count(&mut world, Span::seconds(1200), "demo-1");
+    assert!(removed.is_empty() && world.seen.record.suspected.is_empty(), "{removed:?}");
+}
+
 /// The member that was kept out is started without the check, and when hashes are made next, the wrong member restarts: those that run
 /// agree, and nothing else gives a reason to compare.
 #[test]
@@ -364,6 +527,47 @@ fn in_memory_a_member_whose_data_differ_is_replaced_too() {
     world.settle();
     differ(&mut world, "demo-1", 2);
     assert_eq!(pass(&mut world, Span::seconds(1300)).0, ["demo-1"]);
+}
+
+#[test]
+fn m40_a_member_that_makes_a_hash_for_the_operator_is_no_lost_quorum() {
+    let reported = |is_asked: bool| {
+        let mut world = World::running(1);
+        world.silence("demo-0");
+        world.observe();
+        let now = world.now;
+        let etcd = &mut world.seen.etcd;
+        (etcd.list, etcd.quorum_at, etcd.no_list_since) = (None, Some(now), Some(Instant(now.0 - 60_000)));
+        etcd.hashing = is_asked.then(|| name("demo-0"));
+        let waiting = plan(&world.seen, now).waiting;
+        let is_lost = waiting.iter().any(|waiting| matches!(waiting, Waiting::Quorum { .. }));
+        (world.seen.had_quorum(now), is_lost, waiting.contains(&Waiting::Comparing(name("demo-0"))))
+    };
+    assert_eq!(reported(false), (false, true, false));
+    assert_eq!(reported(true), (true, false, true));
+}
+
+/// One that is cut off from its peers goes on answering with the revision of then, which the others have compacted.
+#[test]
+fn m28_a_member_that_stands_still_does_not_keep_the_others_from_being_compared() {
+    let compared_at = |size: usize, revisions: &[i64]| {
+        let mut world = World::running(size);
+        for (place, answer) in world.seen.etcd.answers.values_mut().enumerate() {
+            match revisions.get(place) {
+                Some(revision) => answer.reply.as_mut().unwrap().revision = Revision(*revision),
+                None => answer.reply = Err("no answer within 2s".to_owned()),
+            }
+        }
+        world.seen.etcd.list = None;
+        world.seen.revision_to_compare(world.now).map(|revision| revision.0)
+    };
+    assert_eq!(compared_at(5, &[90, 90, 90, 90, 7]), Some(90));
+    assert_eq!(compared_at(5, &[92, 91, 90, 7, 7]), Some(90));
+    assert_eq!(compared_at(5, &[92, 91, 7, 7, 7]), Some(7), "nothing later is known to a majority");
+    assert_eq!(compared_at(5, &[92, 91, 90]), Some(90));
+    assert_eq!(compared_at(5, &[92, 91]), Some(91), "those that answer can still contradict each other");
+    assert_eq!(compared_at(3, &[92, 90, 91]), Some(91));
+    assert_eq!(compared_at(3, &[90, 90, 90]), None, "the latest, which is made anew");
 }
 
 #[test]

@@ -13,9 +13,9 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
 use quorate_model::record::Loss;
 use quorate_model::snapshot::{
-    Alarm, Answer, BackupState, Budget, BudgetPolicy, Database, DefaultsTurn, DefragmentAttempt, Etcd,
-    Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine, ReplacementPolicy,
-    StatusReply, TransferAttempt, Unready, Volume,
+    Alarm, Answer, BackupState, Budget, BudgetPolicy, COMPARED_WITHIN, Database, DefaultsTurn,
+    DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine,
+    ReplacementPolicy, StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -54,6 +54,8 @@ pub struct World {
     pub wrong: BTreeMap<MemberName, u32>,
     /// Those that refuse to make a hash.
     pub without_hash: BTreeSet<MemberName>,
+    /// Those that etcd's check at the start ends again and again, in every Pod.
+    pub kept_out: BTreeSet<MemberName>,
     /// The hashes of the last comparison, and when they are made again.
     hashes: Option<Hashes>,
     /// The databases of the members that are not nearly empty.
@@ -166,6 +168,7 @@ impl World {
             unnamed_alarm: false,
             wrong: BTreeMap::new(),
             without_hash: BTreeSet::new(),
+            kept_out: BTreeSet::new(),
             hashes: None,
             databases: BTreeMap::new(),
             compacted: false,
@@ -331,6 +334,13 @@ impl World {
     /// Observes etcd.
     pub fn observe(&mut self) {
         self.move_cluster_version();
+        for kept_out in &self.kept_out {
+            let id =
+                self.members.iter().find(|listed| listed.name == kept_out.as_str()).map(|listed| listed.id);
+            let Some(pod) = self.seen.pods.get_mut(kept_out) else { continue };
+            (pod.ready, pod.differs_from_peers, pod.refused_by_check) = (false, true, id);
+            pod.trouble = Some("CrashLoopBackOff: found data inconsistency with peers".to_owned());
+        }
         let alive: Vec<MemberName> = self
             .seen
             .pods
@@ -440,7 +450,7 @@ impl World {
                 let refused = self.without_hash.contains(name);
                 Some((name.clone(), if refused { Err("permission denied".to_owned()) } else { Ok(made) }))
             });
-            self.hashes = Some(Hashes { at: now, replies: replies.collect() });
+            self.hashes = Some(Hashes { at: now, until: now + COMPARED_WITHIN, replies: replies.collect() });
         }
         self.seen.etcd.hashes.clone_from(&self.hashes);
     }
@@ -688,6 +698,8 @@ impl World {
             image_volume: None,
             already_bootstrapped: false,
             differs_from_peers: false,
+            refused_by_check: None,
+            image: None,
             guard: None,
             trouble: None,
             replace,

@@ -11,6 +11,7 @@
 
 mod calm;
 mod command;
+mod comparing;
 mod members;
 mod memory;
 mod objects;

@@ -7,10 +7,11 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, Kind, NameConflict};
-use quorate_model::snapshot::{BackupState, DefaultsTurn, Hashes};
+use quorate_model::snapshot::{BackupState, DefaultsTurn};
 use quorate_model::{ClusterRef, Instant, Snapshot};
 
 use crate::calm::Calm;
+use crate::comparing::Comparing;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
 use crate::priority::PriorityClass;
 use crate::progress::Progress;
@@ -33,8 +34,7 @@ pub struct Memory {
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
-    /// The last hashes of the members' data, while there is a reason to compare them.
-    pub(crate) hashes: Option<Hashes>,
+    pub(crate) comparing: Comparing,
     /// Since when the API server admits no eviction of a Pod that the plan restarts.
     pub(crate) blocked_since: Option<Instant>,
     /// Whether it is this cluster's turn to take new defaults of the operator.

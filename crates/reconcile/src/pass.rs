@@ -2,12 +2,11 @@
 //! that fails ends the pass, except best-effort ones. Status reports why a pass ended early.
 //!
 //! - this file: [`Pass`], and how it ends
-//! - `observe`: from the caches to a plan; `progress`: the proof of progress; `hashes`: the comparison of data; `act`: from the plan to its last effect
+//! - `observe`: from the caches to a plan; `progress`: the proof of progress; `act`: from the plan to its last effect
 //! - `write`: one write and what its reply asks for; `certificates`: a certificate and the write of its Secret
 
 mod act;
 mod certificates;
-mod hashes;
 mod observe;
 mod progress;
 mod unlabelled;
@@ -63,6 +62,7 @@ pub struct Planned {
     conflicts: Vec<NameConflict>,
     last_failure: Option<Explanation>,
     defaults: Arc<Defaults>,
+    compares: bool,
 }
 
 /// How a pass ended.
@@ -246,6 +246,11 @@ impl Planned {
     /// Whether it will soon be certain that the quorum is lost, or that it is not.
     pub fn is_in_doubt(&self) -> bool {
         self.snapshot.is_in_doubt(self.at)
+    }
+
+    /// Whether a comparison of the members' data has begun and not ended. Then the next member is asked in the next pass.
+    pub fn compares(&self) -> bool {
+        self.compares
     }
 
     /// When the oldest part of what was observed of etcd was observed; without etcd, when the plan was made.

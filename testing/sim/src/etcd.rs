@@ -61,6 +61,8 @@ pub struct Etcd {
     disks: BTreeMap<String, Disk>,
     /// The number of members added after the bootstrap: each has its own id.
     added: u64,
+    /// Members of 3.5 compare themselves with their peers at their start. It never changes, so it is not hashed.
+    pub initial_check: bool,
 }
 
 /// One cluster: all data directories with one cluster id.

@@ -147,7 +147,7 @@ pub fn explore(scope: &Scope) -> Result<Explored, Box<Failure>> {
 impl Scope {
     fn start(&self) -> World {
         let Self { before, spec, .. } = self.clone();
-        History { before, spec, departures: Vec::new(), wide: self.wide }.start()
+        History { before, spec, wide: self.wide, ..History::default() }.start()
     }
 
     fn departures(&self, world: &World, faults: u32, edits: usize) -> Vec<What> {
@@ -161,6 +161,7 @@ impl Scope {
 fn fail_if_violated(scope: &Scope, world: &World, departures: &[Departure]) -> Result<(), Box<Failure>> {
     let Some(violation) = world.oracle.violation().cloned() else { return Ok(()) };
     let Scope { before, spec, wide, .. } = scope.clone();
-    let history = History { before, spec, departures: departures.to_vec(), wide }.with_named_moments();
+    let history = History { before, spec, departures: departures.to_vec(), wide, ..History::default() }
+        .with_named_moments();
     Err(Box::new(Failure { violation, history }))
 }

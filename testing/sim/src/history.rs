@@ -31,6 +31,10 @@ pub struct History {
     /// A person follows the runbook once a fault stays.
     #[serde(default, skip_serializing_if = "is_false")]
     pub wide: bool,
+    /// Members of etcd 3.5 compare themselves with their peers before they serve, as the operator's flags ask. In other histories they
+    /// do not: a good member that is kept out waits for a person in most of them.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub initial_check: bool,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -89,6 +93,7 @@ impl History {
         }
         world.covered.clear();
         world.wide = self.wide;
+        world.etcd.initial_check = self.initial_check;
         world
     }
 

@@ -9,7 +9,7 @@ use quorate_api::keys;
 use quorate_model::restore::RestoreFailure;
 use quorate_model::snapshot::{ImageVolume, Unready};
 use quorate_model::target::PodRevision;
-use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberName, Uid, snapshot};
+use quorate_model::{ClusterRef, ClusterUid, GuardVerdict, Instant, MemberId, MemberName, Uid, snapshot};
 use serde::Deserialize;
 
 use super::member_name;
@@ -45,6 +45,14 @@ const PASSING: [&str; 2] = ["deadline exceeded", "is reserved for"];
 
 /// How much of a termination message is shown.
 const SHOWN: usize = 300;
+
+/// The last entry of etcd's log when it ends by an error.
+#[derive(Deserialize)]
+struct LastWords {
+    level: String,
+    msg: String,
+    error: String,
+}
 
 /// The guard's termination message.
 #[derive(Deserialize)]
@@ -96,6 +104,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| ended_with(etcd, ALREADY_BOOTSTRAPPED)),
         differs_from_peers: etcd.is_some_and(|etcd| ended_with(etcd, DIFFERS_FROM_PEERS)),
+        refused_by_check: etcd.and_then(|etcd| ends(etcd).find_map(refused_by_check)),
+        image: etcd_image(pod),
         installs_agent: installs_agent(pod),
         image_volume: image_volume(pod, status),
         guard: guard(status),
@@ -108,6 +118,22 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
 /// Whether one of the last termination messages has this text.
 fn ended_with(etcd: &ContainerStatus, text: &str) -> bool {
     ends(etcd).any(|end| end.message.as_ref().is_some_and(|message| message.contains(text)))
+}
+
+/// The member that etcd's check at the start refused, if that ended this run: `InitialCheck` returns the error, and etcd's main logs it
+/// as its last entry. The text alone proves nothing, since an entry of the log may show what a client wrote.
+fn refused_by_check(end: &ContainerStateTerminated) -> Option<MemberId> {
+    let last = end.message.as_ref()?.lines().rev().find(|line| !line.trim().is_empty())?;
+    let LastWords { level, msg, error } = serde_json::from_str(last.trim()).ok()?;
+    let is_end = end.exit_code == 1 && level == "fatal" && msg == "discovery failed";
+    let id = error.strip_suffix(DIFFERS_FROM_PEERS).filter(|_| is_end)?;
+    u64::from_str_radix(id.trim(), 16).ok().map(MemberId)
+}
+
+/// The image of etcd's container.
+fn etcd_image(pod: &Pod) -> Option<String> {
+    let mut containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+    containers.find(|container| container.name == ETCD)?.image.clone()
 }
 
 fn is_gated(pod: &Pod) -> bool {

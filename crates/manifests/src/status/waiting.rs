@@ -278,6 +278,17 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::Undecided { groups, unknown, kept_out, voters } => {
             waits(Reason::DataInconsistent, text::undecided(groups, unknown, kept_out, *voters))
         }
+        Waiting::Comparing(member) => waits(
+            Reason::DataInconsistent,
+            format!(
+                "{member} makes a hash of its data, to be compared with its peers', and may answer nothing until it has read its whole \
+                 database. That ends by itself; the operator asks nobody else before. If it lasts for more than ten minutes, look at its \
+                 disk"
+            ),
+        ),
+        Waiting::NotCompared { unknown, kept_out } => {
+            waits(Reason::DataInconsistent, text::not_compared(unknown, kept_out))
+        }
         Waiting::ClaimPending { claim, replaced, why } => {
             let why = why.as_ref().map(|why| format!(": {why}")).unwrap_or_default();
             moves(

@@ -179,6 +179,15 @@ pub enum Waiting {
         /// How many voters there are.
         voters: usize,
     },
+    /// This member makes a hash of its data, for the operator, and answers nothing meanwhile. Without it there is no quorum.
+    Comparing(MemberName),
+    /// Data of members may differ, and these voters cannot be compared with a majority of the voters that has the same.
+    NotCompared {
+        /// Voters that could not be compared.
+        unknown: BTreeSet<MemberName>,
+        /// Those of them that end at their start because their data differ from a peer's.
+        kept_out: Vec<MemberName>,
+    },
     /// The volume of the member that takes the place of another is not usable yet; why, if that is known.
     ClaimPending {
         /// The volume.

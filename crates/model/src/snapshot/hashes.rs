@@ -9,12 +9,13 @@ use super::{AlarmKind, Snapshot};
 use crate::ids::{MemberId, Revision};
 use crate::mutants;
 use crate::names::MemberName;
-use crate::quorum::has_quorum;
-use crate::record::{Loss, Stage};
+use crate::quorum::{has_quorum, quorum};
+use crate::record::{Loss, Record, Stage};
 use crate::time::{Instant, Span};
 use crate::version::Version;
 
-/// How long a comparison counts. Data that differ stay so, and a member that answers meanwhile is still the one that was asked.
+/// How long a comparison counts beyond the moment when the next one is due. Data that differ stay so, and a member that answers meanwhile
+/// is still the one that was asked.
 pub const COMPARED_WITHIN: Span = Span::seconds(60);
 
 /// The second comparison that a replacement needs is made at least this long after the first, whatever the grace period.
@@ -35,11 +36,13 @@ pub struct KeysHash {
     pub latest: Revision,
 }
 
-/// The hashes of the members that answer, asked for at one revision.
+/// The hashes of the members that answer, asked for at one revision, one member after another.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Hashes {
     /// When the last one arrived.
     pub at: Instant,
+    /// Until when they count: a while longer than until the next ones are due.
+    pub until: Instant,
     /// What each of them replied, or why it has no hash.
     pub replies: BTreeMap<MemberName, Result<KeysHash, String>>,
 }
@@ -119,18 +122,23 @@ impl Snapshot {
             && self.record.members.keys().any(has_leader)
     }
 
-    /// The revision up to which all can make a hash that were asked for their Status; `None` for the latest, where all have the same.
-    /// A hash up to the latest revision is made anew, one up to an earlier revision may be an old one.
+    /// The revision up to which hashes are compared: the highest that a majority of all voters has reached, of those that were asked for
+    /// their Status. One that stands still is not waited for: the others may have compacted its revision. Without such a majority, the
+    /// lowest. `None` for the latest, where all have the same. A hash up to the latest revision is made anew, one up to an earlier
+    /// revision may be an old one.
     pub fn revision_to_compare(&self, now: Instant) -> Option<Revision> {
-        let status = |member: &MemberName| self.status_of(member, now).filter(|status| !status.is_learner);
-        let revisions: BTreeSet<Revision> =
-            self.etcd.answers.keys().filter_map(|member| Some(status(member)?.revision)).collect();
-        revisions.first().copied().filter(|_| revisions.len() > 1)
+        let mut revisions: Vec<Revision> =
+            self.voters_that_answer(now).map(|status| status.revision).collect();
+        revisions.sort_unstable();
+        let differ = revisions.first() != revisions.last();
+        let majority = quorum(self.count_voters(now));
+        let highest = revisions.len().checked_sub(majority).and_then(|place| revisions.get(place));
+        highest.or(revisions.first()).copied().filter(|_| differ)
     }
 
     /// The hashes, if there are recent ones.
     pub fn hashes(&self, now: Instant) -> Option<&Hashes> {
-        self.etcd.hashes.as_ref().filter(|hashes| hashes.at <= now && now - hashes.at <= COMPARED_WITHIN)
+        self.etcd.hashes.as_ref().filter(|hashes| hashes.at <= now && now <= hashes.until)
     }
 
     /// What the hashes say, if there are recent ones and a list.
@@ -164,11 +172,18 @@ impl Snapshot {
             has_quorum(group.len(), voters.len()) || mutants::is_broken(mutants::Rule::PMajority)
         };
         let majority = groups.iter().find(|(_, group)| is_majority(group)).map(|(key, _)| *key);
+        // Without a majority: what most of them can be compared by.
+        let by_basis = |basis: Basis| -> usize {
+            groups.iter().filter(|((other, _), _)| *other == basis).map(|(_, group)| group.len()).sum()
+        };
+        let basis = majority.map(|(basis, _)| basis);
+        let basis =
+            basis.or_else(|| groups.keys().map(|(basis, _)| *basis).max_by_key(|basis| by_basis(*basis)));
         for (key, group) in groups {
             match majority {
                 Some(found) if found == key => comparison.majority = group,
-                Some((basis, _)) if basis == key.0 => comparison.differ.extend(group),
-                Some(_) => comparison.unknown.extend(group),
+                _ if basis != Some(key.0) => comparison.unknown.extend(group),
+                Some(_) => comparison.differ.extend(group),
                 None => comparison.groups.push(group),
             }
         }
@@ -186,13 +201,13 @@ impl Snapshot {
     }
 
     /// Whether the present comparison is another one than the first, and was made when the grace period was over.
-    pub(super) fn is_compared_again(&self, first: Instant) -> bool {
+    pub fn is_compared_again(&self, first: Instant) -> bool {
         let grace = self.replacement_policy.grace.max(SHORTEST_GRACE);
         self.etcd.hashes.as_ref().is_some_and(|hashes| hashes.at - first >= grace)
     }
 
     /// The voters that end at their start because etcd's check finds that their data differ from a peer's. The peer may be the one that
-    /// is wrong, so this only gives a reason to compare those that run.
+    /// is wrong, so by itself this only gives a reason to compare those that run.
     pub fn kept_out(&self, now: Instant) -> impl Iterator<Item = &MemberName> {
         let voters = self.record.members.iter().filter(|(_, member)| member.stage == Stage::Voter);
         voters.map(|(name, _)| name).filter(move |name| self.is_kept_out(name, now))
@@ -202,6 +217,31 @@ impl Snapshot {
     pub fn is_kept_out(&self, member: &MemberName, now: Instant) -> bool {
         let pod = self.pods.get(member);
         pod.is_some_and(|pod| pod.differs_from_peers && !pod.ready) && self.status_of(member, now).is_none()
+    }
+
+    /// Whether etcd's check at the start refuses the data of this voter, and a majority of all voters has the same data, and there is nobody
+    /// else whom it may differ from. The check (`InitialCheck`) compares the member with each peer that it knows, voter or learner, and
+    /// ends it only where a peer has another hash at the same revision and the same compacted revision. So every peer that may serve
+    /// hashes must be seen to agree: one that is kept out as well serves none.
+    ///
+    /// What follows, where this was seen and the check refuses the data again in a later Pod: the member's data have not changed
+    /// meanwhile, and neither has its compacted revision. It was that of a peer before and after, so that of all peers between. Their
+    /// hashes were the same then, and that of the member another one.
+    ///
+    /// Another image may make hashes in another way.
+    pub fn is_refused_by_majority(&self, record: &Record, voter: &MemberName, now: Instant) -> bool {
+        let Some((compared, list)) = self.comparison(now).zip(self.list(now)) else { return false };
+        let is_listed =
+            |name: &MemberName| self.listed(record, name, now).is_some_and(|listed| !listed.is_learner);
+        let all_others_agree = !compared.majority.is_empty()
+            && compared.differ.is_empty()
+            && compared.unknown.iter().all(|name| self.is_kept_out(name, now))
+            && list.members.iter().all(|listed| !listed.is_learner)
+            && self.pods.keys().all(is_listed);
+        let Some(pod) = self.pods.get(voter).filter(|_| self.is_kept_out(voter, now)) else { return false };
+        let own_id = record.members.get(voter).and_then(|member| member.id);
+        let is_refused = own_id.is_some() && pod.refused_by_check == own_id;
+        is_refused && all_others_agree && self.pods.values().all(|other| other.image == pod.image)
     }
 
     /// Whether an alarm CORRUPT is active, of a member or of none.

@@ -26,17 +26,19 @@ impl Snapshot {
 
     /// What a voter has lost for the whole grace period. What the guard refused must be refused in a second Pod, too: a mount that
     /// failed for a moment, and a verdict of a kubelet that reports no more, replace nobody. Data that differ must differ in a second
-    /// comparison.
+    /// comparison, or be refused by etcd's check at the start in a second Pod.
     pub fn certain_loss(&self, record: &Record, voter: &MemberName, now: Instant) -> Option<Loss> {
         let suspected = record.suspected.get(voter)?;
         let loss = self.apparent_loss(record, voter, now).filter(|loss| loss.is_like(suspected.loss))?;
         let is_over = self.is_grace_over(suspected, now);
+        let is_other_pod = || {
+            let pod = self.pods.get(voter).map(|pod| &pod.uid);
+            let first = suspected.rechecked.as_ref();
+            (first.is_some() && pod != first) || mutants::is_broken(mutants::Rule::PSecondLook)
+        };
         let is_second = match loss {
-            Loss::Refused(_) => {
-                let pod = self.pods.get(voter).map(|pod| &pod.uid);
-                let first = suspected.rechecked.as_ref();
-                (first.is_some() && pod != first) || mutants::is_broken(mutants::Rule::PSecondLook)
-            }
+            Loss::Refused(_) => is_other_pod(),
+            Loss::Inconsistent if self.is_kept_out(voter, now) => is_other_pod(),
             Loss::Inconsistent => {
                 self.is_compared_again(suspected.since)
                     || mutants::is_broken(mutants::Rule::PSecondComparison)
@@ -59,6 +61,9 @@ impl Snapshot {
     /// What a voter seems to have lost at this moment; one whose data were in memory, only if they differ from the others'.
     pub fn apparent_loss(&self, record: &Record, voter: &MemberName, now: Instant) -> Option<Loss> {
         if self.differs_from_majority(voter, now) {
+            return Some(Loss::Inconsistent);
+        }
+        if !record.is_in_memory() && self.is_refused_by_majority(record, voter, now) {
             return Some(Loss::Inconsistent);
         }
         let answers = self.status_of(voter, now).is_some();

@@ -26,13 +26,18 @@ impl Snapshot {
     /// - It served some minutes ago, and every Status shows that all follow one leader and that nothing was committed since.
     /// - It served some minutes ago, there is no list for a moment, and most voters answer: an election that fails one read is no
     ///   loss of the quorum.
+    /// - It served some minutes ago, and most voters answer or make a hash that the operator asked for.
     pub fn had_quorum(&self, now: Instant) -> bool {
         if self.list_just_read(now).is_some() {
             return true;
         }
         let served = self.etcd.quorum_at.is_some_and(|at| at <= now && now - at <= SERVED_WITHIN);
-        let still_answers = || has_quorum(self.voters_that_answer(now).count(), self.count_voters(now));
-        served && (self.list(now).is_some() || (self.is_in_doubt(now) && still_answers()))
+        let is_silent = |member: &&MemberName| self.status_of(member, now).is_none();
+        let hashing = self.etcd.hashing.iter().filter(is_silent).count();
+        let still_answers =
+            || has_quorum(self.voters_that_answer(now).count() + hashing, self.count_voters(now));
+        let is_excused = self.is_in_doubt(now) || hashing > 0;
+        served && (self.list(now).is_some() || (is_excused && still_answers()))
     }
 
     /// Whether nothing about the cluster asks for attention: every voter is healthy, its clients are served, and no proof of progress

@@ -47,7 +47,8 @@ enum Phase {
     Conflicts(ClusterView, Arc<ReadCluster>),
     /// Members are asked for their Status.
     Members(Observed),
-    /// There is a reason to compare the members' data, so each makes a hash. That may take long, so they are asked for their Status again.
+    /// There is a reason to compare the members' data, so one of them makes a hash. That may take long, so all are asked for their Status
+    /// again.
     Hashes(Observed),
     /// Nothing is to be done, on a list that still holds. A proof of progress is due, so an entry is made.
     Entry { observed: Observed, plan: Box<Plan>, at: MemberName, is_made: bool },
@@ -148,7 +149,7 @@ impl Observing {
                 }
             }
             (Phase::Hashes(observed), Task::Hash { member, .. }, Reply::Hash(hash)) => {
-                observed.hashed(member, hash, now);
+                memory.comparing.replied(&observed.snapshot, member, hash, now);
             }
             (Phase::Members(observed), Task::Backup { name }, Reply::Backup(backup)) => {
                 observed.resolve_backup(name, backup.as_ref(), memory, now);
@@ -211,24 +212,24 @@ impl Observing {
                         let mut tasks = observed.status_tasks();
                         tasks.extend(observed.sites_to_ask());
                         tasks.extend(observed.backups_to_read());
+                        memory.comparing.begin_pass();
                         self.begin(Phase::Members(observed), tasks);
                     }
                     Err(stage) => return Some(*stage),
                 },
-                Phase::Hashes(mut observed) => {
-                    memory.hashes = observed.snapshot.etcd.hashes.take();
+                Phase::Hashes(observed) => {
                     let tasks = observed.status_tasks();
                     self.begin(Phase::Members(observed), tasks);
                 }
                 Phase::Members(mut observed) => match member_to_ask(&observed.snapshot.etcd.answers).cloned()
                 {
                     Ok(at) => {
-                        let tasks = observed.hash_tasks(memory, now);
+                        let tasks = memory.comparing.next(&observed.snapshot, now);
                         if !tasks.is_empty() {
                             self.begin(Phase::Hashes(observed), tasks);
                             continue;
                         }
-                        observed.snapshot.etcd.hashes.clone_from(&memory.hashes);
+                        memory.comparing.add_to(&mut observed.snapshot, now);
                         memory.progress.add_to(&mut observed.snapshot, now);
                         match self.plan_calmly(&mut observed, memory, now) {
                             Some(plan) if plan.proof_is_due && memory.progress.may_make_entry(now) => {
@@ -243,6 +244,7 @@ impl Observing {
                     Err(why) => {
                         memory.calm.read(None, None);
                         observed.list(Err(why));
+                        memory.comparing.add_busy_to(&mut observed.snapshot, now);
                         memory.progress.add_to(&mut observed.snapshot, now);
                         memory.recent.add_to(&mut observed.snapshot, now);
                         let plan = quorate_planner::plan(&observed.snapshot, now);
@@ -355,6 +357,7 @@ impl Observing {
             backups: memory.backups.clone(),
             last_failure: memory.failure.clone(),
             defaults: self.defaults.clone(),
+            compares: memory.comparing.goes_on(),
         };
         planned.make_status();
         Acting::new(Arc::new(planned))

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-use quorate_model::{ClusterId, Instant, MemberId, PeerUrl, Version};
+use quorate_model::{ClusterId, Instant, MemberId, Minor, PeerUrl, Version};
+use serde_json::json;
 
 use super::{Conf, Dir, Disk, Etcd, Group, Stored};
 
@@ -78,7 +79,10 @@ impl Etcd {
                     "cluster cannot be downgraded: the binary is older than the cluster version".to_owned()
                 );
             }
-            return if dir.corrupt { Err("the database does not open".to_owned()) } else { Ok(()) };
+            if dir.corrupt {
+                return Err("the database does not open".to_owned());
+            }
+            return self.check_at_start(launch, dir);
         }
         let Some((_, listed)) = launch.peers.iter().find(|(name, _)| *name == launch.name) else {
             return Err(format!("couldn't find local name {} in the initial cluster", launch.name));
@@ -90,6 +94,32 @@ impl Etcd {
             return Err(format!("--initial-cluster has {} with other URLs", launch.name));
         }
         self.bootstrap(launch)
+    }
+
+    /// `InitialCheck` of 3.5: a member ends where a peer that serves has another hash at its own revision, whichever of them is wrong. One
+    /// that is behind that revision is not compared. (What a member knows of its peers is kinder here than in etcd, where it may compare
+    /// nothing before its first snapshot.)
+    fn check_at_start(&self, launch: &Launch, own: &Dir) -> Result<(), String> {
+        if !self.initial_check || launch.version.line() != Minor(3, 5) {
+            return Ok(());
+        }
+        let peers = self
+            .processes
+            .values()
+            .filter(|process| process.state == State::Running && !process.cut && process.stuck.is_none());
+        let mut peers = peers.filter_map(|process| self.dir_of(process));
+        let is_other = |peer: &&Dir| peer.cluster == own.cluster && peer.member != own.member;
+        // Of data that differ each has a hash of its own.
+        let differs = |peer: &Dir| peer.stored.len >= own.stored.len && (peer.differs || own.differs);
+        match peers.find(|peer| is_other(&peer) && differs(peer)) {
+            None => Ok(()),
+            Some(_) => Err(json!({
+                "level": "fatal",
+                "msg": "discovery failed",
+                "error": format!("{:x} found data inconsistency with peers", own.member.0),
+            })
+            .to_string()),
+        }
     }
 
     fn bootstrap(&mut self, launch: &Launch) -> Result<(), String> {

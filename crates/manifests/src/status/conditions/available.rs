@@ -39,27 +39,28 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
     let alarms = picture.seen.alarms(picture.now);
     let named: Vec<String> = alarms.iter().map(|alarm| named(alarm, picture)).collect();
     let any = |kind| alarms.iter().any(|alarm| alarm.kind == kind);
-    let (refused, cure) = if any(AlarmKind::Corrupt) || picture.seen.has_unnamed_alarm(picture.now) {
-        ("reads and writes", corrupt(picture))
+    let cure = if any(AlarmKind::Corrupt) || picture.seen.has_unnamed_alarm(picture.now) {
+        corrupt(picture)
     } else if any(AlarmKind::NoSpace) {
-        ("writes", no_space(picture, &alarms))
+        no_space(picture, &alarms)
     } else {
         return None;
     };
     let named = if named.is_empty() { "an alarm without a member".to_owned() } else { named.join(", ") };
-    Some(format!("etcd refuses {refused}: {named} is active. {cure}"))
+    Some(format!("etcd refuses writes: {named} is active. {cure}"))
 }
 
-/// What becomes of data that differ.
+/// What becomes of data that differ. etcd serves reads from before the applier that refuses under the alarm (`applierV3Corrupt`).
 fn corrupt(picture: &Picture<'_>) -> &'static str {
     if picture.seen.replacement_policy.enabled {
-        "The data of a member may differ from its peers'. The operator compares the members, replaces the one whose data differ from \
-         those of a majority when spec.recovery.gracePeriod is over, and disarms the alarm when all have the same data; Progressing \
-         says what it waits for"
+        "The data of a member may differ from its peers', and reads are served, so that member may answer with wrong data. The operator \
+         compares the members, replaces the one whose data differ from those of a majority when spec.recovery.gracePeriod is over, and \
+         disarms the alarm when all have the same data; Progressing says what it waits for. To hasten that, lower \
+         spec.recovery.gracePeriod"
     } else {
-        "The data of a member may differ from its peers', and spec.recovery.enabled is false: compare the members (`etcdctl endpoint \
-         hashkv --cluster`), and annotate the Pod of the one whose data differ with operator.etcd.io/replace=true. The alarm is \
-         disarmed when all have the same data"
+        "The data of a member may differ from its peers', and reads are served, so that member may answer with wrong data. \
+         spec.recovery.enabled is false: compare the members (`etcdctl endpoint hashkv --cluster`), and annotate the Pod of the one whose \
+         data differ with operator.etcd.io/replace=true. The alarm is disarmed when all have the same data"
     }
 }
 

@@ -90,7 +90,9 @@ fn under_way(picture: &Picture<'_>) -> Option<Finding> {
 /// Nothing is being done: the cluster matches its spec, or the operator cannot correct what is wrong.
 fn settled(picture: &Picture<'_>) -> Finding {
     // What only a person can decide comes before the member that is sick for the same reason.
-    let undecided = picture.waits(|waiting| matches!(waiting, Waiting::Undecided { .. }).then_some(waiting));
+    let is_undecided =
+        |waiting: &&Waiting| matches!(waiting, Waiting::Undecided { .. } | Waiting::NotCompared { .. });
+    let undecided = picture.waits(|waiting| Some(waiting).filter(is_undecided));
     if let Some(blocking) = undecided.or_else(|| picture.waits(blocks)) {
         return Finding::because(explain(blocking));
     }

@@ -124,6 +124,28 @@ pub(super) fn undecided(
     text
 }
 
+pub(super) fn not_compared(unknown: &BTreeSet<MemberName>, kept_out: &[MemberName]) -> String {
+    let unknown = names(&unknown.iter().cloned().collect::<Vec<_>>());
+    let mut text = format!(
+        "the data of members may differ. A majority of the voters has the same, and these could not be compared with it, because they \
+         do not answer, refuse it, or run another version: {unknown}. Until they are, an alarm CORRUPT is not disarmed, and \
+         etcd refuses writes under one"
+    );
+    if !kept_out.is_empty() {
+        let _ = write!(
+            text,
+            ". etcd's check at the start keeps out {}, and it is not certain whom it differs from. To have it compared, add \
+             --experimental-initial-corrupt-check=false to spec.etcdOptions",
+            names(kept_out)
+        );
+    }
+    text.push_str(
+        ". Make them run again. One that cannot is replaced on order: annotate its Pod with operator.etcd.io/replace=true. The \
+         runbook has more (DataInconsistent)",
+    );
+    text
+}
+
 /// Without the exact sizes: status would change with every write.
 pub(super) fn still_full(member: &MemberName, database: &Database, compacts: bool) -> String {
     let quota = database

@@ -210,8 +210,13 @@ impl Worker {
             Some(PassEnd::Done) => {
                 pass.planned().map_or(Outcome::Idle, |planned| {
                     let done = self.done(&planned.plan, planned.is_idle());
-                    // Looked at closely, so that status reports a lost quorum when the doubt ends.
-                    if planned.is_in_doubt() { done.min(Outcome::Waiting) } else { done }
+                    // Looked at closely, so that status reports a lost quorum when the doubt ends; and so that the next member is
+                    // compared.
+                    if planned.is_in_doubt() || planned.compares() {
+                        done.min(Outcome::Waiting)
+                    } else {
+                        done
+                    }
                 })
             }
             // No command is left, and none is under way: a reply was not understood.
