@@ -200,7 +200,11 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::SafePoint(_) => {
             Waiting::StatusFromNewerVersion("status.formatVersion is 5, and this operator knows 4".to_owned())
         }
-        Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
+        Waiting::StatusFromNewerVersion(_) => Waiting::CrdTooOld(vec![
+            "status.incarnation".to_owned(),
+            "status.replacing".to_owned(),
+        ]),
+        Waiting::CrdTooOld(_) => Waiting::Unsafe(Unsafe::NoQuorum),
         Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
         Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
         Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),

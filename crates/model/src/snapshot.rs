@@ -92,6 +92,9 @@ pub struct Snapshot {
     pub last_nodes: BTreeMap<MemberName, LastNodes>,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
     pub newer_status: Option<String>,
+    /// The fields of status that the API server did not store when the record was last written, if there were any: then it forgets what
+    /// the operator begins.
+    pub not_stored: Option<Vec<String>>,
     /// Pods by member name.
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.

@@ -27,14 +27,31 @@ pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
 pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
     let Some(why) = draft.seen.newer_status.clone() else { return ON };
     draft.wait(Waiting::StatusFromNewerVersion(why));
+    restart_known_members(draft);
+    DONE
+}
+
+/// R22: the API server does not store the record, so whatever this operator begins is forgotten by the next pass. Lost Pods are
+/// restarted on their own volumes, which needs no record, and nothing else is done, not even a deletion.
+pub(crate) fn on_outdated_definition(draft: &mut Draft<'_>) -> Flow {
+    let Some(fields) = draft.seen.not_stored.clone() else { return ON };
+    draft.wait(Waiting::CrdTooOld(fields));
+    restart_known_members(draft);
+    DONE
+}
+
+/// W1 where the record may lack something, for the members that it has.
+fn restart_known_members(draft: &mut Draft<'_>) {
     let record = &draft.record;
     let members_run = record.target.as_ref().is_some_and(|target| target.size > 0) && !record.hibernating;
+    // An incarnation that makes way for another one stays as far stopped as it is.
+    let stays = record.next_incarnation.is_none();
     let is_unclear =
         safety::is_split(draft.seen, draft.now) || safety::wrong_member(draft.seen, draft.now).is_some();
-    if record.is_bootstrapped() && members_run && !draft.seen.deleting && !draft.seen.paused && !is_unclear {
+    let is_at_work = record.is_bootstrapped() && members_run && stays;
+    if is_at_work && !draft.seen.deleting && !draft.seen.paused && !is_unclear {
         restart::missing_pods(draft);
     }
-    DONE
 }
 
 /// `spec.paused`: lost Pods are restarted on their own volumes, and nothing else is done.

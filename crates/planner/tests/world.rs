@@ -116,6 +116,7 @@ impl World {
         Self {
             seen: Snapshot {
                 newer_status: None,
+                not_stored: None,
                 restore: None,
                 order: None,
                 recover_from: None,

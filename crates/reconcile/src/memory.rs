@@ -8,7 +8,7 @@ use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, Kind, NameConflict};
 use quorate_model::snapshot::{BackupState, DefaultsTurn, Hashes};
-use quorate_model::{ClusterRef, Instant, Snapshot};
+use quorate_model::{ClusterRef, Instant, Snapshot, Span};
 
 use crate::calm::Calm;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
@@ -16,6 +16,10 @@ use crate::priority::PriorityClass;
 use crate::progress::Progress;
 use crate::recent::Recent;
 use crate::write_cache::WriteCache;
+
+/// How long after the API server did not store a record the next one is written. Nothing reports that the CustomResourceDefinition was
+/// replaced.
+const WRITE_AGAIN: Span = Span::seconds(60);
 
 /// What is kept of one cluster from pass to pass.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +34,8 @@ pub struct Memory {
     /// Whether the operator's PriorityClass is why Pods are refused.
     pub(crate) priority_class: PriorityClass,
     pub(crate) failure: Option<Explanation>,
+    /// What the API server did not store when the record was last written.
+    pub(crate) not_stored: Option<NotStored>,
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
@@ -47,6 +53,15 @@ pub struct Memory {
     services: WriteCache<Service>,
     budgets: WriteCache<PodDisruptionBudget>,
     secrets: WriteCache<Secret>,
+}
+
+/// A record that the API server did not store as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct NotStored {
+    /// The fields of status that it lacks.
+    pub(crate) fields: Vec<String>,
+    /// When it was written.
+    pub(crate) at: Instant,
 }
 
 impl Memory {
@@ -81,6 +96,13 @@ impl Memory {
     /// The failure of the last pass, which status still reports.
     pub fn failure(&self) -> Option<&Explanation> {
         self.failure.as_ref()
+    }
+
+    /// What the API server does not store of the record, until that is tried again.
+    pub(crate) fn not_stored(&self, now: Instant) -> Option<Vec<String>> {
+        let last = self.not_stored.as_ref()?;
+        let is_recent = last.at <= now && now - last.at < WRITE_AGAIN;
+        is_recent.then(|| last.fields.clone())
     }
 
     /// A backup before the end of the cluster cannot be created in a namespace that ends as well.

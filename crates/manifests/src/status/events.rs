@@ -209,6 +209,7 @@ fn is_reason_to_worry(progressing: &Condition) -> bool {
         Reason::StatusNotWritten,
         Reason::MembershipChangeRefused,
         Reason::StatusFromNewerVersion,
+        Reason::CrdTooOld,
         Reason::FinalBackupMissing,
     ];
     worries.into_iter().any(|reason| is(progressing, reason))

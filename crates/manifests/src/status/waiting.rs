@@ -264,6 +264,9 @@ fn row(waiting: &Waiting) -> Row {
             ),
         )
         .stopping(Stops::Everything),
+        Waiting::CrdTooOld(fields) => {
+            needs_person(Reason::CrdTooOld, text::crd_too_old(fields)).stopping(Stops::Everything)
+        }
         Waiting::Unsafe(why) => waits(Reason::UnsafeChange, why.to_string()),
         Waiting::MayBeLost { member, loss, is_due } => {
             let row = if *is_due { moves } else { waits };

@@ -135,6 +135,8 @@ pub enum Waiting {
     SafePoint(String),
     /// A newer operator wrote the status, so that the record is not complete; why this is known.
     StatusFromNewerVersion(String),
+    /// The API server does not store these fields of status: its CustomResourceDefinition is older than the operator.
+    CrdTooOld(Vec<String>),
     /// A safety rule forbids the next step for now.
     Unsafe(Unsafe),
     /// The data of a member are lost, and the grace period is not over.
