@@ -230,6 +230,8 @@ reasons! {
     MemberReplaced: EtcdCluster;
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion: EtcdCluster;
+    /// The operator's clock differs from the API server's, so nothing is signed, deleted or given up by it.
+    ClockDiffers: EtcdCluster;
     /// The CustomResourceDefinition is older than the operator, so status loses what the operator records. Lost Pods are restarted, and
     /// nothing else is done.
     CrdTooOld: EtcdCluster;

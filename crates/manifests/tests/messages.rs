@@ -21,7 +21,7 @@ use quorate_model::record::{Abandoned, Loss};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
-    ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span, Token, Uid, Version,
+    ClockDifference, ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span, Token, Uid, Version,
     Waiting,
 };
 use serde_json::{Value, json};
@@ -204,7 +204,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             "status.incarnation".to_owned(),
             "status.replacing".to_owned(),
         ]),
-        Waiting::CrdTooOld(_) => Waiting::Unsafe(Unsafe::NoQuorum),
+        Waiting::CrdTooOld(_) => Waiting::ClockDiffers(ClockDifference::Ahead(Span::seconds(3 * 3600))),
+        Waiting::ClockDiffers(_) => Waiting::Unsafe(Unsafe::NoQuorum),
         Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
         Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
         Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),
@@ -319,7 +320,8 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::WouldLoseQuorum { .. } => Unsafe::NotReplaced(demo()),
         Unsafe::NotReplaced(_) => Unsafe::SplitBrain,
         Unsafe::SplitBrain => Unsafe::AnotherAuthority,
-        Unsafe::AnotherAuthority => Unsafe::AuthorityKept,
+        Unsafe::AnotherAuthority => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
+        Unsafe::ClockDiffers(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
         Unsafe::NotLost(_) => Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace }),

@@ -117,6 +117,7 @@ impl World {
             seen: Snapshot {
                 newer_status: None,
                 not_stored: None,
+                clock_differs: None,
                 restore: None,
                 order: None,
                 recover_from: None,

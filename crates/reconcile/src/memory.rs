@@ -8,7 +8,7 @@ use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, Kind, NameConflict};
 use quorate_model::snapshot::{BackupState, DefaultsTurn, Hashes};
-use quorate_model::{ClusterRef, Instant, Snapshot, Span};
+use quorate_model::{ClockDifference, ClusterRef, Instant, Snapshot, Span};
 
 use crate::calm::Calm;
 use crate::objects::{Caches, ClusterView, Object, ReadCluster, Versions};
@@ -45,6 +45,8 @@ pub struct Memory {
     pub(crate) blocked_since: Option<Instant>,
     /// Whether it is this cluster's turn to take new defaults of the operator.
     pub(crate) defaults_turn: DefaultsTurn,
+    /// How far the operator's clock is from the API server's, if it is too far.
+    pub(crate) clock_differs: Option<ClockDifference>,
     /// What the EtcdBackupSchedules of the cluster say about its backups.
     pub(crate) backups: Option<BackupHealth>,
     clusters: WriteCache<ReadCluster>,
@@ -68,6 +70,11 @@ impl Memory {
     /// Whether it is this cluster's turn to take new defaults of the operator, from the next pass on.
     pub fn set_defaults_turn(&mut self, turn: DefaultsTurn) {
         self.defaults_turn = turn;
+    }
+
+    /// How far the operator's clock is from the API server's, if it is too far, from the next pass on.
+    pub fn set_clock_difference(&mut self, differs: Option<ClockDifference>) {
+        self.clock_differs = differs;
     }
 
     /// What status says about backups of the cluster, from the next pass on; `None` if no schedule names it.
