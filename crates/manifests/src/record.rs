@@ -101,11 +101,20 @@ fn differences(path: &str, written: &Value, stored: &Value, fields: &mut Vec<Str
     match (written, stored) {
         (Value::Object(written), Value::Object(stored)) => {
             let removed = stored.iter().filter(|(key, _)| !written.contains_key(*key));
-            for (key, value) in written.iter().map(|(key, value)| (key, Some(value))).chain(removed.map(|(key, _)| (key, None))) {
+            for (key, value) in written
+                .iter()
+                .map(|(key, value)| (key, Some(value)))
+                .chain(removed.map(|(key, _)| (key, None)))
+            {
                 // They report, and record nothing.
                 if key != "conditions" {
                     let field = format!("{path}.{key}");
-                    differences(&field, value.unwrap_or(&Value::Null), stored.get(key).unwrap_or(&Value::Null), fields);
+                    differences(
+                        &field,
+                        value.unwrap_or(&Value::Null),
+                        stored.get(key).unwrap_or(&Value::Null),
+                        fields,
+                    );
                 }
             }
         }

@@ -21,8 +21,8 @@ use quorate_model::record::{Abandoned, Loss};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
-    ClockDifference, ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span, Token, Uid, Version,
-    Waiting,
+    ClockDifference, ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span,
+    Token, Uid, Version, Waiting,
 };
 use serde_json::{Value, json};
 

@@ -163,7 +163,8 @@ async fn m08_nothing_is_signed_while_the_clock_differs_from_that_of_the_api_serv
     world.create_cluster(three_members()).await?;
     until("status reports it", async || {
         let found = world.condition("Progressing", "True").await?;
-        let is_told = found.as_ref().is_some_and(|(_, message)| message.contains("7h ahead of the API server's"));
+        let is_told =
+            found.as_ref().is_some_and(|(_, message)| message.contains("7h ahead of the API server's"));
         Ok(if is_told { Ok(()) } else { Err(format!("{found:?}")) })
     })
     .await?;

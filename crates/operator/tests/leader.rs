@@ -66,7 +66,8 @@ async fn a_leader_that_is_stopped_releases_its_lease_at_once() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m26_a_candidate_that_has_seen_the_lease_held_does_not_lead_at_once_when_it_is_deleted() -> Result<()> {
+async fn m26_a_candidate_that_has_seen_the_lease_held_does_not_lead_at_once_when_it_is_deleted() -> Result<()>
+{
     let world = World::new().await?;
     let cut = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let is_cut = cut.clone();

@@ -97,7 +97,8 @@ async fn progressing(world: &World) -> Result<BTreeMap<String, usize>> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaults_and_report_it() -> Result<()> {
+async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaults_and_report_it()
+-> Result<()> {
     let world = World::new().await?;
     let _kubelet = world.kubelet();
     let first = world.operator();

@@ -31,8 +31,12 @@ pub(crate) fn apply(draft: &mut Draft<'_>) {
 /// Corrects the budget where the record may lack something: only where etcd's list has the voters that are recorded and no other.
 pub(crate) fn keep_up(draft: &mut Draft<'_>) {
     let Some(list) = draft.seen.list(draft.now) else { return };
-    let listed: BTreeSet<Option<MemberName>> =
-        list.members.iter().filter(|listed| !listed.is_learner).map(|listed| draft.member_of(listed)).collect();
+    let listed: BTreeSet<Option<MemberName>> = list
+        .members
+        .iter()
+        .filter(|listed| !listed.is_learner)
+        .map(|listed| draft.member_of(listed))
+        .collect();
     let recorded = safety::voters_by_record(&draft.record).cloned().map(Some).collect();
     let wants_budget = draft.seen.budget_policy != BudgetPolicy::None;
     let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::DisruptionBudget);

@@ -32,7 +32,9 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
 
 /// I3 alone, where the record may lack something: leaves that are due by their dates, signed by the authority that is recorded.
 pub(crate) fn renew(draft: &mut Draft<'_>) {
-    let Some(seen) = draft.seen.certificates.as_ref().filter(|_| draft.record.authority.is_some()) else { return };
+    let Some(seen) = draft.seen.certificates.as_ref().filter(|_| draft.record.authority.is_some()) else {
+        return;
+    };
     let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record) else { return };
     if authority.validity.has_ended(draft.now) {
         return;

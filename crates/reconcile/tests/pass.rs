@@ -8,7 +8,8 @@ use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::{Boot, EtcdCall, KubeEffect};
 use quorate_model::{Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid};
 use quorate_reconcile::{
-    CallError, Command, Event, Object, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER, WriteError,
+    CallError, Command, Event, Object, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER,
+    WriteError,
 };
 use serde_json::json;
 
@@ -95,7 +96,9 @@ fn no_effect_is_carried_out_if_status_was_not_written() {
 
 /// The status that a command writes, as a CustomResourceDefinition stores it that lacks `bootstrap` and `members`.
 fn pruned(command: &Command, version: u64) -> Object {
-    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &command.task else { panic!("{command:?}") };
+    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &command.task else {
+        panic!("{command:?}")
+    };
     let mut status = patch["status"].clone();
     for field in ["bootstrap", "members"] {
         status.as_object_mut().unwrap().remove(field);

@@ -80,7 +80,9 @@ impl ApiClock {
         match (certain, *differs) {
             (Some(by), before) => {
                 if before.is_none() {
-                    tracing::warn!("the operator's clock is {by}: nothing is signed, deleted or given up by it");
+                    tracing::warn!(
+                        "the operator's clock is {by}: nothing is signed, deleted or given up by it"
+                    );
                 }
                 let kept = before.map(|before| before.by).filter(|before| is_about(*before, by));
                 *differs = Some(Differs { by: kept.unwrap_or(by), at: now });

@@ -298,7 +298,9 @@ impl Acting {
 
     /// R22: whether the API server has the record as it was written.
     fn is_stored(&self, memory: &mut Memory, now: Instant) -> Result<(), WriteError> {
-        let (Basis::Plan(planned), Some(stored)) = (&self.basis, parsed(&self.cluster)) else { return Ok(()) };
+        let (Basis::Plan(planned), Some(stored)) = (&self.basis, parsed(&self.cluster)) else {
+            return Ok(());
+        };
         let Some(before) = parsed(&planned.cluster) else { return Ok(()) };
         let stored = stored.status.clone().unwrap_or_default();
         let fields = not_stored(&planned.tried_status(before), &stored);
