@@ -149,7 +149,7 @@ fn dated(world: &World, behind: &Arc<AtomicI64>) -> kube::Client {
             let at = k8s_openapi::jiff::Timestamp::from_second(at).expect("a time");
             let date = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
             reply.headers_mut().insert(http::header::DATE, date.parse().expect("a header"));
-            kube::Result::Ok(reply)
+            Ok::<_, kube::Error>(reply)
         }
     });
     kube::Client::new(dating, "default")
