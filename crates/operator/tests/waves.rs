@@ -118,16 +118,22 @@ async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaul
     tokio::time::sleep(Duration::from_secs(130)).await;
     ensure!(revisions(&world).await? == before, "nothing was committed");
     let reasons = progressing(&world).await?;
-    ensure!(reasons.get("CrdTooOld") == Some(&NAMES.len()), "{reasons:?}");
+    let told = |reason: &str| reasons.get(reason).copied().unwrap_or(0);
+    ensure!(
+        told("CrdTooOld") > 0 && told("CrdTooOld") + told("WaitingForWave") == NAMES.len(),
+        "{reasons:?}"
+    );
     let written = || world.sent.all().iter().filter(|sent| sent.writes()).count();
-    let (versions, earlier) = (world.kube.store().version(), written());
+    let earlier = written();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    ensure!(world.kube.store().version() == versions, "what is stored changed");
     let writes = written() - earlier;
-    ensure!(writes <= 11 * NAMES.len(), "{writes} writes in ten minutes");
-    ensure!(progressing(&world).await? == reasons, "the report stays");
+    // The target can be stored, so each try is taken back.
+    ensure!(writes <= 10 * NAMES.len(), "{writes} writes in ten minutes");
+    ensure!(revisions(&world).await? == before, "what was stored of it is taken back");
 
     world.definition_lacks(&[])?;
+    // Each tries again within five minutes.
+    tokio::time::sleep(Duration::from_secs(1200)).await;
     all_are_up_to_date(&world).await?;
     let after = revisions(&world).await?;
     ensure!(NAMES.iter().all(|name| before[*name] != after[*name]), "all have them: {after:?}");

@@ -19,7 +19,7 @@ use crate::write_cache::WriteCache;
 
 /// How long after the API server did not store a record the next one is written. Nothing reports that the CustomResourceDefinition was
 /// replaced.
-const WRITE_AGAIN: Span = Span::seconds(60);
+const WRITE_AGAIN: Span = Span::seconds(300);
 
 /// What is kept of one cluster from pass to pass.
 #[derive(Clone, Debug, Default)]

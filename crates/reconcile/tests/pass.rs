@@ -149,7 +149,7 @@ fn m07_a_record_that_was_not_stored_is_written_again_after_a_while_and_the_repor
     driver.confirm();
     driver.next_pass(Vec::new());
     assert_eq!(driver.next(), None, "nothing has changed");
-    driver.now = driver.now + Span::seconds(61);
+    driver.now = driver.now + Span::seconds(301);
     driver.next_pass(vec![volume(0)]);
     let again = driver.only();
     let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &again.task else { panic!() };
