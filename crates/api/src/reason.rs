@@ -232,6 +232,11 @@ reasons! {
     MemberReplaced: EtcdCluster;
     /// A newer operator wrote the status. Lost Pods are restarted, and nothing else is done.
     StatusFromNewerVersion: EtcdCluster;
+    /// The operator's clock differs from the API server's, so nothing is signed, deleted or given up by it.
+    ClockDiffers: EtcdCluster;
+    /// The CustomResourceDefinition is older than the operator, so status loses what the operator records. Lost Pods are restarted, and
+    /// nothing else is done.
+    CrdTooOld: EtcdCluster;
     /// The namespace refuses the operator's PriorityClass, so Pods come without it.
     PriorityClassRefused: EtcdCluster;
     /// A finished minor upgrade is being taken back, or that is being cancelled.

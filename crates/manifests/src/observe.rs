@@ -117,6 +117,8 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         adopt_copies,
         restored_by: labels::restored_by(meta),
         newer_status,
+        not_stored: None,
+        clock_differs: None,
         recover_from: recover_from(meta),
         last_nodes: last_nodes(cluster),
         restore: bootstrap::by_spec(cluster),

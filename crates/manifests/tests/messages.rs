@@ -21,8 +21,8 @@ use quorate_model::record::{Abandoned, Loss};
 use quorate_model::restore::{RestoreCause, RestoreFailure};
 use quorate_model::snapshot::{Alarm, AlarmKind, AuthorityLoss, Database, Etcd, Listed};
 use quorate_model::{
-    ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span, Token, Uid, Version,
-    Waiting,
+    ClockDifference, ClusterId, Fingerprint, GuardVerdict, MemberId, MemberName, PeerUrl, Revision, Span,
+    Token, Uid, Version, Waiting,
 };
 use serde_json::{Value, json};
 
@@ -213,7 +213,12 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::SafePoint(_) => {
             Waiting::StatusFromNewerVersion("status.formatVersion is 5, and this operator knows 4".to_owned())
         }
-        Waiting::StatusFromNewerVersion(_) => Waiting::Unsafe(Unsafe::NoQuorum),
+        Waiting::StatusFromNewerVersion(_) => Waiting::CrdTooOld(vec![
+            "status.incarnation".to_owned(),
+            "status.replacing".to_owned(),
+        ]),
+        Waiting::CrdTooOld(_) => Waiting::ClockDiffers(ClockDifference::Ahead(Span::seconds(3 * 3600))),
+        Waiting::ClockDiffers(_) => Waiting::Unsafe(Unsafe::NoQuorum),
         Waiting::Unsafe(_) => may_be_lost(Loss::Refused(GuardVerdict::DataMissing)),
         Waiting::MayBeLost { loss: Loss::Refused(_), .. } => may_be_lost(Loss::VolumeGone),
         Waiting::MayBeLost { loss: Loss::VolumeGone, .. } => may_be_lost(Loss::NodeGone),
@@ -337,7 +342,8 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::WouldLoseQuorum { .. } => Unsafe::NotReplaced(demo()),
         Unsafe::NotReplaced(_) => Unsafe::SplitBrain,
         Unsafe::SplitBrain => Unsafe::AnotherAuthority,
-        Unsafe::AnotherAuthority => Unsafe::AuthorityKept,
+        Unsafe::AnotherAuthority => Unsafe::ClockDiffers(ClockDifference::Behind(Span::seconds(600))),
+        Unsafe::ClockDiffers(_) => Unsafe::AuthorityKept,
         Unsafe::AuthorityKept => Unsafe::NoClaim(demo()),
         Unsafe::NoClaim(_) => Unsafe::NotLost(demo()),
         Unsafe::NotLost(_) => Unsafe::AlarmHolds(Alarm { member: MemberId(0xb0), kind: AlarmKind::NoSpace }),

@@ -65,6 +65,11 @@ impl Validity {
         self.after(5, 6)
     }
 
+    /// Whether it has not begun: whoever compares it with a clock refuses it until then.
+    pub fn is_in_future(&self, now: Instant) -> bool {
+        now < self.not_before
+    }
+
     /// Whether it has ended.
     pub fn has_ended(&self, now: Instant) -> bool {
         now > self.not_after

@@ -74,6 +74,8 @@ impl Plan {
 pub enum Protocol {
     /// A newer operator wrote the status: only restarts.
     NewerStatus,
+    /// The API server does not store the record: only restarts.
+    CrdTooOld,
     /// The cluster is being deleted.
     Delete,
     /// Two cluster ids, or a member under the name of another: nothing is touched.
@@ -120,9 +122,12 @@ impl Protocol {
     /// The page in docs/protocols that describes it.
     pub fn page(self) -> &'static str {
         match self {
-            Self::NewerStatus | Self::SplitBrain | Self::Pause | Self::ForeignObjects | Self::NoQuorum => {
-                "halt"
-            }
+            Self::NewerStatus
+            | Self::CrdTooOld
+            | Self::SplitBrain
+            | Self::Pause
+            | Self::ForeignObjects
+            | Self::NoQuorum => "halt",
             Self::Delete => "delete",
             Self::Adopt => "adopt",
             Self::RecoverQuorum => "recover-quorum",
@@ -145,6 +150,7 @@ impl fmt::Display for Protocol {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::NewerStatus => "newer status",
+            Self::CrdTooOld => "older CustomResourceDefinition",
             Self::Delete => "delete",
             Self::SplitBrain => "split brain",
             Self::Pause => "pause",

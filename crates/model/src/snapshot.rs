@@ -26,7 +26,7 @@ use crate::quorum_recovery::{ReadOnlyPod, RecoverFrom};
 use crate::record::Record;
 use crate::restore::{Restore, RestoreFailure};
 use crate::target::{PodRevision, Retention, Target};
-use crate::time::{Instant, Span};
+use crate::time::{ClockDifference, Instant, Span};
 use crate::version::{Minor, Version};
 pub use backup::{BackupBefore, BackupPurpose, BackupState};
 pub use certificates::{
@@ -92,6 +92,11 @@ pub struct Snapshot {
     pub last_nodes: BTreeMap<MemberName, LastNodes>,
     /// Why status was written by a newer operator, if it was: then the record is not complete.
     pub newer_status: Option<String>,
+    /// The fields of status that the API server did not store when the record was last written, if there were any: then it forgets what
+    /// the operator begins.
+    pub not_stored: Option<Vec<String>>,
+    /// How far the operator's clock is from the API server's, if it is too far to judge by it what is old, or to sign.
+    pub clock_differs: Option<ClockDifference>,
     /// Pods by member name.
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.

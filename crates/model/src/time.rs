@@ -28,6 +28,34 @@ impl fmt::Display for Span {
     }
 }
 
+/// How far the operator's clock is from that of the API server, where it is too far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ClockDifference {
+    /// The operator's clock is ahead.
+    Ahead(Span),
+    /// The operator's clock is behind.
+    Behind(Span),
+}
+
+impl ClockDifference {
+    /// What the clock of the API server shows when the operator's shows this.
+    pub fn of_api_server(self, own: Instant) -> Instant {
+        match self {
+            Self::Ahead(Span(by)) => Instant(own.0.saturating_sub(i64::try_from(by).unwrap_or(i64::MAX))),
+            Self::Behind(by) => own + by,
+        }
+    }
+}
+
+impl fmt::Display for ClockDifference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ahead(by) => write!(f, "{by} ahead of the API server's"),
+            Self::Behind(by) => write!(f, "{by} behind the API server's"),
+        }
+    }
+}
+
 impl Sub for Instant {
     type Output = Span;
 

@@ -18,6 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::args::{Bind, Delivery, OperatorArgs};
 use crate::controllers::{self, Config};
+use crate::runtime::api_clock::ApiClock;
 use crate::runtime::calls::counted;
 use crate::runtime::clock::Clock;
 use crate::runtime::controller::Runtime;
@@ -128,7 +129,8 @@ pub(crate) async fn run_controllers(
 ) -> Result<(), RunError> {
     let mut registry = Registry::with_prefix("quorate");
     let metrics = Metrics::new(&mut registry);
-    let client = counted(client, &metrics);
+    let api_clock = ApiClock::new(options.clock.clone());
+    let client = counted(api_clock.observing(client), &metrics);
     let metrics_listener = listen(options.metrics, "metrics").await?;
     let health_listener = listen(options.health, "health").await?;
 
@@ -152,6 +154,7 @@ pub(crate) async fn run_controllers(
         writers: Arc::new(Semaphore::new(options.workers)),
         hook: options.hook,
         clock: options.clock,
+        api_clock,
         metrics,
         events,
         stop: stop.clone(),

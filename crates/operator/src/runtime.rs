@@ -2,11 +2,12 @@
 //!
 //! - `controller`: what a kind provides to be run, and what it is given
 //! - `lease`: who may act; `watch`: watches that feed an index and wake a worker; `fleet`, `worker`: a worker for each object
-//! - `pace`: when the next pass is due; `clock`: the only reader of time
+//! - `pace`: when the next pass is due; `clock`: the only reader of time; `api_clock`: whether the API server's agrees
 //! - `metrics`, `serve`, `events`: figures, health and Kubernetes events; `calls`: requests counted
 //! - `write`: writes of typed objects, with their preconditions
 //! - [`crash`]: places to stop at, for tests
 
+pub(crate) mod api_clock;
 pub(crate) mod calls;
 pub(crate) mod clock;
 pub(crate) mod controller;

@@ -1,6 +1,7 @@
 //! Certificates as the operator keeps them: one authority for the life of a cluster, and leaves that are renewed in place.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use crate::world::{DieAt, World, three_members, until, until_pods};
@@ -135,4 +136,44 @@ async fn reports(world: &World, status: &str, reason: &str) -> Result<Result<(),
         conditions.into_iter().find(|one| one.type_ == "TLSReady").context("no condition TLSReady")?;
     let is = found.status == status && found.reason == reason;
     Ok(if is { Ok(()) } else { Err(format!("{found:?}")) })
+}
+
+/// A client whose replies have the `Date` of an API server whose clock is this many seconds behind the operator's.
+fn dated(world: &World, behind: &Arc<AtomicI64>) -> kube::Client {
+    let (client, clock, behind) = (world.client.clone(), world.clock.clone(), behind.clone());
+    let dating = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let (client, clock, behind) = (client.clone(), clock.clone(), behind.clone());
+        async move {
+            let mut reply = client.send(request).await?;
+            let at = clock.now().0 / 1000 - behind.load(Ordering::SeqCst);
+            let at = k8s_openapi::jiff::Timestamp::from_second(at).expect("a time");
+            let date = at.strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+            reply.headers_mut().insert(http::header::DATE, date.parse().expect("a header"));
+            Ok::<_, kube::Error>(reply)
+        }
+    });
+    kube::Client::new(dating, "default")
+}
+
+#[tokio::test(start_paused = true)]
+async fn m08_nothing_is_signed_while_the_clock_differs_from_that_of_the_api_server() -> Result<()> {
+    let world = World::new().await?;
+    let behind = Arc::new(AtomicI64::new(8 * 3600));
+    let _operator = world.operator_over(dated(&world, &behind), |_| {});
+    world.create_cluster(three_members()).await?;
+    until("status reports it", async || {
+        let found = world.condition("Progressing", "True").await?;
+        let is_told =
+            found.as_ref().is_some_and(|(_, message)| message.contains("7h ahead of the API server's"));
+        Ok(if is_told { Ok(()) } else { Err(format!("{found:?}")) })
+    })
+    .await?;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    ensure!(world.names::<Secret>().await?.is_empty(), "nothing is signed");
+    let version = world.kube.store().version();
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    ensure!(world.kube.store().version() == version, "the report does not change with every pass");
+
+    behind.store(0, Ordering::SeqCst);
+    until_pods(&world, &PODS).await
 }

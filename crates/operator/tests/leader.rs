@@ -66,6 +66,29 @@ async fn a_leader_that_is_stopped_releases_its_lease_at_once() -> Result<()> {
 }
 
 #[tokio::test(start_paused = true)]
+async fn m26_a_candidate_that_has_seen_the_lease_held_does_not_lead_at_once_when_it_is_deleted() -> Result<()>
+{
+    let world = World::new().await?;
+    let cut = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let is_cut = cut.clone();
+    let client = world.client_through(move |request| {
+        let renews = request.path.contains("/leases") && is_cut.load(std::sync::atomic::Ordering::SeqCst);
+        if renews { RequestOutcome::Never } else { RequestOutcome::Open }
+    });
+    let _first = world.operator_over(client, elected);
+    let leader = until_held(&world, "").await?;
+    let _second = world.operator_over(world.client.clone(), elected);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cut.store(true, std::sync::atomic::Ordering::SeqCst);
+    let deleted = Instant::now();
+    world.delete::<Lease>("quorate.operator.etcd.io").await?;
+    until_held(&world, &leader).await?;
+    let took = deleted.elapsed();
+    assert!(took >= Duration::from_secs(10), "the leader of before acts until then: {took:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
 async fn h17_a_leader_that_cannot_renew_stops_writing_before_its_lease_expires_and_ends() -> Result<()> {
     let world = World::new().await?;
     let (operator, written) = leader_that_cannot_renew(&world).await?;

@@ -84,3 +84,58 @@ async fn new_defaults_reach_one_cluster_after_another_and_stop_at_one_that_does_
     ensure!(NAMES.iter().all(|name| before[*name] != after[*name]), "all have them: {after:?}");
     Ok(())
 }
+
+/// The reasons of `Progressing`, with how many clusters give each.
+async fn progressing(world: &World) -> Result<BTreeMap<String, usize>> {
+    let mut reasons = BTreeMap::<String, usize>::new();
+    for cluster in world.api::<EtcdCluster>().list(&ListParams::default()).await? {
+        let conditions = cluster.status.unwrap_or_default().conditions;
+        let reason = conditions.into_iter().find(|one| one.type_ == "Progressing").map(|one| one.reason);
+        *reasons.entry(reason.unwrap_or_default()).or_default() += 1;
+    }
+    Ok(reasons)
+}
+
+#[tokio::test(start_paused = true)]
+async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaults_and_report_it()
+-> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let first = world.operator();
+    for name in NAMES {
+        world.create_cluster_named(name, plain(1)).await?;
+    }
+    all_are_up_to_date(&world).await?;
+    let before = revisions(&world).await?;
+    first.stop().await?;
+
+    world.definition_lacks(&["takesDefaults"])?;
+    let client = world.client_through(|_| RequestOutcome::Open);
+    let _second = world.operator_over(client, |options| {
+        options.defaults.agent_image = "quorate:next".to_owned();
+        options.max_rolling = "1".parse().expect("a limit");
+    });
+    tokio::time::sleep(Duration::from_secs(130)).await;
+    ensure!(revisions(&world).await? == before, "nothing was committed");
+    let reasons = progressing(&world).await?;
+    let told = |reason: &str| reasons.get(reason).copied().unwrap_or(0);
+    ensure!(
+        told("CrdTooOld") > 0 && told("CrdTooOld") + told("WaitingForWave") == NAMES.len(),
+        "{reasons:?}"
+    );
+    let written = || world.sent.all().iter().filter(|sent| sent.writes()).count();
+    let earlier = written();
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    let writes = written() - earlier;
+    // The target can be stored, so each try is taken back.
+    ensure!(writes <= 10 * NAMES.len(), "{writes} writes in ten minutes");
+    ensure!(revisions(&world).await? == before, "what was stored of it is taken back");
+
+    world.definition_lacks(&[])?;
+    // Each tries again within five minutes.
+    tokio::time::sleep(Duration::from_secs(1200)).await;
+    all_are_up_to_date(&world).await?;
+    let after = revisions(&world).await?;
+    ensure!(NAMES.iter().all(|name| before[*name] != after[*name]), "all have them: {after:?}");
+    Ok(())
+}

@@ -17,7 +17,8 @@ use futures::future::BoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use quorate_api::{EtcdCluster, EtcdClusterStatus};
-use quorate_apistore::store::Uids;
+use quorate_apistore::resources::{ObjectKey, ResourceKey};
+use quorate_apistore::store::{Part, Uids};
 use quorate_localkube::LocalKube;
 use quorate_model::{Instant, Step};
 use quorate_operator::crash::{CrashPoint, CrashSide, Hook, NoCrash};
@@ -71,6 +72,29 @@ impl World {
             definitions.create(&PostParams::default(), &definition).await?;
         }
         Ok(Self { kube, client, members, sent: Log::default(), clock, controllers })
+    }
+
+    /// Replaces the definition of EtcdClusters by one that has no schema for these fields of status and prunes what it has none for; without
+    /// any, by the operator's own.
+    pub fn definition_lacks(&self, fields: &[&str]) -> Result<()> {
+        let own = quorate_api::crds().into_iter().find(|crd| crd.spec.names.kind == "EtcdCluster");
+        let mut definition = own.expect("it is one of them");
+        let schema = definition.spec.versions[0].schema.as_mut().expect("it has a schema");
+        let properties = schema.open_api_v3_schema.as_mut().and_then(|all| all.properties.as_mut());
+        let status = properties.and_then(|all| all.get_mut("status")).expect("it has a status");
+        if !fields.is_empty() {
+            status.x_kubernetes_preserve_unknown_fields = None;
+        }
+        status.properties.as_mut().expect("it has fields").retain(|name, _| !fields.contains(&name.as_str()));
+        let spec = serde_json::to_value(&definition.spec)?;
+        let definitions = ResourceKey::new("apiextensions.k8s.io", "customresourcedefinitions");
+        let key = ObjectKey::new(definitions, "", definition.metadata.name.unwrap_or_default());
+        let replaced = self.kube.store().modify(&key, Part::Main, false, |old| {
+            let mut new = old.clone();
+            new["spec"] = spec;
+            Ok(new)
+        });
+        replaced.map(drop).map_err(|error| anyhow::anyhow!(error.message))
     }
 
     pub fn operator(&self) -> Operator {

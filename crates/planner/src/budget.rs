@@ -1,10 +1,12 @@
 //! The PodDisruptionBudget: which evictions drains may make, while the operator disrupts members itself (R16).
 
+use std::collections::BTreeSet;
+
 use quorate_model::effect::Unsafe;
 use quorate_model::quorum::quorum;
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::snapshot::BudgetPolicy;
-use quorate_model::{Effect, KubeEffect, MemberName, Step};
+use quorate_model::{Effect, KubeEffect, ManagedObject, MemberName, Step};
 
 use crate::draft::Draft;
 use crate::{facts, safety};
@@ -23,6 +25,23 @@ pub(crate) fn apply(draft: &mut Draft<'_>) {
             draft.propose(Effect::kube(Step::K1, KubeEffect::DeleteBudget { budget, resource_version }));
         }
         (None, None) => {}
+    }
+}
+
+/// Corrects the budget where the record may lack something: only where etcd's list has the voters that are recorded and no other.
+pub(crate) fn keep_up(draft: &mut Draft<'_>) {
+    let Some(list) = draft.seen.list(draft.now) else { return };
+    let listed: BTreeSet<Option<MemberName>> = list
+        .members
+        .iter()
+        .filter(|listed| !listed.is_learner)
+        .map(|listed| draft.member_of(listed))
+        .collect();
+    let recorded = safety::voters_by_record(&draft.record).cloned().map(Some).collect();
+    let wants_budget = draft.seen.budget_policy != BudgetPolicy::None;
+    let is_foreign = draft.seen.foreign.contains_key(&ManagedObject::DisruptionBudget);
+    if listed == recorded && wants_budget && !is_foreign {
+        apply(draft);
     }
 }
 

@@ -3,7 +3,7 @@
 //! B2 create the authority; I1 record its fingerprint; I2 create the leaves; I3 renew each leaf in place; I4 keep the Secret
 //! of the authority beyond its owner. etcd reads its leaf at every handshake, so nothing restarts.
 
-use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, Signing};
+use quorate_model::snapshot::{Authority, AuthoritySecret, Certificates, LeafSecret, Signing};
 use quorate_model::{Effect, KubeEffect, Leaf, Step, Waiting};
 
 use crate::draft::{Draft, Progress};
@@ -28,6 +28,23 @@ pub(crate) fn provide(draft: &mut Draft<'_>) -> Progress {
         Signing::Lost(_) => {}
     }
     if seen.are_complete() { Progress::Done } else { Progress::Pending }
+}
+
+/// I3 alone, where the record may lack something: leaves that are due by their dates, signed by the authority that is recorded.
+pub(crate) fn renew(draft: &mut Draft<'_>) {
+    let Some(seen) = draft.seen.certificates.as_ref().filter(|_| draft.record.authority.is_some()) else {
+        return;
+    };
+    let Signing::With(_, authority) = draft.seen.signing(seen, &draft.record) else { return };
+    if authority.validity.has_ended(draft.now) {
+        return;
+    }
+    for (leaf, secret) in &seen.leaves {
+        // A newer operator may have issued it for other names, which is not put right here.
+        if secret.why_unusable(authority, draft.now).is_none() && secret.is_due(authority, draft.now) {
+            propose_renewal(draft, *leaf, secret, authority);
+        }
+    }
 }
 
 /// I4, for the Secret of an earlier release or of an adopted cluster.
@@ -64,15 +81,19 @@ fn sign(draft: &mut Draft<'_>, seen: &Certificates, authority: &Authority) {
                 draft.propose(Effect::kube(Step::I2, KubeEffect::IssueLeaf { leaf, by: by.clone() }));
             }
             Some(secret) if secret.is_due(authority, draft.now) => {
-                let renew = KubeEffect::RenewLeaf {
-                    leaf,
-                    by: by.clone(),
-                    secret: secret.uid.clone(),
-                    resource_version: secret.resource_version.clone(),
-                };
-                draft.propose(Effect::kube(Step::I3, renew));
+                propose_renewal(draft, leaf, secret, authority);
             }
             Some(_) => {}
         }
     }
+}
+
+fn propose_renewal(draft: &mut Draft<'_>, leaf: Leaf, secret: &LeafSecret, authority: &Authority) {
+    let renew = KubeEffect::RenewLeaf {
+        leaf,
+        by: authority.fingerprint.clone(),
+        secret: secret.uid.clone(),
+        resource_version: secret.resource_version.clone(),
+    };
+    draft.propose(Effect::kube(Step::I3, renew));
 }

@@ -324,7 +324,9 @@ impl<'a> Draft<'a> {
     /// Quarantines a volume as it was observed.
     pub(crate) fn quarantine(&mut self, step: Step, member: &MemberName, why: QuarantineCause) -> Progress {
         let Some(volume) = self.volume(member) else { return Progress::Done };
-        let (member, volume, since) = (member.clone(), volume.uid.clone(), self.now);
+        // How long it is kept counts from here, by whatever clock is right later.
+        let since = self.seen.clock_differs.map_or(self.now, |differs| differs.of_api_server(self.now));
+        let (member, volume) = (member.clone(), volume.uid.clone());
         self.propose(Effect::kube(step, KubeEffect::QuarantineVolume { member, volume, since, why }));
         Progress::Pending
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use quorate_model::{MemberName, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{restart, safety};
+use crate::{budget, certificates, restart, safety};
 
 /// R12: members of two clusters behind one name, or another member than the name says. Nothing is touched.
 pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
@@ -23,18 +23,52 @@ pub(crate) fn on_split_brain(draft: &mut Draft<'_>) -> Flow {
 }
 
 /// A newer operator wrote the status: the record is not complete. Lost Pods of the members that are known are restarted on
-/// their own volumes, and nothing else is done, not even a deletion.
+/// their own volumes, certificates that are due are renewed, and the budget is kept up: nothing in status can contradict that. Nothing else
+/// is done, not even a deletion.
 pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
     let Some(why) = draft.seen.newer_status.clone() else { return ON };
     draft.wait(Waiting::StatusFromNewerVersion(why));
-    let record = &draft.record;
-    let members_run = record.target.as_ref().is_some_and(|target| target.size > 0) && !record.hibernating;
-    let is_unclear =
-        safety::is_split(draft.seen, draft.now) || safety::wrong_member(draft.seen, draft.now).is_some();
-    if record.is_bootstrapped() && members_run && !draft.seen.deleting && !draft.seen.paused && !is_unclear {
-        restart::missing_pods(draft);
+    if restart_known_members(draft) {
+        certificates::renew(draft);
+        budget::keep_up(draft);
     }
     DONE
+}
+
+/// R22: the API server does not store the record, so whatever this operator begins is forgotten by the next pass. Lost Pods are
+/// restarted on their own volumes, which needs no record, and nothing else is done, not even a deletion.
+pub(crate) fn on_outdated_definition(draft: &mut Draft<'_>) -> Flow {
+    let Some(fields) = draft.seen.not_stored.clone() else { return ON };
+    draft.wait(Waiting::CrdTooOld(fields));
+    restart_known_members(draft);
+    DONE
+}
+
+/// R23: the clocks differ. It is reported; safety refuses what would be judged by the clock.
+pub(crate) fn on_clock(draft: &mut Draft<'_>) {
+    if let Some(differs) = draft.seen.clock_differs {
+        draft.wait(Waiting::ClockDiffers(differs));
+    }
+}
+
+/// W1 where the record may lack something, for the members that it has. Returns whether they are at work.
+fn restart_known_members(draft: &mut Draft<'_>) -> bool {
+    let record = &draft.record;
+    let members_run = record.target.as_ref().is_some_and(|target| target.size > 0) && !record.hibernating;
+    // An incarnation that makes way for another one stays as far stopped as it is.
+    let stays = record.next_incarnation.is_none();
+    let is_unclear =
+        safety::is_split(draft.seen, draft.now) || safety::wrong_member(draft.seen, draft.now).is_some();
+    let is_at_work = record.is_bootstrapped()
+        && members_run
+        && stays
+        && !draft.seen.deleting
+        && !draft.seen.paused
+        && !is_unclear;
+    if is_at_work {
+        restart::missing_pods(draft);
+    }
+    is_at_work
 }
 
 /// `spec.paused`: lost Pods are restarted on their own volumes, and nothing else is done.

@@ -30,6 +30,8 @@ pub(crate) fn suspect(draft: &mut Draft<'_>) {
     for voter in &voters {
         let before = suspected.get(voter);
         match draft.seen.apparent_loss(&draft.record, voter, draft.now) {
+            // R23: since when is not known. It counts from when the clocks agree.
+            Some(_) if draft.seen.clock_differs.is_some() => {}
             // The clock was set back.
             Some(loss)
                 if before.is_none_or(|before| !before.loss.is_like(loss) || before.since > draft.now) =>
@@ -166,7 +168,7 @@ pub(crate) fn prepare(draft: &mut Draft<'_>, member: &MemberName) -> Progress {
     let why = draft.volume(&joining).and_then(|volume| volume.trouble.clone());
     let since = draft.record.replacement.as_ref().map_or(draft.now, |replacement| replacement.since);
     let timeout = draft.seen.replacement_policy.timeout;
-    if draft.now - since > timeout {
+    if draft.seen.clock_differs.is_none() && draft.now - since > timeout {
         let why = why.map_or_else(String::new, |why| format!(" ({why})"));
         let message = format!(
             "PersistentVolumeClaim {joining}, for the member that takes the place of {member}, was not usable within \

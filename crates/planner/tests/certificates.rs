@@ -6,7 +6,10 @@ use quorate_model::certificate::Validity;
 use quorate_model::effect::Unsafe;
 use quorate_model::snapshot::AuthorityLoss;
 use quorate_model::target::Retention;
-use quorate_model::{Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting};
+use quorate_model::{
+    ClockDifference, Effect, Fingerprint, Instant, KubeEffect, Leaf, Plan, Snapshot, Span, Step, Waiting,
+};
+use quorate_planner::safety::mutants::without;
 use quorate_planner::safety::{Scene, permits};
 
 fn secrets(plan: &Plan) -> Vec<String> {
@@ -250,4 +253,68 @@ fn r19_the_authority_is_deleted_only_with_the_cluster_and_its_data() {
     assert_eq!(verdict(&world, delete("1")), Ok(()));
     certificates(&mut world.seen).authority.as_mut().unwrap().incarnation = None;
     assert_eq!(verdict(&world, delete("1")), Err(Unsafe::AnotherAuthority), "that of another cluster");
+}
+
+#[test]
+fn m08_a_leaf_whose_not_before_is_in_the_future_is_issued_anew() {
+    let mut world = World::running(3);
+    let server =
+        certificates(&mut world.seen).leaves.get_mut(&Leaf::Server).unwrap().content.as_mut().unwrap();
+    server.validity.not_before = world.now + Span::seconds(8 * 3600);
+    assert_eq!(secrets(&world.plan()), ["I3 renew the server certificate, signed by ca-1"]);
+    let plan = world.plan();
+    world.carry_out(plan);
+    assert!(secrets(&world.plan()).is_empty(), "once");
+}
+
+#[test]
+fn m08_nothing_is_signed_while_the_clock_differs_and_what_is_due_is_signed_when_it_does_not() {
+    let mut world = World::running(3);
+    age(&mut world, Leaf::Peer, 300);
+    let differs = ClockDifference::Ahead(Span::seconds(3600));
+    world.seen.clock_differs = Some(differs);
+    let plan = world.plan();
+    assert!(secrets(&plan).is_empty(), "{:?}", plan.effects);
+    assert_eq!(plan.waiting.first(), Some(&Waiting::ClockDiffers(differs)));
+    let renew = KubeEffect::RenewLeaf {
+        leaf: Leaf::Peer,
+        by: ca("ca-1"),
+        secret: quorate_model::Uid::new("secret of peer"),
+        resource_version: "1".to_owned(),
+    };
+    assert_eq!(verdict(&world, renew.clone()), Err(Unsafe::ClockDiffers(differs)));
+    without("ClockDiffers", || assert_eq!(verdict(&world, renew.clone()), Ok(())));
+    world.seen.clock_differs = None;
+    assert_eq!(secrets(&world.plan()).len(), 1);
+
+    let mut new = World::new(1);
+    new.seen.clock_differs = Some(differs);
+    assert!(secrets(&new.plan()).is_empty(), "no authority");
+}
+
+#[test]
+fn m21_leaves_are_renewed_and_the_budget_is_kept_up_after_the_operator_was_rolled_back() {
+    let mut world = World::running(3);
+    world.seen.newer_status = Some("status.formatVersion is 5, and this operator knows 4".to_owned());
+    age(&mut world, Leaf::Peer, 300);
+    let lacking =
+        certificates(&mut world.seen).leaves.get_mut(&Leaf::Client).unwrap().content.as_mut().unwrap();
+    lacking.lacks.push("a name that the newer operator does not give".to_owned());
+    world.seen.budget = None;
+    let plan = world.plan();
+    assert_eq!(secrets(&plan), ["I3 renew the peer certificate, signed by ca-1"], "{:?}", plan.effects);
+    let applies = |plan: &Plan| {
+        let mut effects = plan.effects.iter().filter_map(Effect::as_kube);
+        effects.any(|effect| *effect == KubeEffect::ApplyBudget { min_available: 2 })
+    };
+    assert!(applies(&plan), "{:?}", plan.effects);
+    assert!(plan.recorded_steps.is_empty(), "nothing is recorded");
+
+    // A voter in a phase that only the newer operator knows is not in the record.
+    world.seen.record.members.remove(&name("demo-2"));
+    assert!(!applies(&world.plan()));
+    world.seen.record.authority = None;
+    assert!(secrets(&world.plan()).is_empty(), "which authority signs is not known");
+    world.seen.paused = true;
+    assert!(world.plan().effects.is_empty());
 }

@@ -4,7 +4,7 @@ use crate::world::{World, name};
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, ReplacementEnd, Stage};
 use quorate_model::snapshot::Site;
-use quorate_model::{Effect, EtcdCall, GuardVerdict, KubeEffect, Plan, Span, Waiting};
+use quorate_model::{ClockDifference, Effect, EtcdCall, GuardVerdict, KubeEffect, Plan, Span, Waiting};
 
 const GRACE: Span = Span::seconds(600);
 
@@ -477,4 +477,25 @@ fn an_order_replaces_a_lost_member_also_after_the_second_look_where_recovery_is_
     world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}
+
+#[test]
+fn m08_no_grace_period_is_over_while_the_clock_differs_and_none_begins() {
+    for noticed_before in [true, false] {
+        let mut world = World::running(3);
+        if !noticed_before {
+            world.seen.clock_differs = Some(ClockDifference::Behind(Span::seconds(8 * 3600)));
+        }
+        lose_volume(&mut world, "demo-1");
+        world.settle();
+        assert_eq!(world.seen.record.suspected.len(), usize::from(noticed_before));
+        world.seen.clock_differs = Some(ClockDifference::Behind(Span::seconds(8 * 3600)));
+        nothing_is_given_up(&mut world, Span::seconds(8 * 3600));
+        // The clock was set: what was noticed before counts from then, all else from now.
+        world.now = world.now + Span::seconds(8 * 3600);
+        world.seen.clock_differs = None;
+        let plan = world.plan();
+        assert_eq!(plan.record.suspected.len(), 1);
+        assert_eq!(plan.record.replacement.is_some(), noticed_before, "{:?}", plan.waiting);
+    }
 }

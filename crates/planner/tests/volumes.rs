@@ -3,7 +3,7 @@
 use crate::world::{World, name};
 use quorate_model::record::{Leaving, Stage};
 use quorate_model::target::Retention;
-use quorate_model::{Effect, KubeEffect, Plan, Record, Span};
+use quorate_model::{ClockDifference, Effect, Instant, KubeEffect, Plan, Record, Span};
 
 fn expands(plan: &Plan) -> Vec<&str> {
     let expanded = plan.effects.iter().filter_map(|effect| match effect {
@@ -199,4 +199,35 @@ fn s05_deleting_the_cluster_treats_quarantined_volumes_like_the_others() {
         assert_eq!(world.seen.volumes.len(), left, "by the policy {when_deleted:?}");
         assert!(!world.seen.finalizer);
     }
+}
+
+#[test]
+fn m08_no_volume_is_deleted_for_its_age_while_the_clock_differs() {
+    let mut world = World::running(3);
+    remove_by_hand(&mut world, "demo-2");
+    world.settle();
+    let kept = world.seen.volumes.len();
+    world.seen.clock_differs = Some(ClockDifference::Ahead(Span::seconds(9 * 24 * 3600)));
+    week(&mut world);
+    world.settle();
+    assert_eq!(world.seen.volumes.len(), kept);
+    world.seen.clock_differs = None;
+    world.settle();
+    assert_eq!(world.seen.volumes.len(), kept - 1);
+}
+
+#[test]
+fn m08_a_volume_that_is_quarantined_while_the_clock_differs_has_the_time_of_the_api_server() {
+    let mut world = World::running(3);
+    world.seen.clock_differs = Some(ClockDifference::Behind(Span::seconds(3600)));
+    remove_by_hand(&mut world, "demo-2");
+    let plan = world.plan_that(|plan| quarantines(plan).is_some());
+    assert_eq!(quarantines(&plan), Some(world.now + Span::seconds(3600)));
+}
+
+fn quarantines(plan: &Plan) -> Option<Instant> {
+    plan.effects.iter().find_map(|effect| match effect.as_kube() {
+        Some(KubeEffect::QuarantineVolume { since, .. }) => Some(*since),
+        Some(_) | None => None,
+    })
 }

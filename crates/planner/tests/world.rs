@@ -118,6 +118,8 @@ impl World {
         Self {
             seen: Snapshot {
                 newer_status: None,
+                not_stored: None,
+                clock_differs: None,
                 restore: None,
                 order: None,
                 recover_from: None,

@@ -8,7 +8,7 @@ use kube_core::Resource;
 use quorate_api::Explanation;
 use quorate_manifests::{BackupHealth, Kind, NameConflict};
 use quorate_model::snapshot::{BackupState, DefaultsTurn};
-use quorate_model::{ClusterRef, Instant, Snapshot};
+use quorate_model::{ClockDifference, ClusterRef, Instant, Snapshot, Span};
 
 use crate::calm::Calm;
 use crate::comparing::Comparing;
@@ -17,6 +17,10 @@ use crate::priority::PriorityClass;
 use crate::progress::Progress;
 use crate::recent::Recent;
 use crate::write_cache::WriteCache;
+
+/// How long after the API server did not store a record the next one is written. Nothing reports that the CustomResourceDefinition was
+/// replaced.
+const WRITE_AGAIN: Span = Span::seconds(300);
 
 /// What is kept of one cluster from pass to pass.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +35,8 @@ pub struct Memory {
     /// Whether the operator's PriorityClass is why Pods are refused.
     pub(crate) priority_class: PriorityClass,
     pub(crate) failure: Option<Explanation>,
+    /// What the API server did not store when the record was last written.
+    pub(crate) not_stored: Option<NotStored>,
     pub(crate) progress: Progress,
     pub(crate) recent: Recent,
     pub(crate) calm: Calm,
@@ -39,6 +45,8 @@ pub struct Memory {
     pub(crate) blocked_since: Option<Instant>,
     /// Whether it is this cluster's turn to take new defaults of the operator.
     pub(crate) defaults_turn: DefaultsTurn,
+    /// How far the operator's clock is from the API server's, if it is too far.
+    pub(crate) clock_differs: Option<ClockDifference>,
     /// What the EtcdBackupSchedules of the cluster say about its backups.
     pub(crate) backups: Option<BackupHealth>,
     clusters: WriteCache<ReadCluster>,
@@ -49,10 +57,24 @@ pub struct Memory {
     secrets: WriteCache<Secret>,
 }
 
+/// A record that the API server did not store as it was written.
+#[derive(Clone, Debug)]
+pub(crate) struct NotStored {
+    /// The fields of status that it lacks.
+    pub(crate) fields: Vec<String>,
+    /// When it was written.
+    pub(crate) at: Instant,
+}
+
 impl Memory {
     /// Whether it is this cluster's turn to take new defaults of the operator, from the next pass on.
     pub fn set_defaults_turn(&mut self, turn: DefaultsTurn) {
         self.defaults_turn = turn;
+    }
+
+    /// How far the operator's clock is from the API server's, if it is too far, from the next pass on.
+    pub fn set_clock_difference(&mut self, differs: Option<ClockDifference>) {
+        self.clock_differs = differs;
     }
 
     /// What status says about backups of the cluster, from the next pass on; `None` if no schedule names it.
@@ -81,6 +103,13 @@ impl Memory {
     /// The failure of the last pass, which status still reports.
     pub fn failure(&self) -> Option<&Explanation> {
         self.failure.as_ref()
+    }
+
+    /// What the API server does not store of the record, until that is tried again.
+    pub(crate) fn not_stored(&self, now: Instant) -> Option<Vec<String>> {
+        let last = self.not_stored.as_ref()?;
+        let is_recent = last.at <= now && now - last.at < WRITE_AGAIN;
+        is_recent.then(|| last.fields.clone())
     }
 
     /// A backup before the end of the cluster cannot be created in a namespace that ends as well.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use kube_core::Resource as _;
 use quorate_api::status::EtcdClusterStatus;
-use quorate_api::{EtcdCluster, Explanation};
+use quorate_api::{EtcdCluster, Explanation, Reason};
 use quorate_manifests::trouble::with_trouble;
 use quorate_manifests::{BackupHealth, Defaults, Invalid, NameConflict, Situation, status};
 use quorate_model::snapshot::FRESH;
@@ -264,6 +264,31 @@ impl Planned {
     fn situation<'a>(&'a self, cluster: &'a EtcdCluster) -> Situation<'a> {
         let Self { snapshot, plan, refused, at, backups, .. } = self;
         Situation { cluster, snapshot, refused: refused.as_ref(), plan, backups: backups.as_ref(), now: *at }
+    }
+
+    /// Whether a record is written although status reports that the API server did not store the last one.
+    fn tries_again(&self) -> bool {
+        let before = parsed(&self.cluster).and_then(|cluster| cluster.status.as_ref());
+        let is_reported = before.is_some_and(|before| {
+            before.conditions.iter().any(|condition| condition.reason == Reason::CrdTooOld.as_str())
+        });
+        is_reported && self.snapshot.not_stored.is_none() && self.plan.record != self.snapshot.record
+    }
+
+    /// The status to write with the record. While it is not known whether that is stored, the conditions stay as they are: they would change
+    /// with every try.
+    fn tried_status(&self, cluster: &EtcdCluster) -> EtcdClusterStatus {
+        let status = self.status.clone();
+        let before = cluster.status.as_ref().filter(|_| self.tries_again());
+        match before {
+            Some(before) => EtcdClusterStatus {
+                conditions: before.conditions.clone(),
+                phase: before.phase,
+                waiting_order: before.waiting_order.clone(),
+                ..status
+            },
+            None => status,
+        }
     }
 
     fn make_status(&mut self) {

@@ -40,6 +40,10 @@ pub(crate) struct Recent {
 impl Recent {
     /// Adds it to a snapshot whose members and member list have been read.
     pub(crate) fn add_to(&mut self, snapshot: &mut Snapshot, now: Instant) {
+        // R23: what began by a clock that is wrong began at no known time.
+        if snapshot.clock_differs.is_some() {
+            self.begin_anew();
+        }
         self.forget_attempts(snapshot.leader(now), now);
         snapshot.etcd.transfers.clone_from(&self.transfers);
         self.note_quorum(&mut snapshot.etcd, now);
@@ -71,6 +75,14 @@ impl Recent {
     /// A quorum stored an entry.
     pub(crate) fn quorum_served(&mut self, now: Instant) {
         self.quorum_at = Some(now);
+    }
+
+    /// Every wait begins again.
+    fn begin_anew(&mut self) {
+        self.unhealthy_since.clear();
+        self.unheard_since.clear();
+        (self.quorum_at, self.listed_at, self.no_list_since, self.unserved_since) = (None, None, None, None);
+        self.learner = None;
     }
 
     fn note_quorum(&mut self, etcd: &mut Etcd, now: Instant) {

@@ -2,13 +2,14 @@
 
 mod driver;
 
-use driver::{Driver, OTHER_UID, OWN_UID, cluster, owned_by, pod};
+use driver::{Driver, OTHER_UID, OWN_UID, cluster, cluster_with, owned_by, pod};
 use quorate_api::Reason;
 use quorate_manifests::{Act, Kind, Write};
 use quorate_model::effect::{Boot, EtcdCall, KubeEffect};
-use quorate_model::{Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Step, Uid};
+use quorate_model::{Effect, Fingerprint, Leaf, MemberId, MemberName, PeerUrl, Refusal, Span, Step, Uid};
 use quorate_reconcile::{
-    CallError, Event, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER, WriteError,
+    CallError, Command, Event, Object, PassEnd, Purpose, Reply, Retry, Stop, Task, UNCONFIRMED_AFTER,
+    WriteError,
 };
 use serde_json::json;
 
@@ -77,7 +78,8 @@ fn the_record_is_written_before_any_effect() {
     assert_eq!(record.purpose, Purpose::Record);
     assert!(matches!(&record.task, Task::Write(write) if matches!(write.act, Act::PatchStatus(_))));
     assert_eq!(driver.next(), None, "no effect before the reply");
-    assert_eq!(driver.writes(&record, Ok(Some(cluster(8)))), Some(Event::Recorded(Ok(()))));
+    let stored = driver.stored(&record, 8);
+    assert_eq!(driver.writes(&record, Ok(Some(stored))), Some(Event::Recorded(Ok(()))));
     assert_eq!(driver.only().purpose, Purpose::Effect(0));
 }
 
@@ -90,6 +92,78 @@ fn no_effect_is_carried_out_if_status_was_not_written() {
         assert_eq!(driver.next(), None);
         assert_eq!(driver.end(), &PassEnd::StatusNotWritten { error, failure: None });
     }
+}
+
+/// The status that a command writes, as a CustomResourceDefinition stores it that lacks `bootstrap` and `members`.
+fn pruned(command: &Command, version: u64) -> Object {
+    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &command.task else {
+        panic!("{command:?}")
+    };
+    let mut status = patch["status"].clone();
+    for field in ["bootstrap", "members"] {
+        status.as_object_mut().unwrap().remove(field);
+    }
+    cluster_with(version, &status)
+}
+
+fn reason(driver: &Driver) -> String {
+    let status = driver.status();
+    let progressing = status.conditions.iter().find(|condition| condition.type_ == "Progressing");
+    progressing.map(|condition| condition.reason.clone()).unwrap_or_default()
+}
+
+#[test]
+fn m07_a_record_that_the_api_server_does_not_store_is_taken_back_and_no_effect_follows() {
+    let mut driver = Driver::planning(vec![volume(0)]);
+    let record = driver.only();
+    assert!(matches!(driver.writes(&record, Ok(Some(pruned(&record, 8)))), Some(Event::Recorded(Err(_)))));
+    let take_back = driver.only();
+    assert_eq!(take_back.purpose, Purpose::Report);
+    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &take_back.task else { panic!() };
+    assert_eq!(patch["status"]["clusterToken"], json!(null), "what was stored of it: {patch:#}");
+    driver.writes(&take_back, Ok(Some(cluster(9))));
+    assert_eq!(driver.next(), None, "no effect");
+    assert_eq!(driver.end(), &stopped(Retry::Now));
+
+    driver.next_pass(Vec::new());
+    let report = driver.only();
+    let reported = driver.stored(&report, 10);
+    driver.writes(&report, Ok(Some(reported)));
+    assert_eq!((driver.end(), &*reason(&driver)), (&PassEnd::Done, Reason::CrdTooOld.as_str()));
+    driver.next_pass(Vec::new());
+    assert_eq!(driver.next(), None, "nothing has changed, so nothing is written");
+}
+
+#[test]
+fn m07_a_record_that_was_not_stored_is_written_again_after_a_while_and_the_report_stays_until_it_is_stored() {
+    let mut driver = Driver::planning(vec![volume(0)]);
+    let record = driver.only();
+    driver.writes(&record, Ok(Some(pruned(&record, 8))));
+    let take_back = driver.only();
+    driver.writes(&take_back, Ok(Some(cluster(9))));
+    driver.next_pass(Vec::new());
+    let report = driver.only();
+    let reported = driver.stored(&report, 10);
+    driver.writes(&report, Ok(Some(reported)));
+
+    driver.confirm();
+    driver.next_pass(Vec::new());
+    assert_eq!(driver.next(), None, "nothing has changed");
+    driver.now = driver.now + Span::seconds(301);
+    driver.next_pass(vec![volume(0)]);
+    let again = driver.only();
+    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &again.task else { panic!() };
+    assert_eq!((&patch["status"]["conditions"], &patch["status"]["phase"]), (&json!(null), &json!(null)));
+    assert_eq!(patch["status"]["bootstrap"]["attempt"], json!(1));
+    let stored = driver.stored(&again, 11);
+    assert_eq!(driver.writes(&again, Ok(Some(stored))), Some(Event::Recorded(Ok(()))));
+    assert_eq!(driver.next(), None, "the next pass reports what is done");
+    assert_eq!(driver.end(), &stopped(Retry::Now));
+    driver.next_pass(vec![volume(0)]);
+    let report = driver.only();
+    assert_eq!(report.purpose, Purpose::Record);
+    let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &report.task else { panic!() };
+    assert!(patch["status"]["conditions"].is_array(), "{patch:#}");
 }
 
 #[test]
@@ -132,14 +206,16 @@ fn the_first_failure_of_a_group_ends_the_pass_when_the_group_is_done() {
     assert!(
         format!("{:?}", write.act).contains("cannot create PersistentVolumeClaim default/demo-1: by a quota")
     );
-    driver.writes(&report, Ok(Some(cluster(9))));
+    let reported = driver.stored(&report, 9);
+    driver.writes(&report, Ok(Some(reported)));
     assert!(matches!(driver.end(), PassEnd::Stopped(Stop { retry: Retry::Failed, failure: Some(_) })));
     // Status reports it until a pass has carried out its whole plan.
     assert!(driver.memory.failure().is_some());
     driver.next_pass(Vec::new());
     let record = driver.only();
     assert_eq!(record.purpose, Purpose::Record);
-    driver.writes(&record, Ok(Some(cluster(10))));
+    let recorded = driver.stored(&record, 10);
+    driver.writes(&record, Ok(Some(recorded)));
     assert_eq!((driver.end(), driver.memory.failure()), (&PassEnd::Done, None));
 }
 

@@ -14,6 +14,7 @@ mod addresses;
 mod budgets;
 mod canary;
 mod certificates;
+mod definition;
 mod describe;
 pub mod faults;
 mod former_leader;
@@ -261,6 +262,9 @@ impl World {
     pub fn edit(&mut self, spec: &Value) -> Result<(), String> {
         self.spec_changed();
         self.remedy = Remedy::NotYet;
+        if let Some(definition) = spec.get("definition") {
+            return self.replace_definition(&definition["lacks"]);
+        }
         if let Some(order) = spec.get("etcdRestore") {
             return self.order_restore(order);
         }

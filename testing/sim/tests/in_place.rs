@@ -3,7 +3,7 @@
 
 use quorate_model::Step;
 use quorate_sim::explore::{Scope, explore};
-use quorate_sim::history::{ends_well, plain, sound_story};
+use quorate_sim::history::{History, ends_well, plain, sound_story};
 use quorate_sim::world::faults::{Fault, Hits};
 use quorate_sim::world::wire::RequestOutcome;
 use serde_json::{Value, json};
@@ -148,4 +148,34 @@ fn every_history_of_a_restore_in_place_of_one_with_two_crashes_or_lost_or_late_r
         };
         matches!(fault, Fault::Crash) || matches!(fault, Fault::Request(outcome) if is_lost(outcome))
     });
+}
+
+/// A definition of before restores in place.
+fn older_definition() -> Value {
+    json!({ "edit": { "definition": { "lacks": ["replacing", "incarnation", "bootstrap/restore"] } } })
+}
+
+#[test]
+fn m07_an_order_that_the_definition_cannot_record_stops_nothing_until_the_definition_is_replaced() {
+    let history = json!({
+        "spec": plain(3),
+        "departures": [
+            { "at": "rest", "what": older_definition() },
+            { "at": "rest", "what": { "edit": { "etcdRestore": "back" } } },
+        ],
+    });
+    let history: History = serde_json::from_value(history).expect("a history");
+    let story = history.story();
+    assert!(story.all_came_about(), "{story}");
+    let told = story.to_string();
+    for step in ["J2", "J3", "J4", "B1#2", "B3#4"] {
+        assert!(!told.contains(&format!(" {step}: ")), "{step} was carried out: {story}");
+    }
+    assert!(told.contains("CustomResourceDefinition"), "{story}");
+
+    let current = json!({ "edit": { "definition": {} } });
+    let order = json!({ "edit": { "etcdRestore": "back" } });
+    let departures = [("rest", older_definition()), ("rest", order), ("after:J1#2", current)];
+    let departures = departures.map(|(at, what)| json!({ "at": at, "what": what }));
+    ends_well(&json!({ "spec": plain(3), "departures": departures }));
 }

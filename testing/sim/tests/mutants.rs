@@ -34,8 +34,8 @@ const OF_EVICTIONS: [&str; 4] = ["NotThatMember", "SecondDisruption", "MustEvict
 /// that both are needed.
 const OF_HEALTH: [&str; 2] = ["R15 canary", "R15 learner"];
 
-/// `crates/planner/tests/certificates.rs` shows that the checks of certificates are needed.
-const OF_CERTIFICATES: [&str; 2] = ["AnotherAuthority", "AuthorityKept"];
+/// `crates/planner/tests/certificates.rs` shows that the checks of certificates, and of the clock, are needed.
+const OF_CERTIFICATES: [&str; 3] = ["AnotherAuthority", "AuthorityKept", "ClockDiffers"];
 
 /// What the budget, which is closed only after the volume of the next member exists, refuses as well; and a verdict that stays while
 /// its kubelet reports no more; and a restart in memory that nobody replaces. `crates/planner/tests/rules.rs`, `replace.rs` and

@@ -49,10 +49,23 @@ fn of_leaves(picture: &Picture<'_>, seen: &Certificates, authority: &Authority) 
     if !seen.are_complete() {
         return issuing();
     }
+    if authority.validity.is_in_future(now) {
+        let begins = time(authority.validity.not_before).0;
+        let text = format!(
+            "the certificate authority in {} is not valid before {begins}: members and clients refuse what it signed until then. If \
+             that is long, move the data to a new EtcdCluster: an authority is never replaced",
+            seen.authority_name
+        );
+        return Finding::no(Reason::CertificatesMissing, text);
+    }
     let mut unusable =
-        seen.leaves.iter().filter_map(|(leaf, secret)| Some((leaf, secret.why_unusable(authority)?)));
+        seen.leaves.iter().filter_map(|(leaf, secret)| Some((leaf, secret.why_unusable(authority, now)?)));
     if let Some((leaf, why)) = unusable.next() {
-        let text = format!("the {leaf} certificate cannot be used: {why}. It is being issued anew");
+        let next = match picture.seen.clock_differs {
+            None => "It is being issued anew".to_owned(),
+            Some(differs) => format!("It is issued anew when the operator's clock is right: it is {differs}"),
+        };
+        let text = format!("the {leaf} certificate cannot be used: {why}. {next}");
         return Finding::no(Reason::CertificatesMissing, text);
     }
     if ends_soon(authority.validity, now) {

@@ -209,6 +209,8 @@ fn is_reason_to_worry(progressing: &Condition) -> bool {
         Reason::StatusNotWritten,
         Reason::MembershipChangeRefused,
         Reason::StatusFromNewerVersion,
+        Reason::CrdTooOld,
+        Reason::ClockDiffers,
         Reason::FinalBackupMissing,
     ];
     worries.into_iter().any(|reason| is(progressing, reason))

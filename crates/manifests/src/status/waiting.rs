@@ -262,11 +262,22 @@ fn row(waiting: &Waiting) -> Row {
         Waiting::StatusFromNewerVersion(why) => needs_person(
             Reason::StatusFromNewerVersion,
             format!(
-                "a newer operator wrote the status of this cluster: {why}. Lost Pods are restarted on their own volumes, \
-                 and nothing else is done. Upgrade the operator"
+                "a newer operator wrote the status of this cluster: {why}. Lost Pods are restarted on their own volumes, certificates \
+                 are renewed, the PodDisruptionBudget is kept up, and nothing else is done. Upgrade the operator"
             ),
         )
         .stopping(Stops::Everything),
+        Waiting::CrdTooOld(fields) => {
+            needs_person(Reason::CrdTooOld, text::crd_too_old(fields)).stopping(Stops::Everything)
+        }
+        Waiting::ClockDiffers(differs) => needs_person(
+            Reason::ClockDiffers,
+            format!(
+                "the operator's clock is {differs}. Until they agree to the minute no certificate is signed, no volume is deleted because of \
+                 its age, and no member is replaced because its grace period is over. Set the clock of the node on which the operator \
+                 runs, or those of the API servers: check NTP on both"
+            ),
+        ),
         Waiting::Unsafe(why) => waits(Reason::UnsafeChange, why.to_string()),
         Waiting::MayBeLost { member, loss, is_due } => {
             let row = if *is_due { moves } else { waits };

@@ -5,6 +5,7 @@ use std::fmt;
 use crate::names::MemberName;
 use crate::quorum::quorum;
 use crate::snapshot::Alarm;
+use crate::time::ClockDifference;
 
 /// Why a step must not be taken now. The same value goes to status, event, metric and test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,8 @@ pub enum Unsafe {
     SplitBrain,
     /// R19: certificates or data of another authority exist, or it is not the recorded one.
     AnotherAuthority,
+    /// R23: the operator's clock differs from the API server's, so nothing is signed, and nothing is old enough to be given up.
+    ClockDiffers(ClockDifference),
     /// R10, R19: the authority is kept with the data of the cluster.
     AuthorityKept,
     /// R6, P2: the volume of the member that takes its place does not exist yet, or is not bound.
@@ -123,6 +126,7 @@ impl Unsafe {
         NotReplaced,
         SplitBrain,
         AnotherAuthority,
+        ClockDiffers,
         AuthorityKept,
         NoClaim,
         NotLost,
@@ -215,6 +219,10 @@ impl fmt::Display for Unsafe {
             Self::SplitBrain => f.write_str("members belong to different etcd clusters"),
             Self::AnotherAuthority => f.write_str(
                 "running members trust another certificate authority, or the Secret of it has changed",
+            ),
+            Self::ClockDiffers(differs) => write!(
+                f,
+                "the operator's clock is {differs}, so nothing is signed and nothing is given up for its age. Set the clocks"
             ),
             Self::AuthorityKept => {
                 f.write_str("the certificate authority is kept with the data of the cluster")

@@ -11,6 +11,7 @@ use crate::quorum_recovery::{Log, RecoverFrom};
 use crate::record::Loss;
 use crate::restore::RestoreFailure;
 use crate::snapshot::{AuthorityLoss, Database};
+use crate::time::ClockDifference;
 
 /// What becomes of a member whose claim is being deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -157,6 +158,10 @@ pub enum Waiting {
     SafePoint(String),
     /// A newer operator wrote the status, so that the record is not complete; why this is known.
     StatusFromNewerVersion(String),
+    /// The API server does not store these fields of status: its CustomResourceDefinition is older than the operator.
+    CrdTooOld(Vec<String>),
+    /// The operator's clock and the API server's differ.
+    ClockDiffers(ClockDifference),
     /// A safety rule forbids the next step for now.
     Unsafe(Unsafe),
     /// The data of a member are lost, and the grace period is not over.

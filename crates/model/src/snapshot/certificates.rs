@@ -160,11 +160,11 @@ impl LeafSecret {
         let is_due = |leaf: &LeafCertificate| {
             now >= leaf.validity.renewal() && leaf.validity.not_after < authority.validity.not_after
         };
-        self.why_unusable(authority).is_some() || self.content.as_ref().is_ok_and(is_due)
+        self.why_unusable(authority, now).is_some() || self.content.as_ref().is_ok_and(is_due)
     }
 
-    /// Why a leaf of this authority is of no use, whatever its dates are; `None` if it is usable.
-    pub fn why_unusable(&self, authority: &Authority) -> Option<String> {
+    /// Why a leaf of this authority is of no use, whenever it ends; `None` if it is usable.
+    pub fn why_unusable(&self, authority: &Authority, now: Instant) -> Option<String> {
         let leaf = match &self.content {
             Ok(leaf) => leaf,
             Err(why) => return Some(why.clone()),
@@ -177,6 +177,10 @@ impl LeafSecret {
         }
         if !leaf.lacks.is_empty() {
             return Some(format!("it is not valid for {}", leaf.lacks.join(", ")));
+        }
+        // A clock that was ahead signed it. It would be refused until then, and is due long after.
+        if leaf.validity.is_in_future(now) {
+            return Some("its notBefore is in the future, so members and clients refuse it".to_owned());
         }
         None
     }

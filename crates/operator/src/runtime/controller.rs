@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
+use crate::runtime::api_clock::ApiClock;
 use crate::runtime::clock::Clock;
 use crate::runtime::crash::Hook;
 use crate::runtime::events::Events;
@@ -66,6 +67,8 @@ pub(crate) struct Runtime {
     pub(crate) hook: Arc<dyn Hook>,
     /// The time.
     pub(crate) clock: Clock,
+    /// Whether the API server's clock agrees with it.
+    pub(crate) api_clock: ApiClock,
     /// What is counted for every controller.
     pub(crate) metrics: Metrics,
     /// Publishes Kubernetes events.

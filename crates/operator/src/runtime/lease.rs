@@ -156,6 +156,10 @@ impl Elector {
 
     async fn take_or_renew(&mut self) -> Result<(), TryError> {
         let Some(lease) = self.api.get_opt(NAME).await? else {
+            // Somebody deleted it. Its holder does not know that yet, and acts until it is to be renewed.
+            if let Holder::Other(name) = self.observed.holder(&self.identity, Instant::now()) {
+                return Err(TryError::HeldByOther(name));
+            }
             let lease = term::first(NAME, &self.identity, DURATION, timestamp(self.clock.now()));
             let created = self.api.create(&PostParams::default(), &lease).await?;
             self.observed.update(&created, Instant::now());

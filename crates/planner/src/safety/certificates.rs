@@ -11,6 +11,7 @@ use super::{Judged, Scene, forbid};
 
 /// Only where nothing was signed, and nothing may trust another one.
 pub(super) fn may_create_authority(scene: &Scene<'_>) -> Judged {
+    super::clocks_agree(scene.seen)?;
     match scene.seen.certificates.as_ref().map(|seen| scene.seen.signing(seen, scene.record)) {
         Some(Signing::ToCreate) => Ok(()),
         Some(Signing::With(..) | Signing::Lost(_)) | None => forbid(Unsafe::AnotherAuthority),
@@ -57,6 +58,7 @@ pub(super) fn may_renew(
 
 /// The Secrets, if this authority is the recorded one and the observed one.
 fn signs<'a>(scene: &Scene<'a>, by: &Fingerprint) -> Result<&'a Certificates, Unsafe> {
+    super::clocks_agree(scene.seen)?;
     let seen = scene.seen.certificates.as_ref().ok_or(Unsafe::AnotherAuthority)?;
     let signing = scene.seen.signing(seen, scene.record);
     let signs = matches!(&signing, Signing::With(_, authority) if authority.fingerprint == *by);

@@ -332,6 +332,8 @@ impl Observing {
         };
         match made {
             Ok(Observation { mut snapshot, refused }) => {
+                snapshot.clock_differs = memory.clock_differs;
+                snapshot.not_stored = memory.not_stored(now);
                 snapshot.image_volume_refused.clone_from(&memory.image_volume_refused);
                 snapshot.priority_class_refused = memory.priority_class.refused().cloned();
                 if snapshot.defaults == DefaultsTurn::Now {

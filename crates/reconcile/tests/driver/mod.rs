@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Pod;
 use quorate_api::keys;
+use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::KeyPair;
-use quorate_manifests::{Defaults, Kind};
+use quorate_manifests::{Act, Defaults, Kind, Write};
 use quorate_model::{ClusterRef, Effect, Instant};
 use quorate_reconcile::{
     Caches, ClusterView, Command, Event, Memory, Object, Pass, PassEnd, Purpose, Reply, Task, WriteError,
@@ -64,7 +65,8 @@ impl Driver {
     pub fn record(&mut self) {
         let record = self.only();
         assert_eq!(record.purpose, Purpose::Record);
-        self.writes(&record, Ok(Some(cluster(8))));
+        let stored = self.stored(&record, 8);
+        self.writes(&record, Ok(Some(stored)));
     }
 
     pub fn next(&mut self) -> Option<Command> {
@@ -119,6 +121,31 @@ impl Driver {
         self.memory.clone().overlay(&at(), self.caches.clone())
     }
 
+    /// The watch of EtcdClusters shows what was written.
+    pub fn confirm(&mut self) {
+        let cluster = self.view().cluster.unwrap();
+        self.caches.clusters.seen = self.observed_version().parse().unwrap();
+        self.caches.clusters.objects.insert("demo".to_owned(), cluster);
+    }
+
+    /// The status that a pass would observe now.
+    pub fn status(&self) -> EtcdClusterStatus {
+        let cluster = self.view().cluster.unwrap();
+        cluster.0.as_ref().unwrap().status.clone().unwrap_or_default()
+    }
+
+    /// The EtcdCluster with the status that this command writes.
+    pub fn stored(&self, command: &Command, version: u64) -> Object {
+        let Task::Write(Write { act: Act::PatchStatus(patch), .. }) = &command.task else {
+            panic!("{command:?}")
+        };
+        let mut status = serde_json::to_value(self.status()).unwrap();
+        for (field, value) in patch["status"].as_object().into_iter().flatten() {
+            status[field] = value.clone();
+        }
+        cluster_with(version, &status)
+    }
+
     /// The version of the EtcdCluster that a pass would observe now.
     pub fn observed_version(&self) -> String {
         let cluster = self.view().cluster.unwrap();
@@ -155,14 +182,20 @@ fn at() -> ClusterRef {
 
 /// The EtcdCluster.
 pub fn cluster(version: u64) -> Object {
+    cluster_with(version, &Value::Null)
+}
+
+/// The EtcdCluster with this status.
+pub fn cluster_with(version: u64, status: &Value) -> Object {
     let metadata = json!({ "name": "demo", "namespace": "default", "uid": OWN_UID, "resourceVersion": version.to_string() });
-    object(
-        Kind::Cluster,
-        &json!({
-            "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": metadata,
-            "spec": { "size": 3, "version": "3.6.16" },
-        }),
-    )
+    let mut cluster = json!({
+        "apiVersion": "operator.etcd.io/v1alpha1", "kind": "EtcdCluster", "metadata": metadata,
+        "spec": { "size": 3, "version": "3.6.16" },
+    });
+    if status.is_object() {
+        cluster["status"] = status.clone();
+    }
+    object(Kind::Cluster, &cluster)
 }
 
 pub fn pod(uid: &str, version: u64) -> Object {

@@ -49,6 +49,18 @@ pub(super) fn existing_data(
     )
 }
 
+/// As many fields as help.
+pub(super) fn crd_too_old(fields: &[String]) -> String {
+    const SHOWN: usize = 4;
+    let shown = fields.get(..SHOWN).unwrap_or(fields).join(", ");
+    let more = if fields.len() > SHOWN { " and others" } else { "" };
+    format!(
+        "the API server does not store {shown}{more}: the CustomResourceDefinition of EtcdClusters is older than the operator. Without \
+         them the operator would forget what it begins. So lost Pods are restarted on their own volumes, and nothing else is done. \
+         Apply the CustomResourceDefinitions of the operator's release: kubectl apply --server-side --force-conflicts -f config/crd"
+    )
+}
+
 pub(super) fn split_brain(ids: &[(MemberName, ClusterId)]) -> String {
     let ids: Vec<String> = ids.iter().map(|(name, id)| format!("{name} is in cluster {id}")).collect();
     format!(

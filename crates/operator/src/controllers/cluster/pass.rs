@@ -48,6 +48,7 @@ impl Passes for Worker {
         let clock = &shared.runtime.clock;
         let turn = shared.waves.turn(&shared.indexes.clusters, &shared.defaults, &self.cluster, clock.now());
         self.memory.set_defaults_turn(turn);
+        self.memory.set_clock_difference(shared.runtime.api_clock.difference());
         self.memory.set_backup_health(backup::health(&shared, &self.cluster, clock.now()));
         let mut pass = Pass::new(self.cluster.clone(), shared.defaults.clone(), &self.memory, clock.now());
         let mut under_way = FuturesUnordered::new();
