@@ -4,6 +4,7 @@ mod adopt;
 mod attempts;
 mod backups_before;
 mod certificates;
+mod clients;
 mod corruption;
 mod delivery;
 mod evictions;
