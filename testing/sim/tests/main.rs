@@ -6,6 +6,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 mod addresses;
 mod certificates;
+mod clients;
 mod corruption;
 mod disks;
 mod ends;

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::{Alarm, FRESH, SERVED_WITHIN, Snapshot};
+use crate::mutants;
 use crate::names::MemberName;
 use crate::quorum::has_quorum;
 use crate::record::Record;
@@ -72,10 +73,18 @@ impl Snapshot {
         })
     }
 
-    /// Members behind whose endpoint of the client Service no quorum serves now: clients that connect there fail.
+    /// Voters that the client Service sends clients to and that are not sound: clients that connect there may fail. None while there is
+    /// no leader.
     pub fn failing_endpoints(&self, now: Instant) -> impl Iterator<Item = &MemberName> {
-        let serving: BTreeSet<&MemberName> = self.serving_endpoints(now).collect();
-        self.endpoints.iter().filter(move |member| !serving.contains(member))
+        let has_leader = self.leader(now).is_some();
+        let unsound = move |member: &&MemberName| has_leader && !self.is_sound(member, now);
+        self.record.voters().filter(|voter| self.endpoints.contains(*voter)).filter(unsound)
+    }
+
+    /// Voters whose Pods are ready, and that clients are led away from.
+    pub fn led_away(&self) -> impl Iterator<Item = &MemberName> {
+        let is_led_away = |pod: &super::Pod| pod.ready && !pod.serves && pod.served_until.is_some();
+        self.record.voters().filter(move |voter| self.pods.get(voter).is_some_and(is_led_away))
     }
 
     /// The voters that are not sound although their Pods are ready.
@@ -89,7 +98,7 @@ impl Snapshot {
     /// R24: whether a voter is unsound for so long, while its Pod is ready, that clients are led away from it.
     pub fn misleads_clients(&self, voter: &MemberName, now: Instant) -> bool {
         let since = self.etcd.unsound_since.get(voter);
-        since.is_some_and(|since| now - *since >= LED_AWAY_AFTER)
+        !mutants::is_broken(mutants::Rule::R24) && since.is_some_and(|since| now - *since >= LED_AWAY_AFTER)
     }
 
     /// R24: the voters other than this one that clients are led to and that are sound.
