@@ -13,8 +13,9 @@ const TABLE: &str = "docs/hazards.md";
 /// The letter of a test that is named after a hazard; the table has its number only.
 const HAZARD: char = 'h';
 
-/// Tests are named after a hazard (h), or after a way to lose data (s), to come to a stop (l) or to report wrongly (t).
-const LETTERS: [char; 4] = [HAZARD, 's', 'l', 't'];
+/// Tests are named after a hazard (h), or after a way to lose data (s), to come to a stop (l) or to report wrongly (t), or after a
+/// finding of a review of the life of a cluster (m).
+const LETTERS: [char; 5] = [HAZARD, 's', 'l', 't', 'm'];
 
 /// A row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
