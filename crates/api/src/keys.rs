@@ -90,6 +90,16 @@ pub const JOINED: &str = "operator.etcd.io/joined";
 /// The value of [`JOINED`].
 pub const JOINED_VALUE: &str = "true";
 
+/// Label on Pods whose members clients are led to; the value is [`SERVES_VALUE`]. The client Service selects by it, beside [`JOINED`] and
+/// the readiness of the Pod. The operator takes it off a member that cannot serve although its Pod is ready, and before it removes one.
+pub const SERVES: &str = "operator.etcd.io/serves";
+
+/// The value of [`SERVES`].
+pub const SERVES_VALUE: &str = "true";
+
+/// Annotation on Pods: until when they were labelled [`SERVES`], if the operator took the label off (RFC 3339).
+pub const SERVED_UNTIL: &str = "operator.etcd.io/served-until";
+
 /// Label on Pods of an incarnation of the cluster that took the place of another one, and in the selectors of its Services; the value is
 /// `status.incarnation.number`. A Pod of an earlier incarnation, which a delayed call may create again, has another value or none: no
 /// client and no member reaches it by a Service.

@@ -36,10 +36,12 @@ pub fn of_incarnation(cluster: &EtcdCluster) -> Option<(String, String)> {
     Some((keys::INCARNATION.to_owned(), present.number.to_string()))
 }
 
-/// The selector of the Pods of a cluster that serve clients: those whose members have joined.
-pub fn of_joined(at: &ClusterRef) -> BTreeMap<String, String> {
-    let joined = (keys::JOINED.to_owned(), keys::JOINED_VALUE.to_owned());
-    selector(at).into_iter().chain([joined]).collect()
+/// The selector of the Pods of a cluster that clients are led to: their members have joined, and the operator knows nothing against
+/// them (R24).
+pub fn of_serving(at: &ClusterRef) -> BTreeMap<String, String> {
+    let pairs = [(keys::JOINED, keys::JOINED_VALUE), (keys::SERVES, keys::SERVES_VALUE)];
+    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    selector(at).into_iter().chain(pairs).collect()
 }
 
 /// Metadata of an object that is deleted with the cluster: it has an owner reference. Never for data (R10).

@@ -4,10 +4,12 @@
 //! the object is another one or has changed since.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::jiff::Timestamp;
 use kube_core::params::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdBackup, EtcdCluster, keys};
-use quorate_model::record::Loss;
+use quorate_model::effect::Boot;
+use quorate_model::record::{Loss, Stage};
 use quorate_model::{Effect, Instant, KubeEffect, Leaf, MemberName, Record, Snapshot, Target, Token, Uid};
 use serde_json::{Map, Value, json};
 
@@ -184,6 +186,9 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 ip_family: defaults.ip_family,
                 priority_class: default_priority_class(context),
             });
+            if is_led_to(record, member, *boot) {
+                made["metadata"]["labels"][keys::SERVES] = json!(keys::SERVES_VALUE);
+            }
             if is_ordered_to_be_replaced(record, member) {
                 made["metadata"]["annotations"][keys::REPLACE] = json!(keys::REPLACE_VALUE);
             }
@@ -200,6 +205,12 @@ pub fn request(effect: &KubeEffect, context: &Context<'_>) -> Request {
                 "labels": labels,
             } });
             write(Kind::Pod, member.as_str(), Act::Patch(patch))
+        }
+        KubeEffect::LabelServes { member, pod } => {
+            write(Kind::Pod, member.as_str(), Act::Patch(serve(snapshot, member, pod, None)))
+        }
+        KubeEffect::LeadClientsAway { member, pod, at } => {
+            write(Kind::Pod, member.as_str(), Act::Patch(serve(snapshot, member, pod, Some(*at))))
         }
         KubeEffect::UngatePod { member, pod } => {
             write(Kind::Pod, member.as_str(), Act::Patch(ungate(context, pod)))
@@ -362,6 +373,32 @@ fn ungate(context: &Context<'_>, uid: &Uid) -> Value {
         "metadata": seen.map_or_else(|| json!({ "uid": uid.as_str() }), |seen| precondition(&seen.metadata)),
         "spec": { "schedulingGates": if others.is_empty() { Value::Null } else { json!(others) } },
     })
+}
+
+/// Whether a Pod is labelled as serving from the start (R24): that of a voter, which its readiness alone keeps from clients while it
+/// starts. In a new cluster the label joined does, too. A learner has none before it votes.
+fn is_led_to(record: &Record, member: &MemberName, boot: Boot) -> bool {
+    match boot {
+        Boot::New | Boot::Restore => true,
+        Boot::Resume => {
+            let stage = record.members.get(member).map(|member| member.stage);
+            matches!(stage, Some(Stage::Voter | Stage::Bootstrap))
+        }
+        Boot::Join | Boot::Read | Boot::Extract => false,
+    }
+}
+
+/// Leads clients to the Pod of a member, or away from it at this time.
+fn serve(snapshot: &Snapshot, member: &MemberName, uid: &Uid, away: Option<Instant>) -> Value {
+    let seen = snapshot.pods.get(member).filter(|seen| seen.uid == *uid);
+    let until = away.and_then(|at| Timestamp::from_millisecond(at.0).ok()).map(|at| at.to_string());
+    let serves = away.is_none().then_some(keys::SERVES_VALUE);
+    json!({ "metadata": {
+        "uid": uid.as_str(),
+        "resourceVersion": seen.map(|seen| &seen.resource_version),
+        "annotations": { keys::SERVED_UNTIL: until },
+        "labels": { keys::SERVES: serves },
+    } })
 }
 
 /// The annotation of the order is on every Pod of its member, so that its absence is the order's withdrawal.

@@ -44,8 +44,9 @@ pub fn peer(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     })
 }
 
-/// The Service for clients. It selects ready Pods with the joined label. A Pod is ready only while its member is a started
-/// voter, and is labelled only once that member was observed in this cluster.
+/// The Service for clients. It selects ready Pods that are labelled joined and serving. A Pod is ready only while its member is a started
+/// voter, is labelled joined only once that member was observed in this cluster, and serving while the operator knows nothing that
+/// keeps it from serving (R24).
 pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
     json!({
         "apiVersion": "v1",
@@ -53,7 +54,7 @@ pub fn client(cluster: &EtcdCluster, at: &ClusterRef) -> Value {
         "metadata": labels::owned(cluster, at, client_name(at)),
         "spec": {
             "type": "ClusterIP",
-            "selector": of_incarnation(cluster, labels::of_joined(at)),
+            "selector": of_incarnation(cluster, labels::of_serving(at)),
             "ports": [port("client", CLIENT_PORT)],
         },
     })

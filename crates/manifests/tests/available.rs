@@ -1,7 +1,7 @@
 //! What `Available`, and the version in status, mean to somebody who waits for them.
 
 use crate::world::{World, plain};
-use quorate_api::Reason;
+use quorate_api::{Reason, keys};
 use quorate_manifests::Kind;
 use quorate_model::snapshot::{Alarm, AlarmKind};
 use quorate_model::{MemberId, Version};
@@ -52,6 +52,53 @@ fn t01_an_endpoint_whose_member_follows_no_leader_does_not_make_a_cluster_availa
     world.silent.insert("demo-0".to_owned());
     let (holds, reason, message) = world.condition("Available");
     assert_eq!((&*holds, &*reason), ("False", "NoEndpoint"), "{message}");
+}
+
+#[test]
+fn m05_available_names_the_endpoints_that_do_not_serve_and_the_members_that_clients_are_led_away_from() {
+    let mut world = World::running(3);
+    let (_, _, message) = world.condition("Available");
+    assert!(!message.contains("endpoint") && !message.contains("sends no clients"), "{message}");
+    world.silent.insert("demo-2".to_owned());
+    let (holds, _, message) = world.condition("Available");
+    assert!(
+        holds == "True" && message.contains("demo-2 is an endpoint of Service default/demo-client"),
+        "{message}"
+    );
+    world.edit(Kind::Pod, "demo-2", |pod| {
+        pod["metadata"]["labels"].as_object_mut().unwrap().remove(keys::SERVES);
+        pod["metadata"]["annotations"][keys::SERVED_UNTIL] = json!("2026-01-01T00:00:00Z");
+    });
+    let (holds, _, message) = world.condition("Available");
+    assert!(
+        holds == "True" && message.contains("sends no clients to demo-2 until it serves again"),
+        "{message}"
+    );
+    assert!(!message.contains("is an endpoint"), "{message}");
+}
+
+#[test]
+fn m05_a_pod_is_led_to_from_its_creation_and_nothing_of_the_label_is_in_its_revision() {
+    let mut world = World::running(3);
+    let serves = |world: &World, pod: &str| {
+        let pod = &world.objects[&(Kind::Pod, pod.to_owned())];
+        pod["metadata"]["labels"][keys::SERVES] == keys::SERVES_VALUE
+    };
+    assert!(serves(&world, "demo-0"), "of a new cluster");
+    let revision = |world: &World| {
+        world.objects[&(Kind::Pod, "demo-1".to_owned())]["metadata"]["annotations"][keys::REVISION].clone()
+    };
+    let before = revision(&world);
+    world.remove(Kind::Pod, "demo-1");
+    world.settle();
+    assert!(serves(&world, "demo-1"), "it was created again");
+    assert_eq!(revision(&world), before);
+    world.edit(Kind::Pod, "demo-1", |pod| {
+        pod["metadata"]["labels"].as_object_mut().unwrap().remove(keys::SERVES);
+    });
+    world.settle();
+    assert!(serves(&world, "demo-1"), "somebody took it off");
+    assert_eq!(revision(&world), before);
 }
 
 #[test]

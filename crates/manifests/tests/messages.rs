@@ -8,7 +8,7 @@ use crate::world::{World, plain};
 use quorate_api::status::{
     AgentDelivery, AgentDeliveryStatus, PriorityClassStatus, RecoveryResult, RecoveryStatus,
 };
-use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crds};
+use quorate_api::{EtcdCluster, EtcdClusterStatus, Explanation, Reason, ReasonOf, crds, keys};
 use quorate_manifests::{
     Act, Defaults, EventText, Kind, NameConflict, Situation, Write, events as status_events, explain,
     invalid_status, resolve, status, trouble,
@@ -178,7 +178,8 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
         Waiting::RestoreFailed(_, RestoreFailure { cause: RestoreCause::Forbidden, .. }) => {
             restore_failed(RestoreCause::Failed, "the store does not answer")
         }
-        Waiting::RestoreFailed(..) => Waiting::InSync(demo()),
+        Waiting::RestoreFailed(..) => Waiting::ClientsLeaving(demo()),
+        Waiting::ClientsLeaving(_) => Waiting::InSync(demo()),
         Waiting::InSync(_) => Waiting::Sick(demo(), "it does not answer within 2s".to_owned()),
         Waiting::Sick(..) => {
             Waiting::LeaderTransferFailed { leader: name("demo-0"), tried: vec![(demo(), 2), (name("demo-2"), 1)] }
@@ -332,7 +333,9 @@ fn after_refusal(why: &Unsafe) -> Option<Unsafe> {
         Unsafe::NotProven(None) => Unsafe::NotProven(Some("demo-0: no reply within 2s".to_owned())),
         Unsafe::NotProven(Some(_)) => Unsafe::MustEvict(demo()),
         Unsafe::MustEvict(_) => Unsafe::BudgetOpen(demo()),
-        Unsafe::BudgetOpen(_) => Unsafe::NoFreshList,
+        Unsafe::BudgetOpen(_) => Unsafe::StillServes(demo()),
+        Unsafe::StillServes(_) => Unsafe::LastThatServes(demo()),
+        Unsafe::LastThatServes(_) => Unsafe::NoFreshList,
         Unsafe::NoFreshList => Unsafe::StillListed(demo()),
         Unsafe::StillListed(_) => Unsafe::PodNotGone(demo()),
         Unsafe::PodNotGone(_) => Unsafe::DataKept(demo()),
@@ -458,6 +461,14 @@ fn situations() -> Vec<World> {
         running(&|world| spec(world, "paused", json!(true))),
         running(&|world| world.versions.extend([("demo-0".to_owned(), Version::new(3, 5, 2))])),
         running(&|world| world.remove(Kind::Pod, "demo-2")),
+        running(&|world| world.silent.extend(["demo-2".to_owned()])),
+        running(&|world| {
+            world.silent.insert("demo-2".to_owned());
+            world.edit(Kind::Pod, "demo-2", |pod| {
+                pod["metadata"]["labels"].as_object_mut().unwrap().remove(keys::SERVES);
+                pod["metadata"]["annotations"][keys::SERVED_UNTIL] = json!("2026-01-01T00:00:00Z");
+            });
+        }),
         running(&|world| {
             world.remove(Kind::Pod, "demo-2");
             world.remove(Kind::Volume, "demo-2");

@@ -17,7 +17,7 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::snapshot::{Alarm, Answer, Database, Etcd, List, Listed, Proof, StatusReply};
 use quorate_model::{
     ClusterId, Effect, EtcdCall, Instant, MemberId, MemberName, PeerUrl, Plan, Revision, Snapshot, Span,
-    Version,
+    Version, Waiting,
 };
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -180,7 +180,8 @@ impl World {
         let before = self.cluster();
         self.events.extend(events(&before.status.clone().unwrap_or_default(), &status));
         let written = quorate_manifests::request::write_status(&before, &status);
-        let idle = written.is_none() && plan.effects.is_empty();
+        let clients_leave = plan.waiting.iter().any(|wait| matches!(wait, Waiting::ClientsLeaving(_)));
+        let idle = written.is_none() && plan.effects.is_empty() && !clients_leave;
         if let Some(write) = written {
             self.carry_out(&write);
         }

@@ -256,7 +256,16 @@ impl Effect {
     pub fn is_best_effort(&self) -> bool {
         matches!(
             self.step(),
-            Step::T0 | Step::D0 | Step::K1 | Step::B7 | Step::W1 | Step::W2 | Step::W3 | Step::I3 | Step::I4
+            Step::T0
+                | Step::D0
+                | Step::K1
+                | Step::K2
+                | Step::B7
+                | Step::W1
+                | Step::W2
+                | Step::W3
+                | Step::I3
+                | Step::I4
         )
     }
 

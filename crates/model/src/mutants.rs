@@ -32,7 +32,7 @@ macro_rules! rules {
     };
 }
 
-// R4, R8, the parts of R15, L3 and P are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
+// R4, R8, R24, the parts of R15, L3 and P are shown to be needed by the simulation; R13, R14 and R18 by tests of the operator.
 rules! {
     R4 = "R4",
     R8 = "R8",
@@ -48,6 +48,7 @@ rules! {
     R15Errors = "R15 errors",
     R15Canary = "R15 canary",
     R18 = "R18",
+    R24 = "R24",
     L3 = "L3",
     PGrace = "P grace",
     PSecondLook = "P second look",

@@ -41,7 +41,7 @@ pub use quarantine::Quarantine;
 pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
-pub use service::Presence;
+pub use service::{CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
 pub use site::{LastNodes, ReplacementPolicy, Site};
 
 /// How much later than its grace period a Pod may be gone. Kubelets report within seconds; clocks differ.
@@ -188,8 +188,12 @@ pub struct Pod {
     pub stops_by: Option<Instant>,
     /// Annotated as joined: its guard takes an empty volume for a loss.
     pub joined: bool,
-    /// Labelled as joined, and as the cluster's: the client Service selects it.
+    /// Labelled as joined, and as the cluster's: without that the client Service does not select it.
     pub labelled: bool,
+    /// Labelled as serving: with [`Self::labelled`], the client Service selects it (R24).
+    pub serves: bool,
+    /// Until when it was labelled as serving, if the operator took the label off to lead clients away.
+    pub served_until: Option<Instant>,
     /// etcd was started in it at least once. Where the agent restores first: it has served at least once.
     pub has_run: bool,
     /// How its readiness probe fails while etcd's container runs; `None` while it passes, or nothing runs.
@@ -324,6 +328,8 @@ pub struct Etcd {
     pub transfers: Vec<TransferAttempt>,
     /// The voters that are not healthy while there is a leader, and since when.
     pub unhealthy_since: BTreeMap<MemberName, Instant>,
+    /// The voters that are not sound although their Pods are ready, while there is a leader, and since when.
+    pub unsound_since: BTreeMap<MemberName, Instant>,
     /// The joining member whose applied index has grown, and when it last did.
     pub learner_progress: Option<(MemberName, Instant)>,
     /// The joining members that the list has as voters and that do not answer, and since when.
@@ -427,7 +433,7 @@ pub enum AlarmKind {
 }
 
 impl Pod {
-    /// Whether label and annotation are both on it: its member's data must exist, and the client Service selects it.
+    /// Whether label and annotation are both on it: its member's data must exist, and the client Service may select it.
     pub fn is_labelled_joined(&self) -> bool {
         self.joined && self.labelled
     }

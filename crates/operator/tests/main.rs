@@ -5,6 +5,7 @@ mod backups_before;
 mod calm;
 mod campaign;
 mod certificates;
+mod clients;
 mod crash;
 mod crash_life;
 mod faults;

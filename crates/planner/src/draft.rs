@@ -123,6 +123,12 @@ impl<'a> Draft<'a> {
         self.propose(Effect::kube(Step::K1, label));
     }
 
+    /// What forbids an effect now, if anything does.
+    pub(crate) fn refusal(&self, effect: &Effect) -> Option<Unsafe> {
+        let scene = Scene { seen: self.seen, record: &self.record, now: self.now, before: &self.effects };
+        safety::permits(&scene, effect).err()
+    }
+
     /// Adds an effect if it is safe; otherwise the plan waits for what forbids it. Returns whether it was added.
     pub(crate) fn propose(&mut self, effect: Effect) -> bool {
         let scene = Scene { seen: self.seen, record: &self.record, now: self.now, before: &self.effects };

@@ -12,6 +12,7 @@ mod incarnation;
 pub mod mutants;
 mod quorum_recovery;
 mod replace;
+mod serves;
 mod space;
 mod versions;
 mod volumes;
@@ -35,6 +36,7 @@ pub use incarnation::may_begin_incarnation;
 pub(crate) use quorum_recovery::{has_volume, loses_its_volume};
 pub use quorum_recovery::{is_read, is_stopped, may_recover};
 pub use replace::{has_claim, may_replace, needs_claim};
+pub(crate) use serves::may_leave_out;
 
 use crate::facts;
 
@@ -114,6 +116,8 @@ fn may_write(scene: &Scene<'_>, write: &KubeEffect) -> Judged {
         KubeEffect::CreatePod { member, boot, .. } => may_create_pod(scene, member, *boot),
         KubeEffect::UngatePod { member, pod } => may_ungate(scene, member, pod),
         KubeEffect::LabelJoined { member, pod } => may_label_joined(scene, member, pod),
+        KubeEffect::LabelServes { member, pod } => serves::may_label(scene, member, pod),
+        KubeEffect::LeadClientsAway { member, pod, .. } => serves::may_lead_away(scene, member, pod),
         KubeEffect::EvictPod { member, pod } => may_evict(scene, member, pod),
         KubeEffect::DeletePod { member, pod, resource_version } => {
             may_delete_pod(scene, member, pod, resource_version)
@@ -493,6 +497,8 @@ fn may_remove_now(
     let voter = list.members.iter().any(|listed| listed.id == id && !listed.is_learner);
     if voter {
         budget_is_closed(scene.seen, scene.record, member)?;
+        // Before what costs a proof: the clients of a member take some seconds to leave.
+        serves::is_led_away(scene, member)?;
     }
     if voter && scene.before.iter().any(|effect| reduces_redundancy(scene, effect)) {
         forbid(Unsafe::SecondDisruption(member.clone()))?;

@@ -11,7 +11,7 @@ use quorate_model::target::Retention;
 use quorate_model::{Effect, EtcdCall, MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress};
-use crate::{leadership, replace, safety};
+use crate::{leadership, replace, safety, upkeep};
 
 /// Continues every outstanding removal. While the member is in etcd's list, no other change of membership begins.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {
@@ -111,7 +111,7 @@ fn member_to_remove(draft: &Draft<'_>) -> Option<MemberName> {
     draft.record.voters().min_by_key(rank).cloned()
 }
 
-/// S2 and S3.
+/// S2 and S3. Between them clients are led away (K2).
 fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed, why: Leaving) {
     if !leadership::move_away(draft, Step::S2, name).is_done() {
         return;
@@ -119,7 +119,12 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed, why: Leavin
     let Some(via) = draft.via().cloned() else { return };
     let remove =
         EtcdCall::RemoveMember { member: name.clone(), id: listed.id, peer_url: listed.peer_url.clone() };
-    if draft.propose(Effect::etcd(steps(why).remove, via, remove)) {
+    let remove = Effect::etcd(steps(why).remove, via, remove);
+    if draft.refusal(&remove) == Some(Unsafe::StillServes(name.clone())) {
+        upkeep::lead_clients_away(draft, name);
+        return;
+    }
+    if draft.propose(remove) {
         // A quorum removes it now, so its Pod would be deleted as soon as it runs. Without quorum it is restarted.
         draft.withdraw_restart(name);
         // Its volume may have waited for long. The time of the one that takes its place begins now.

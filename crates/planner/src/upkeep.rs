@@ -1,6 +1,6 @@
 //! The objects around the members: peer Service and certificates before any Pod (B2); client Service and
-//! PodDisruptionBudget once the cluster id is recorded (B7); the joined label of every voter's Pod; the identity annotations
-//! and the size of every volume.
+//! PodDisruptionBudget once the cluster id is recorded (B7); the joined label of every voter's Pod, and the label by which clients are
+//! led to it (K2); the identity annotations and the size of every volume.
 
 use quorate_model::record::Stage;
 use quorate_model::snapshot::{Pod, Presence, Volume};
@@ -61,14 +61,18 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
         pod.is_some_and(facts::lacks_joined_label)
     };
     let any_may_start_empty = draft.record.voters().any(may_start_empty);
-    // It selects Pods that are labelled joined. An older Service without this selector stays until there is such a Pod.
-    let any_labelled = draft.record.voters().any(|voter| draft.pod(voter).is_some_and(|pod| pod.labelled));
+    // It selects Pods that are labelled joined and serving. An older Service without this selector stays until there is such a Pod,
+    // and as long as it sends clients to a member that serves and whose Pod is not labelled yet.
+    let is_selected = |pod: &Pod| pod.labelled && pod.serves;
+    let any_labelled = draft.record.voters().any(|voter| draft.pod(voter).is_some_and(is_selected));
+    let leaves_one_out = draft.record.voters().any(|voter| is_served_without_label(draft, voter));
     // If status is lost later, only the identity annotations prove that the volumes have data.
     let any_without_identity = draft.record.voters().any(|voter| lacks_identity(draft, voter).is_some());
     if draft.seen.client_service != Presence::Matches
         && !service_is_foreign
         && !any_may_start_empty
         && any_labelled
+        && !leaves_one_out
         && !any_without_identity
     {
         draft.propose(Effect::kube(Step::B7, KubeEffect::ApplyClientService));
@@ -85,6 +89,51 @@ pub(crate) fn services_and_volumes(draft: &mut Draft<'_>) {
         label_joined(draft, &member);
         annotate_volume(draft, &member);
     }
+    lead_clients(draft);
+}
+
+/// K2, before S3 and P3: clients of a member that is about to be removed go elsewhere (R24). The time is on the Pod, so a crash of the
+/// operator neither shortens nor repeats the wait.
+pub(crate) fn lead_clients_away(draft: &mut Draft<'_>, member: &MemberName) {
+    let Some(pod) = draft.pod(member) else { return };
+    // Without the annotation, or with one of the future, because the clock was set back, the wait begins now.
+    let is_noted = !pod.serves && pod.served_until.is_some_and(|until| until <= draft.now);
+    if !is_noted {
+        let (pod, at) = (pod.uid.clone(), draft.now);
+        let away = KubeEffect::LeadClientsAway { member: member.clone(), pod, at };
+        draft.propose(Effect::kube(Step::K2, away));
+    }
+    draft.wait(Waiting::ClientsLeaving(member.clone()));
+}
+
+/// K2: clients are led to every voter that is sound, and away from one that has not been for a while although its Pod is ready, if a
+/// quorum of others serves them (R24). A Pod that is not ready gets no clients, and keeps the label for when it is.
+fn lead_clients(draft: &mut Draft<'_>) {
+    for voter in draft.record.voters().cloned().collect::<Vec<_>>() {
+        let joined = |pod: &&Pod| pod.is_labelled_joined() && !pod.terminating;
+        let Some(pod) = draft.pod(&voter).filter(joined) else { continue };
+        if !pod.serves && draft.seen.is_sound(&voter, draft.now) {
+            let (member, pod) = (voter, pod.uid.clone());
+            draft.propose(Effect::kube(Step::K2, KubeEffect::LabelServes { member, pod }));
+        } else if pod.serves && draft.seen.misleads_clients(&voter, draft.now) {
+            let (member, pod, at) = (voter, pod.uid.clone(), draft.now);
+            let away = Effect::kube(Step::K2, KubeEffect::LeadClientsAway { member, pod, at });
+            // Where it may not, nothing waits for it: what keeps the member from serving is reported.
+            if draft.refusal(&away).is_none() {
+                draft.propose(away);
+            }
+        }
+    }
+}
+
+/// Whether the client Service, as it is, sends clients to a voter that would be left out for want of the label, and should not be.
+fn is_served_without_label(draft: &Draft<'_>, voter: &MemberName) -> bool {
+    let lacks_label = draft.pod(voter).is_some_and(|pod| !pod.serves);
+    let may_be_left_out = || {
+        draft.seen.misleads_clients(voter, draft.now)
+            && safety::may_leave_out(draft.seen, &draft.record, draft.now, voter).is_ok()
+    };
+    lacks_label && draft.seen.endpoints.contains(voter) && !may_be_left_out()
 }
 
 /// Needs no quorum: where every disk is full, there is none until the volumes are larger.

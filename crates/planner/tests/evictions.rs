@@ -3,7 +3,7 @@
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{FailedLearners, Stage};
 use quorate_model::snapshot::BudgetPolicy;
-use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Step, Waiting};
+use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, Plan, Step, Waiting};
 use quorate_planner::safety::mutants::without;
 
 use crate::world::{World, name};
@@ -141,6 +141,10 @@ fn s02_a_member_is_removed_only_while_no_other_pod_can_be_evicted() {
     let plan = open(&mut world);
     assert_eq!(budget(&plan), Some(3));
     world.carry_out(plan);
+    // Its clients have left.
+    let until = Instant(world.now.0 - 60_000);
+    let leaving = world.seen.pods.get_mut(&name("demo-2")).unwrap();
+    (leaving.serves, leaving.served_until) = (false, Some(until));
     // A drain took a Pod just before.
     world.seen.budget.as_mut().unwrap().disrupted.insert(name("demo-0"));
     let plan = world.plan();

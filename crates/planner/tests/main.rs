@@ -5,6 +5,7 @@ mod attempts;
 mod backups_before;
 mod certificates;
 mod claims;
+mod clients;
 mod corruption;
 mod delivery;
 mod evictions;

@@ -5,7 +5,7 @@ use crate::world::{World, name};
 use quorate_model::effect::{Boot, Unsafe};
 use quorate_model::record::{Abandoned, Leaving, Loss, Stage, Suspicion};
 use quorate_model::snapshot::{BudgetPolicy, FRESH, Quarantine};
-use quorate_model::{ClusterId, Effect, EtcdCall, KubeEffect, MemberId, Record, Span, Step, Uid};
+use quorate_model::{ClusterId, Effect, EtcdCall, Instant, KubeEffect, MemberId, Record, Span, Step, Uid};
 use quorate_planner::safety::{Scene, permits};
 
 /// A cluster without a budget: the other rules are judged here.
@@ -77,7 +77,17 @@ fn ungate(member: &str, pod: Uid) -> Effect {
     Effect::kube(Step::BR, KubeEffect::UngatePod { member: name(member), pod })
 }
 
+/// Its clients have left, so that R24 allows its removal.
+fn led_away(world: &mut World, member: &str) {
+    let until = Instant(world.now.0 - 60_000);
+    let pod = world.seen.pods.get_mut(&name(member)).unwrap();
+    (pod.serves, pod.served_until) = (false, Some(until));
+}
+
 fn leaving(world: &mut World, member: &str) {
+    if world.seen.pods.contains_key(&name(member)) {
+        led_away(world, member);
+    }
     world.seen.record.members.get_mut(&name(member)).unwrap().stage = Stage::Leaving(Leaving::Shrink);
 }
 

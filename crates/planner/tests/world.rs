@@ -13,9 +13,9 @@ use quorate_model::quorum::has_quorum;
 use quorate_model::quorum_recovery::{ReadOnlyAnswer, ReadOnlyOrder, ReadOnlyPod};
 use quorate_model::record::Loss;
 use quorate_model::snapshot::{
-    Alarm, Answer, BackupState, Budget, BudgetPolicy, COMPARED_WITHIN, Database, DefaultsTurn,
-    DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof, Quarantine,
-    ReplacementPolicy, StatusReply, TransferAttempt, Unready, Volume,
+    Alarm, Answer, BackupState, Budget, BudgetPolicy, CLIENTS_LEAVE_WITHIN, COMPARED_WITHIN, Database,
+    DefaultsTurn, DefragmentAttempt, Etcd, Hashes, KeysHash, List, Listed, Maintenance, Pod, Presence, Proof,
+    Quarantine, ReplacementPolicy, StatusReply, TransferAttempt, Unready, Volume,
 };
 use quorate_model::target::{Medium, PodRevision, PodTemplate, Retention, Storage};
 use quorate_model::{
@@ -35,6 +35,8 @@ pub struct World {
     pub leader: Option<MemberName>,
     /// Members that do not answer although their Pod exists.
     pub silent: BTreeSet<MemberName>,
+    /// Members that answer and that their peers do not reach: they follow no leader.
+    pub cut_from_peers: BTreeSet<MemberName>,
     /// Members that answer although their Pod is being deleted.
     pub serving_on: BTreeSet<MemberName>,
     /// What the members whose disks hang had applied before.
@@ -45,6 +47,7 @@ pub struct World {
     pub transfers: Vec<TransferAttempt>,
     /// As the pass remembers it from observation to observation.
     unhealthy_since: BTreeMap<MemberName, Instant>,
+    unsound_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
     /// The alarms that every member reports.
     pub alarms: BTreeSet<Alarm>,
@@ -165,6 +168,8 @@ impl World {
             never_lead: BTreeSet::new(),
             transfers: Vec::new(),
             unhealthy_since: BTreeMap::new(),
+            unsound_since: BTreeMap::new(),
+            cut_from_peers: BTreeSet::new(),
             unheard_since: BTreeMap::new(),
             alarms: BTreeSet::new(),
             unnamed_alarm: false,
@@ -269,7 +274,10 @@ impl World {
             let plan = self.plan();
             let idle = plan.effects.is_empty() && plan.record == self.seen.record;
             describe(&mut story, &plan);
-            if idle {
+            let clients_leave = plan.waiting.iter().any(|wait| matches!(wait, Waiting::ClientsLeaving(_)));
+            if idle && clients_leave {
+                self.now = self.now + CLIENTS_LEAVE_WITHIN;
+            } else if idle {
                 return story;
             }
             self.carry_out(plan);
@@ -356,6 +364,11 @@ impl World {
             })
             .map(|(name, _)| name.clone())
             .collect();
+        let (answering, alive) = {
+            let connected: Vec<MemberName> =
+                alive.iter().filter(|name| !self.cut_from_peers.contains(*name)).cloned().collect();
+            (alive, connected)
+        };
         let voters = self.members.iter().filter(|member| !member.is_learner).count();
         let living = self
             .members
@@ -396,10 +409,10 @@ impl World {
             let reports = version.line() >= Minor(3, 6);
             let member = self.members.iter().find(|member| self.is(&pod, member));
             let reply = match (member, cluster_id) {
-                (Some(member), Some(cluster_id)) if alive.contains(&pod) => Ok(StatusReply {
+                (Some(member), Some(cluster_id)) if answering.contains(&pod) => Ok(StatusReply {
                     cluster_id,
                     member_id: member.id,
-                    leader: leader_id,
+                    leader: leader_id.filter(|_| alive.contains(&pod)),
                     is_learner: member.is_learner,
                     committed: self.committed,
                     applied: self.hung.get(&pod).copied().unwrap_or(self.committed),
@@ -468,6 +481,7 @@ impl World {
         if self.leader.is_some() {
             let unhealthy = seen.record.voters().filter(|voter| !seen.is_healthy(voter, now));
             keep(&mut self.unhealthy_since, unhealthy.cloned().collect());
+            keep(&mut self.unsound_since, seen.unsound_though_ready(now));
         }
         let is_voter = |name: &&MemberName| {
             let listed = seen.listed(&seen.record, name, now);
@@ -476,6 +490,7 @@ impl World {
         let joining = seen.record.joining().map(|(name, _)| name).filter(is_voter);
         keep(&mut self.unheard_since, joining.into_iter().cloned().collect());
         seen.etcd.unhealthy_since.clone_from(&self.unhealthy_since);
+        seen.etcd.unsound_since.clone_from(&self.unsound_since);
         seen.etcd.unheard_since.clone_from(&self.unheard_since);
     }
 
@@ -556,6 +571,16 @@ impl World {
                 let labelled = self.seen.pods.get_mut(member).expect("labelled Pod exists");
                 assert_eq!(labelled.uid, *pod);
                 (labelled.joined, labelled.labelled) = (true, true);
+            }
+            KubeEffect::LabelServes { member, pod } => {
+                let labelled = self.seen.pods.get_mut(member).expect("labelled Pod exists");
+                assert_eq!(labelled.uid, *pod);
+                (labelled.serves, labelled.served_until) = (true, None);
+            }
+            KubeEffect::LeadClientsAway { member, pod, at } => {
+                let labelled = self.seen.pods.get_mut(member).expect("labelled Pod exists");
+                assert_eq!(labelled.uid, *pod);
+                (labelled.serves, labelled.served_until) = (false, Some(*at));
             }
             KubeEffect::CreatePod { member, boot, peers } => self.start(member, *boot, peers.len()),
             KubeEffect::UngatePod { member, pod } => {
@@ -693,6 +718,8 @@ impl World {
             stops_by: None,
             joined: boot == Boot::Resume,
             labelled: boot == Boot::Resume,
+            serves: is_first || boot == Boot::Resume,
+            served_until: None,
             has_run: !is_first,
             unready: None,
             restarts: 0,

@@ -22,6 +22,7 @@ pub(crate) struct Recent {
     /// In the order in which they were made.
     transfers: Vec<TransferAttempt>,
     unhealthy_since: BTreeMap<MemberName, Instant>,
+    unsound_since: BTreeMap<MemberName, Instant>,
     unheard_since: BTreeMap<MemberName, Instant>,
     /// When the last list was read, or the last entry of the operator was committed.
     quorum_at: Option<Instant>,
@@ -62,7 +63,9 @@ impl Recent {
         if snapshot.leader(now).is_some() {
             let unhealthy = snapshot.record.voters().filter(|voter| !snapshot.is_healthy(voter, now));
             keep_since(&mut self.unhealthy_since, &unhealthy.cloned().collect(), now);
+            keep_since(&mut self.unsound_since, &snapshot.unsound_though_ready(now), now);
         }
+        snapshot.etcd.unsound_since.clone_from(&self.unsound_since);
         snapshot.etcd.unhealthy_since.clone_from(&self.unhealthy_since);
         keep_since(&mut self.unheard_since, &unheard_voters(snapshot, now), now);
         snapshot.etcd.unheard_since.clone_from(&self.unheard_since);

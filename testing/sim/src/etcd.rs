@@ -130,6 +130,8 @@ pub struct Process {
     pub since: Instant,
     /// It is partitioned: it and its peers do not reach each other.
     pub cut: bool,
+    /// It and its peers do not reach each other. Clients and the operator still reach it.
+    pub isolated: bool,
     /// It takes no new entries.
     pub lags: bool,
     /// It serves clients: it has had a leader once and has published itself.
@@ -146,6 +148,7 @@ impl Etcd {
             state: State::Starting,
             since: now,
             cut: false,
+            isolated: false,
             lags: false,
             serves: false,
             stuck: None,
@@ -228,9 +231,9 @@ impl Etcd {
         }
         self.disks.hash(hasher);
         for (at, process) in &self.processes {
-            let Process { launch, state, since, cut, lags, serves, stuck } = process;
+            let Process { launch, state, since, cut, isolated, lags, serves, stuck } = process;
             let age = if *state == State::Running { (now - *since).0.min(HEALTH_INTERVAL_MS) } else { 0 };
-            (at, launch, state, age, cut, lags, serves).hash(hasher);
+            (at, launch, state, age, cut, isolated, lags, serves).hash(hasher);
             stuck.as_ref().map(|stuck| (stuck.leader, stuck.ahead)).hash(hasher);
         }
     }
@@ -267,11 +270,17 @@ impl Etcd {
         self.dirs.get(&process.launch.dir)
     }
 
-    /// The processes of a cluster that run and can be reached, with their directories.
+    /// Whether a client that is connected to this member, and to no other, can read and write: it answers, it votes, and it is in touch
+    /// with a leader that commits.
+    pub fn serves_client_at(&self, at: &str) -> bool {
+        self.consenting(at).is_ok()
+    }
+
+    /// The processes of a cluster that run and that their peers reach, with their directories.
     fn up(&self, cluster: ClusterId) -> impl Iterator<Item = (&String, &Process, &Dir)> {
         self.processes
             .iter()
-            .filter(|(_, process)| process.state == State::Running && !process.cut)
+            .filter(|(_, process)| process.state == State::Running && !process.cut && !process.isolated)
             .filter_map(|(at, process)| Some((at, process, self.dir_of(process)?)))
             .filter(move |(_, _, dir)| dir.cluster == cluster)
     }

@@ -10,7 +10,7 @@ use quorate_model::effect::{LEARNER_DEADLINE, LEARNER_SYNC_DEADLINE};
 use serde_json::Value;
 
 /// Fields that differ between two paths to one state and have no effect on what follows.
-pub(crate) const IGNORED_FIELDS: [&str; 8] = [
+pub(crate) const IGNORED_FIELDS: [&str; 9] = [
     "resourceVersion",
     "creationTimestamp",
     "lastTransitionTime",
@@ -19,6 +19,8 @@ pub(crate) const IGNORED_FIELDS: [&str; 8] = [
     "observedGeneration",
     "since",
     "lastTime",
+    // Whether its time is over is hashed with the world.
+    quorate_api::keys::SERVED_UNTIL,
 ];
 
 /// The hashes of objects by uid, with the version they are of: most objects do not change from one state to the next.

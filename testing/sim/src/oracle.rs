@@ -7,9 +7,11 @@
 //! The truth is etcd's log and the disks, never the operator's own definition of a healthy member.
 //!
 //! - `property`: the properties; `truth`: what is true at a moment
+//! - `clients`: where clients are sent, and whether they are served
 //! - this file: checks of plans and effects; `disruption`: of effects that disrupt voters; `state`: of requests on arrival, and of
 //!   the state at any moment
 
+mod clients;
 mod disruption;
 mod property;
 mod state;
@@ -56,6 +58,10 @@ pub struct Oracle {
     replaceable: BTreeSet<ClusterId>,
     /// Those that were replaced. Their acknowledged writes are given up, and they acknowledge no more.
     given_up: BTreeSet<ClusterId>,
+    /// When each Pod, by uid, was an endpoint of the client Service last.
+    endpoint_until: BTreeMap<String, Instant>,
+    /// The endpoints, Pods by uid, behind which a client is not served although a quorum serves, and since when.
+    misled_since: BTreeMap<String, Instant>,
 }
 
 impl Oracle {
@@ -74,6 +80,9 @@ impl Oracle {
         (&self.violations, &self.served, &self.volumes_used, &self.late_volumes, &self.versions).hash(hasher);
         (&self.incarnations, self.forgoes_data, &self.ordered).hash(hasher);
         (&self.replaceable, &self.given_up).hash(hasher);
+        for at in self.misled_since.keys() {
+            at.hash(hasher);
+        }
     }
 
     /// A Pod uses the volume of this name.
@@ -323,7 +332,9 @@ impl Oracle {
             | KubeEffect::CreatePod { .. }
             | KubeEffect::EvictPod { .. }
             | KubeEffect::DeletePod { .. }
-            | KubeEffect::LabelJoined { .. } => {}
+            | KubeEffect::LabelJoined { .. }
+            | KubeEffect::LabelServes { .. }
+            | KubeEffect::LeadClientsAway { .. } => {}
         }
     }
 

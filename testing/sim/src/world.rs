@@ -36,12 +36,13 @@ use std::sync::{Arc, LazyLock};
 use jiff::Timestamp;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{EtcdCluster, keys};
-use quorate_apistore::fields::{deleting, integer, items, name, text, uid};
+use quorate_apistore::fields::{annotation, deleting, integer, items, name, text, uid};
 use quorate_apistore::selectors::map_selects;
 use quorate_apistore::store::{Change, Clock, Part, Uids};
 use quorate_apistore::{ObjectKey, ResourceKey, Store};
 use quorate_manifests::{Kind, Write};
 use quorate_model::guard::VolumeIdentity;
+use quorate_model::snapshot::CLIENTS_LEAVE_WITHIN;
 use quorate_model::{ClusterRef, Instant, MemberName, Record, Snapshot, Span, Step};
 use quorate_reconcile::Planned;
 use serde::Deserialize;
@@ -421,6 +422,9 @@ impl World {
         )
             .hash(&mut hasher);
         self.hash_canaries(&mut hasher);
+        for pod in self.store.objects(&resource(Kind::Pod)) {
+            served_until(&pod).map(|until| self.now - until >= CLIENTS_LEAVE_WITHIN).hash(&mut hasher);
+        }
         for call in &self.late {
             call.words().hash(&mut hasher);
         }
@@ -473,6 +477,10 @@ impl World {
         if self.former_leader.as_ref().is_some_and(|former_leader| former_leader.turn != Turn::WhenAllRests) {
             return Some("the leader has nothing to do".to_owned());
         }
+        if let Some(line) = self.clients_leave() {
+            return Some(line);
+        }
+        self.judge_clients();
         if let Some(line) = self.late_request_arrives() {
             return Some(line);
         }
@@ -505,6 +513,22 @@ impl World {
         self.advance(span);
         self.operator.rested_on = None;
         Some(format!("{span} pass"))
+    }
+
+    /// While the operator waits for the clients of a member to go elsewhere, that time passes, and nothing that lasts longer ends.
+    fn clients_leave(&mut self) -> Option<String> {
+        let record = self.record();
+        let mut leaving = record.leaving().filter_map(|(member, _)| self.object(Kind::Pod, member.as_str()));
+        let waits = leaving.any(|pod| {
+            let until = served_until(&pod).filter(|until| *until <= self.now);
+            until.is_some_and(|until| self.now - until < CLIENTS_LEAVE_WITHIN)
+        });
+        if !waits {
+            return None;
+        }
+        self.advance(CLIENTS_LEAVE_WITHIN);
+        self.operator.rested_on = None;
+        Some(format!("{CLIENTS_LEAVE_WITHIN} pass, in which clients leave"))
     }
 
     /// The request that was given up first arrives.
@@ -622,6 +646,12 @@ impl World {
         let object = self.object(Kind::Cluster, &self.at.name);
         object.map(|object| uid(&object).to_owned()).unwrap_or_default()
     }
+}
+
+/// Until when the operator had clients sent to a Pod, if it took it out of the client Service.
+fn served_until(pod: &Value) -> Option<Instant> {
+    let at: Timestamp = annotation(pod, keys::SERVED_UNTIL)?.parse().ok()?;
+    Some(Instant(at.as_millisecond()))
 }
 
 fn store_clock(clock: &Arc<AtomicI64>) -> Clock {

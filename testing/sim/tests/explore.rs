@@ -175,6 +175,7 @@ fn every_step_of_growth_shrinking_and_hibernation_meets_every_request_outcome() 
         Step::Z2,
         Step::W1,
         Step::K1,
+        Step::K2,
         Step::T1,
     ];
     for step in steps {

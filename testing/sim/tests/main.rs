@@ -7,6 +7,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 mod addresses;
 mod certificates;
 mod claims;
+mod clients;
 mod corruption;
 mod disks;
 mod ends;

@@ -57,6 +57,9 @@ const OF_INCARNATIONS: [&str; 4] = ["OldMemberRuns", "NotOrdered", "NotQuarantin
 /// Only an order to recover the quorum has them: `crates/planner/tests/recover.rs` shows that they are needed.
 const OF_RECOVERY: [&str; 3] = ["QuorumAnswers", "DataInMemory", "NotRead"];
 
+/// `crates/planner/tests/clients.rs` shows that it is needed: the members that are left are no quorum of what serves, and may be one.
+const OF_CLIENTS: [&str; 1] = ["LastThatServes"];
+
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;
 
@@ -126,7 +129,8 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_SPACE.contains(check)
             || OF_RESTORE.contains(check)
             || OF_INCARNATIONS.contains(check)
-            || OF_RECOVERY.contains(check);
+            || OF_RECOVERY.contains(check)
+            || OF_CLIENTS.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.iter().chain(RULES).copied().filter(|check| !shown(check)).collect();

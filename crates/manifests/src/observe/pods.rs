@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod, PodCondition, PodStatus};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::jiff::Timestamp;
 use quorate_api::job::{Answer, Failure};
 use quorate_api::keys;
 use quorate_model::restore::RestoreFailure;
@@ -97,6 +98,9 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         joined: annotation(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
         labelled: is_labelled(meta, at)
             && label(keys::JOINED).is_some_and(|value| value == keys::JOINED_VALUE),
+        serves: label(keys::SERVES).is_some_and(|value| value == keys::SERVES_VALUE),
+        served_until: annotation(keys::SERVED_UNTIL)
+            .and_then(|at| Some(Instant(at.parse::<Timestamp>().ok()?.as_millisecond()))),
         // The agent runs first, for as long as the restore takes.
         has_run: etcd
             .is_some_and(|etcd| if restores(pod) { etcd.started == Some(true) } else { has_run(etcd) }),

@@ -221,6 +221,10 @@ fn row(waiting: &Waiting) -> Row {
             waits(restore_reason(why), format!("{member} could not restore the snapshot: {why}"))
                 .stopping(Stops::Nothing)
         }
+        Waiting::ClientsLeaving(member) => moves(
+            Reason::Scaling,
+            format!("clients of {member} go to other members before it is removed from etcd"),
+        ),
         Waiting::InSync(member) => {
             moves(Reason::Scaling, format!("learner {member} catches up with the leader"))
         }

@@ -140,6 +140,22 @@ pub enum KubeEffect {
         /// Precondition: this Pod and no later one.
         pod: Uid,
     },
+    /// Label a Pod as serving: the client Service selects it from now on (R24).
+    LabelServes {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this Pod and no later one.
+        pod: Uid,
+    },
+    /// Take that label off, so that clients go to other members, and note when (R24).
+    LeadClientsAway {
+        /// The member.
+        member: MemberName,
+        /// Precondition: this Pod and no later one.
+        pod: Uid,
+        /// When.
+        at: Instant,
+    },
     /// Evict a Pod that serves: the API server admits it only if the budgets allow it, so drains and the operator take turns
     /// (R16).
     EvictPod {
@@ -199,6 +215,8 @@ impl KubeEffect {
         CreatePod,
         UngatePod,
         LabelJoined,
+        LabelServes,
+        LeadClientsAway,
         EvictPod,
         DeletePod,
     }
@@ -227,7 +245,9 @@ impl KubeEffect {
             | Self::ExpandVolume { .. }
             | Self::CreatePod { .. }
             | Self::UngatePod { .. }
-            | Self::LabelJoined { .. } => false,
+            | Self::LabelJoined { .. }
+            | Self::LabelServes { .. }
+            | Self::LeadClientsAway { .. } => false,
         }
     }
 
@@ -245,7 +265,9 @@ impl KubeEffect {
             | Self::QuarantineVolume { .. }
             | Self::CreatePod { .. }
             | Self::UngatePod { .. }
-            | Self::LabelJoined { .. } => true,
+            | Self::LabelJoined { .. }
+            | Self::LabelServes { .. }
+            | Self::LeadClientsAway { .. } => true,
             Self::AddFinalizer
             | Self::RemoveFinalizer
             | Self::CreateBackup { .. }
@@ -303,6 +325,8 @@ impl fmt::Display for KubeEffect {
             }
             Self::UngatePod { member, .. } => write!(f, "ungate Pod {member}"),
             Self::LabelJoined { member, .. } => write!(f, "label Pod {member} as joined"),
+            Self::LabelServes { member, .. } => write!(f, "label Pod {member} as serving"),
+            Self::LeadClientsAway { member, .. } => write!(f, "lead clients away from Pod {member}"),
             Self::DeleteBudget { .. } => f.write_str("delete the PodDisruptionBudget"),
             Self::EvictPod { member, pod } => write!(f, "evict Pod {member} (uid {pod})"),
             Self::DeletePod { member, pod, .. } => write!(f, "delete Pod {member} (uid {pod})"),

@@ -36,6 +36,10 @@ pub enum Unsafe {
     MustEvict(MemberName),
     /// R16: the budget still admits an eviction, or a Pod is being evicted; the member that is about to be disrupted.
     BudgetOpen(MemberName),
+    /// R24: clients were not led away from this member yet, or not long enough ago.
+    StillServes(MemberName),
+    /// R24: too few other members serve clients for clients to be led away from this one.
+    LastThatServes(MemberName),
     /// R9: there is no fresh linearizable list, or it is from another member.
     NoFreshList,
     /// R10: the member is still in the list, or the list is not known.
@@ -116,6 +120,8 @@ impl Unsafe {
         NotProven,
         MustEvict,
         BudgetOpen,
+        StillServes,
+        LastThatServes,
         NoFreshList,
         StillListed,
         PodNotGone,
@@ -192,6 +198,15 @@ impl fmt::Display for Unsafe {
             Self::BudgetOpen(member) => write!(
                 f,
                 "{member} waits until the PodDisruptionBudget of the cluster admits no other eviction meanwhile"
+            ),
+            Self::StillServes(member) => write!(
+                f,
+                "{member} is removed a few seconds after its Pod was taken out of the client Service, so that its clients are elsewhere"
+            ),
+            Self::LastThatServes(member) => write!(
+                f,
+                "{member} stays in the client Service, because too few other members are behind it and serve. Bring them back to \
+                 continue: each needs a Pod that is ready"
             ),
             Self::NoFreshList => f.write_str("there is no recent linearizable member list"),
             Self::StillListed(member) => {

@@ -146,6 +146,8 @@ steps! {
     "upkeep", None => {
         /// Upkeep: PodDisruptionBudget, joined labels, identity annotations, volume size.
         K1,
+        /// Lead clients to a member, or away from it.
+        K2,
     }
     "maintain", Some(Maintain) => {
         /// Compact the history of a full database.

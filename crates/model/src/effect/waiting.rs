@@ -124,6 +124,8 @@ pub enum Waiting {
     Restoring(MemberName, Option<RestoreFailure>),
     /// The agent of a member could not restore the snapshot, and tries again.
     RestoreFailed(MemberName, RestoreFailure),
+    /// A member is about to be removed, and its clients have some seconds to go elsewhere (R24).
+    ClientsLeaving(MemberName),
     /// A learner catches up.
     InSync(MemberName),
     /// Learners did not get in sync, and the next one is added later.

@@ -3,9 +3,19 @@
 use std::collections::BTreeSet;
 
 use super::{Alarm, FRESH, SERVED_WITHIN, Snapshot};
+use crate::mutants;
 use crate::names::MemberName;
 use crate::quorum::has_quorum;
-use crate::time::Instant;
+use crate::record::Record;
+use crate::time::{Instant, Span};
+
+/// How long a voter whose Pod is ready may be unsound until clients are led away from it (R24). An election, a restart of etcd or a lost
+/// packet is over by then.
+pub const LED_AWAY_AFTER: Span = Span::seconds(30);
+
+/// How long clients have to go elsewhere once a member does not get new ones any more: until its node's proxy and name servers have
+/// followed the endpoints, and balancers have opened their next connections. The agent waits as long before it stops etcd.
+pub const CLIENTS_LEAVE_WITHIN: Span = Span::seconds(3);
 
 /// Whether an object of the cluster exists, and is as it should be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -66,6 +76,48 @@ impl Snapshot {
             let status = self.status_of(member, now).filter(|status| quorum && !status.is_learner);
             status.is_some_and(|status| leader.is_none() || status.leader == leader)
         })
+    }
+
+    /// Voters that the client Service sends clients to and that are not sound: clients that connect there may fail. None while there is
+    /// no leader.
+    pub fn failing_endpoints(&self, now: Instant) -> impl Iterator<Item = &MemberName> {
+        let has_leader = self.leader(now).is_some();
+        let unsound = move |member: &&MemberName| has_leader && !self.is_sound(member, now);
+        self.record.voters().filter(|voter| self.endpoints.contains(*voter)).filter(unsound)
+    }
+
+    /// Voters whose Pods are ready, and that clients are led away from.
+    pub fn led_away(&self) -> impl Iterator<Item = &MemberName> {
+        let is_led_away = |pod: &super::Pod| pod.ready && !pod.serves && pod.served_until.is_some();
+        self.record.voters().filter(move |voter| self.pods.get(voter).is_some_and(is_led_away))
+    }
+
+    /// The voters that are not sound although their Pods are ready.
+    pub fn unsound_though_ready(&self, now: Instant) -> BTreeSet<MemberName> {
+        let is_ready =
+            |voter: &MemberName| self.pods.get(voter).is_some_and(|pod| pod.ready && !pod.terminating);
+        let unsound = self.record.voters().filter(|voter| is_ready(voter) && !self.is_sound(voter, now));
+        unsound.cloned().collect()
+    }
+
+    /// R24: whether a voter is unsound for so long, while its Pod is ready, that clients are led away from it.
+    pub fn misleads_clients(&self, voter: &MemberName, now: Instant) -> bool {
+        let since = self.etcd.unsound_since.get(voter);
+        !mutants::is_broken(mutants::Rule::R24) && since.is_some_and(|since| now - *since >= LED_AWAY_AFTER)
+    }
+
+    /// R24: the voters other than this one that clients are led to and that are sound.
+    pub fn others_that_serve(
+        &self,
+        record: &Record,
+        member: &MemberName,
+        now: Instant,
+    ) -> BTreeSet<MemberName> {
+        let is_led_to = |voter: &MemberName| {
+            self.pods.get(voter).is_some_and(|pod| pod.serves && pod.is_labelled_joined() && !pod.terminating)
+        };
+        let others = record.voters().filter(|voter| *voter != member);
+        others.filter(|voter| is_led_to(voter) && self.is_sound(voter, now)).cloned().collect()
     }
 
     /// The alarms by any member's answer. Each makes etcd refuse writes until it is disarmed, also when its member is gone.

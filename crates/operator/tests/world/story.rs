@@ -135,6 +135,10 @@ fn of_request(sent: &Sent) -> Option<&'static str> {
         ("DELETE", "persistentvolumeclaims") => "DeleteVolume",
         ("POST", "pods") => "CreatePod",
         ("PATCH", "pods") if sent.body["spec"].is_object() => "UngatePod",
+        ("PATCH", "pods") if sent.body["metadata"]["annotations"][keys::SERVED_UNTIL].is_string() => {
+            "LeadClientsAway"
+        }
+        ("PATCH", "pods") if sent.body["metadata"]["labels"][keys::SERVES].is_string() => "LabelServes",
         ("PATCH", "pods") => "LabelJoined",
         ("DELETE", "pods") => "DeletePod",
         ("POST" | "PATCH", "poddisruptionbudgets") => "ApplyBudget",

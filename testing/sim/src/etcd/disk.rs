@@ -77,7 +77,8 @@ impl Etcd {
         let Some(process) = self.process(at) else { return false };
         let Some(dir) = self.dir_of(process) else { return false };
         let leads = self.group(dir.cluster).is_some_and(|group| group.leader().is_some());
-        process.state == State::Running && leads && !process.cut && self.stores(process) && !dir.differs
+        let reached = !process.cut && !process.isolated;
+        process.state == State::Running && leads && reached && self.stores(process) && !dir.differs
     }
 
     /// A process has to write to its disk, which does not work: it waits or ends. It follows this leader.

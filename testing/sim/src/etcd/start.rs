@@ -52,7 +52,7 @@ impl Etcd {
     /// Every process that is starting runs or ends. Returns whether there was one.
     pub(super) fn start_processes(&mut self, now: Instant) -> bool {
         let starting = |(at, process): (&String, &super::Process)| {
-            let waits = process.cut || self.disk(&process.launch.dir) == Disk::Hung;
+            let waits = process.cut || process.isolated || self.disk(&process.launch.dir) == Disk::Hung;
             (process.state == State::Starting && !waits).then(|| at.clone())
         };
         let starting: Vec<String> = self.processes.iter().filter_map(starting).collect();
@@ -182,7 +182,10 @@ impl Etcd {
         others.sort_by_key(|url| url.as_str());
         others.into_iter().find_map(|url| {
             let runs = |process: &&super::Process| {
-                process.launch.url == *url && process.state == State::Running && !process.cut
+                process.launch.url == *url
+                    && process.state == State::Running
+                    && !process.cut
+                    && !process.isolated
             };
             let dir = self.dir_of(self.processes.values().find(runs)?)?;
             let group = self.group(dir.cluster)?;

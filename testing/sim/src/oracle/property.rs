@@ -36,6 +36,8 @@ pub enum Property {
     SnapshotIsThere,
     /// S9: Available is True only with a quorum that was observed.
     AvailableMeansQuorum,
+    /// R24: a client of the client Service is served while a quorum serves.
+    ClientsAreServed,
     /// S10: data go one minor version at a time, and no binary starts on data of a newer cluster version.
     VersionsGoForward,
     /// R2: a name, its URL and its volume are used once.
@@ -85,6 +87,7 @@ impl fmt::Display for Property {
             Self::OnlyOwnedObjectsChange => "S7: only owned objects are changed",
             Self::SnapshotIsThere => "R1: every member has what the cluster was restored from",
             Self::AvailableMeansQuorum => "S9: Available means quorum",
+            Self::ClientsAreServed => "R24: clients are sent to members that serve",
             Self::VersionsGoForward => {
                 "S10: versions go one minor at a time, and back only as far as the data allow"
             }

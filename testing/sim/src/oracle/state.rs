@@ -152,6 +152,7 @@ impl World {
     /// Checks what must hold at any moment.
     pub(crate) fn check_for_harm(&mut self) {
         self.judge_trust();
+        self.see_clients();
         self.judge_incarnation();
         let mut violated = Vec::new();
         for group in self.etcd.groups() {

@@ -215,6 +215,7 @@ impl World {
             let disk = self.etcd.disk(&process.launch.dir);
             let flags = [
                 (process.cut, "cut off"),
+                (process.isolated, "cut off from its peers"),
                 (process.lags, "lags"),
                 (disk == Disk::Hung, "its disk hangs"),
                 (disk == Disk::Full, "its disk is full"),

@@ -103,6 +103,8 @@ pub enum Fault {
     SlowDisk(String),
     /// F19: a member and its peers do not reach each other; its kubelet still reaches it.
     Cut(String),
+    /// F19: a member and its peers do not reach each other; clients, the operator and its kubelet still reach it.
+    CutFromPeers(String),
     /// F19: the operator receives an old member list.
     OldList,
     /// F15: another client changes a managed object of this kind and name.

@@ -43,6 +43,7 @@ impl World {
         if free {
             let operator = Operator { leads: Leads::NoMore, ..mem::take(&mut self.operator) };
             self.former_leader = Some(FormerLeader { operator, turn });
+            self.clients_wait_anew();
         }
         free
     }

@@ -59,9 +59,10 @@ pub fn all() -> Vec<Named> {
         ),
         // A volume that is mounted empty for a moment has its data.
         named("P grace", Property::OnlyTheLostAreReplaced, [3, 3], json!([[0, of("empty-mount", "demo-1")]])),
-        // Nobody writes, so that nothing but a proof shows that a follower hangs. The other one is removed.
-        takes_quorum("R15 proof", [3, 2], json!([[0, of("hang-disk", "demo-1")]])),
-        takes_quorum("NotProven", [3, 2], json!([[0, of("hang-disk", "demo-1")]])),
+        // Nobody writes, so that nothing but a proof shows that a follower hangs while the clients of the other one, which is removed,
+        // leave.
+        takes_quorum("R15 proof", [3, 2], json!([["after:K2", of("hang-disk", "demo-1")]])),
+        takes_quorum("NotProven", [3, 2], json!([["after:K2", of("hang-disk", "demo-1")]])),
         // The data of a follower differ from the log, and the other one is removed.
         takes_quorum("R15 alarm", [3, 2], json!([[0, of("damage", "demo-1")]])),
         // Two members differ, nobody knows which one is right, and the right one is removed.
@@ -73,6 +74,10 @@ pub fn all() -> Vec<Named> {
             3,
             json!([["after:W1#1", { "fault": { "rogue": "add" } }]]),
         ),
+        // The peers of a member do not reach it, and clients are sent there for as long as that lasts.
+        named("R24", Property::ClientsAreServed, [3, 3], json!([[0, for_good("cut-from-peers", "demo-1")]])),
+        // A member that serves is removed at once.
+        named("StillServes", Property::ClientsAreServed, [3, 2], json!([])),
         // A promoted member is never heard, and the scale-in that would remove it does not begin.
         named("L3", Property::GoalIsReached, [3, 4], json!([["after:G6", for_good("cut", "demo-3")]])),
     ]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use quorate_api::Reason;
 use quorate_model::MemberName;
-use quorate_model::snapshot::{Alarm, AlarmKind, BudgetPolicy, Presence};
+use quorate_model::snapshot::{Alarm, AlarmKind, BudgetPolicy, LED_AWAY_AFTER, Presence};
 
 use super::{Finding, coming_up, in_words, not_running, split, without_quorum};
 use crate::kind::Kind;
@@ -118,6 +118,15 @@ fn why_no_endpoint(picture: &Picture<'_>, member: &MemberName) -> String {
         _ if pod.terminating => "its Pod is stopping",
         Some(trouble) => trouble,
         None if !pod.ready => "its Pod is not ready",
+        None if pod.served_until.is_some() && !pod.serves => {
+            return format!(
+                "clients are led away from it: {}",
+                picture
+                    .seen
+                    .why_unhealthy(member, picture.now)
+                    .unwrap_or_else(|| "it is about to be removed".to_owned())
+            );
+        }
         None if !picture.seen.endpoints.contains(member) => {
             "the selector of the Service does not select its Pod"
         }
@@ -139,6 +148,7 @@ fn message(picture: &Picture<'_>) -> String {
     if size > 0 && size.is_multiple_of(2) {
         let _ = write!(message, ". {size} members survive as many losses as {}: use an odd size", size - 1);
     }
+    message.push_str(&endpoints_message(picture));
     message.push_str(drain_message(picture, voters.len()));
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for voter in voters {
@@ -154,6 +164,39 @@ fn message(picture: &Picture<'_>) -> String {
     if !quarantined.is_empty() {
         let volumes = in_words(&quarantined, "is", "are");
         let _ = write!(message, ". Of earlier members, the volume of {volumes} quarantined");
+    }
+    message
+}
+
+/// The members that a client may be sent to, or is not sent to, and that do not serve (R24).
+fn endpoints_message(picture: &Picture<'_>) -> String {
+    let (seen, now) = (picture.seen, picture.now);
+    let service = Kind::Service.called(&seen.cluster.namespace, &service::client_name(&seen.cluster));
+    let why = |member: &MemberName| {
+        seen.why_unhealthy(member, now).unwrap_or_else(|| "it is well again".to_owned())
+    };
+    let mut message = String::new();
+    for member in seen.failing_endpoints(now) {
+        let _ = write!(
+            message,
+            ". {member} is an endpoint of {service} and does not serve ({}): clients that it sends there fail until they connect again",
+            why(member)
+        );
+        if seen.paused {
+            message.push_str(". Because spec.paused is true, the operator does not take it out");
+        } else {
+            let _ = write!(
+                message,
+                ". The operator takes it out when that has lasted for {LED_AWAY_AFTER}, if a quorum of other members is behind the Service"
+            );
+        }
+    }
+    for member in seen.led_away() {
+        let _ = write!(
+            message,
+            ". {service} sends no clients to {member} until it serves again: {}",
+            why(member)
+        );
     }
     message
 }

@@ -89,6 +89,7 @@ impl Fault {
             Self::FillDisk(_) => wide("F18", "full disk", Cluster, Nothing),
             Self::SlowDisk(_) => wide("F18", "slow disk", Cluster, Nothing),
             Self::Cut(_) => row("F19", "partition", Cluster, Nothing),
+            Self::CutFromPeers(_) => wide("F19", "partition of peers", Cluster, Nothing),
             Self::OldList => row("F19", "old list", Operator, Nothing),
             Self::Touch(..) => row("F15", "touch object", Cluster, Nothing),
             Self::Remove(..) => row("F15", "remove object", Cluster, Nothing),
@@ -116,6 +117,7 @@ fn kind_for_good(fault: &Fault) -> &'static str {
         Fault::LoseNode(_) => "lose node, for good",
         Fault::Slow(_) => "slow Pod, for good",
         Fault::Cut(_) => "partition, for good",
+        Fault::CutFromPeers(_) => "partition of peers, for good",
         Fault::Lag(_) => "lagging member, for good",
         Fault::Refuse(..) => "refused writes, for good",
         Fault::HangDisk(_) => "hung disk, for good",
@@ -195,6 +197,9 @@ impl fmt::Display for Fault {
             Self::FillDisk(member) => write!(f, "the disk of {member} is full"),
             Self::SlowDisk(member) => write!(f, "the disk of {member} is slower than an election timeout"),
             Self::Cut(member) => write!(f, "{member} and its peers do not reach each other"),
+            Self::CutFromPeers(member) => {
+                write!(f, "{member} and its peers do not reach each other, and clients reach it")
+            }
             Self::OldList => f.write_str("the operator receives an old member list"),
             Self::Touch(kind, named) => write!(f, "another client changes {kind} {named}"),
             Self::Remove(kind, named) => write!(f, "another client deletes {kind} {named}"),

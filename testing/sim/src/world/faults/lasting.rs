@@ -201,11 +201,11 @@ impl World {
             return Some(line);
         }
         let for_good = &self.faults.for_good;
-        let process = self
-            .etcd
-            .processes_mut()
-            .find(|process| (process.cut || process.lags) && !for_good.contains(&process.launch.name))?;
-        (process.cut, process.lags, process.since) = (false, false, self.now);
+        let process = self.etcd.processes_mut().find(|process| {
+            (process.cut || process.isolated || process.lags) && !for_good.contains(&process.launch.name)
+        })?;
+        (process.cut, process.isolated, process.lags) = (false, false, false);
+        process.since = self.now;
         let member = &process.launch.name;
         Some(format!("{member} and its peers reach each other again"))
     }

@@ -79,6 +79,7 @@ impl World {
                 Fault::LoseNode(member.clone()),
                 Fault::NodeGone(member.clone()),
                 Fault::Cut(member.clone()),
+                Fault::CutFromPeers(member.clone()),
                 Fault::Wipe(member.clone()),
                 Fault::EmptyMount(member.clone()),
                 Fault::Lag(member.clone()),
@@ -134,6 +135,7 @@ fn can_stay(fault: &Fault) -> bool {
         Fault::LoseNode(_)
             | Fault::Slow(_)
             | Fault::Cut(_)
+            | Fault::CutFromPeers(_)
             | Fault::Lag(_)
             | Fault::Refuse(..)
             | Fault::HangDisk(_)

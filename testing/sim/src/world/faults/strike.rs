@@ -42,6 +42,7 @@ impl World {
             Fault::Crash => {
                 let within = matches!(self.operator.at, At::Within(_));
                 self.operator = Operator::default();
+                self.clients_wait_anew();
                 within
             }
             Fault::Request(outcome) => {
@@ -59,6 +60,7 @@ impl World {
             Fault::TimeTravel(kind, back) => {
                 let Some(view) = self.earlier(kind, *back) else { return false };
                 self.operator = Operator { stale: Some(view), ..Operator::default() };
+                self.clients_wait_anew();
                 true
             }
             Fault::TwoLead => self.change_leader(Turn::Leaders),
@@ -101,6 +103,11 @@ impl World {
             }
             Fault::LoseNode(member) => self.cut(member) && self.faults.on_lost_node.insert(member.clone()),
             Fault::Cut(member) => self.cut(member),
+            Fault::CutFromPeers(member) => {
+                let process = self.process_of(member).and_then(|at| self.etcd.process_mut(&at));
+                let reached = process.filter(|process| !process.cut && !process.isolated);
+                reached.map(|process| process.isolated = true).is_some()
+            }
             Fault::Lag(member) => {
                 let at = self.process_of(member);
                 let process = at.and_then(|at| self.etcd.process_mut(&at)).filter(|process| !process.lags);
@@ -178,6 +185,7 @@ impl World {
             Fault::LoseNode(member)
             | Fault::Slow(member)
             | Fault::Cut(member)
+            | Fault::CutFromPeers(member)
             | Fault::Lag(member)
             | Fault::HangDisk(member)
             | Fault::FillDisk(member)

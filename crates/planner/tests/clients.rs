@@ -1,0 +1,276 @@
+//! R24: clients are led away before a member cannot serve them, and never from the last ones that do.
+
+use std::collections::BTreeSet;
+
+use quorate_model::effect::Unsafe;
+use quorate_model::record::Stage;
+use quorate_model::snapshot::{BudgetPolicy, CLIENTS_LEAVE_WITHIN, LED_AWAY_AFTER, Presence};
+use quorate_model::{Effect, Instant, KubeEffect, Plan, Span, Step, Waiting};
+use quorate_planner::safety::mutants::without;
+use quorate_planner::safety::{Scene, permits};
+
+use crate::world::{World, name};
+
+fn led_away(plan: &Plan) -> Vec<&str> {
+    let away = |effect: &'_ Effect| match effect.as_kube() {
+        Some(KubeEffect::LeadClientsAway { member, .. }) => Some(member.as_str().to_owned()),
+        _ => None,
+    };
+    let names: BTreeSet<String> = plan.effects.iter().filter_map(away).collect();
+    ["demo-0", "demo-1", "demo-2", "demo-3", "demo-4"]
+        .into_iter()
+        .filter(|one| names.contains(*one))
+        .collect()
+}
+
+fn labels(plan: &Plan) -> usize {
+    let serves = |effect: &&Effect| matches!(effect.as_kube(), Some(KubeEffect::LabelServes { .. }));
+    plan.effects.iter().filter(serves).count()
+}
+
+fn applies_service(plan: &Plan) -> bool {
+    plan.effects.iter().any(|effect| effect.as_kube() == Some(&KubeEffect::ApplyClientService))
+}
+
+fn removes(plan: &Plan) -> bool {
+    plan.effects.iter().any(|effect| matches!(effect.step(), Step::S3 | Step::P3))
+}
+
+fn serves(world: &World, member: &str) -> bool {
+    world.seen.pods[&name(member)].serves
+}
+
+/// Half a minute, in which the operator looks.
+fn half_a_minute(world: &mut World) {
+    world.plan();
+    world.now = world.now + LED_AWAY_AFTER;
+}
+
+fn cut(world: &mut World, member: &str) {
+    world.cut_from_peers.insert(name(member));
+}
+
+#[test]
+fn m05_clients_are_led_away_from_a_voter_that_follows_no_leader_and_back_when_it_does() {
+    let mut world = World::running(3);
+    cut(&mut world, "demo-2");
+    let plan = world.plan();
+    assert!(led_away(&plan).is_empty(), "it may be an election: {:?}", plan.effects);
+    world.carry_out(plan);
+    half_a_minute(&mut world);
+    let plan = world.plan();
+    assert_eq!(led_away(&plan), ["demo-2"], "{:?}", plan.effects);
+    world.carry_out(plan);
+    assert!(!serves(&world, "demo-2"));
+    assert!(world.plan().effects.is_empty(), "once");
+    world.cut_from_peers.clear();
+    let plan = world.plan();
+    assert_eq!(labels(&plan), 1, "at once: {:?}", plan.effects);
+    world.carry_out(plan);
+    assert!(serves(&world, "demo-2") && world.seen.pods[&name("demo-2")].served_until.is_none());
+}
+
+#[test]
+fn m05_a_voter_whose_pod_is_not_ready_keeps_its_label_for_when_it_is() {
+    let mut world = World::running(3);
+    world.silence("demo-2");
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().ready = false;
+    half_a_minute(&mut world);
+    assert!(led_away(&world.plan()).is_empty());
+    // It is ready again, and answers a moment later.
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().ready = true;
+    assert!(led_away(&world.plan()).is_empty(), "the half minute begins when it is ready");
+}
+
+#[test]
+fn m05_clients_stay_where_those_that_serve_elsewhere_are_no_quorum() {
+    let mut world = World::running(3);
+    cut(&mut world, "demo-2");
+    world.hang("demo-1");
+    world.plan();
+    world.prove();
+    half_a_minute(&mut world);
+    world.plan();
+    world.prove();
+    let plan = world.plan_as_observed();
+    assert!(led_away(&plan).is_empty(), "{:?}", plan.effects);
+    without("LastThatServes", || assert!(!led_away(&world.plan_as_observed()).is_empty()));
+
+    for size in [1, 2] {
+        let mut world = World::running(size);
+        let last = format!("demo-{}", size - 1);
+        cut(&mut world, &last);
+        half_a_minute(&mut world);
+        assert!(led_away(&world.plan()).is_empty(), "size {size}");
+    }
+}
+
+#[test]
+fn m05_without_a_quorum_every_member_keeps_its_clients() {
+    let mut world = World::running(3);
+    cut(&mut world, "demo-2");
+    half_a_minute(&mut world);
+    cut(&mut world, "demo-1");
+    let plan = world.plan();
+    assert!(plan.effects.is_empty(), "{:?}", plan.effects);
+}
+
+#[test]
+fn m05_two_of_five_lose_their_clients_and_not_a_third() {
+    let mut world = World::running(5);
+    cut(&mut world, "demo-3");
+    cut(&mut world, "demo-4");
+    half_a_minute(&mut world);
+    let plan = world.plan();
+    assert_eq!(led_away(&plan), ["demo-3", "demo-4"]);
+    world.carry_out(plan);
+    world.hang("demo-2");
+    world.plan();
+    world.prove();
+    half_a_minute(&mut world);
+    world.plan();
+    world.prove();
+    assert!(led_away(&world.plan_as_observed()).is_empty());
+}
+
+#[test]
+fn m05_after_an_upgrade_of_the_operator_pods_are_labelled_before_the_selector_changes() {
+    let mut world = World::running(3);
+    for pod in world.seen.pods.values_mut() {
+        pod.serves = false;
+    }
+    world.seen.client_service = Presence::Differs;
+    world.seen.endpoints = world.seen.pods.keys().cloned().collect();
+    let plan = world.plan();
+    assert_eq!((labels(&plan), applies_service(&plan)), (3, false), "{:?}", plan.effects);
+    // The label of one is refused, or its Pod has changed.
+    world.carry_out(plan);
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().serves = false;
+    let plan = world.plan();
+    assert_eq!((labels(&plan), applies_service(&plan)), (1, false), "{:?}", plan.effects);
+    world.carry_out(plan);
+    assert!(applies_service(&world.plan()));
+    world.settle();
+    assert_eq!(world.plan().effects, [], "nothing is rolled out");
+}
+
+#[test]
+fn m05_a_member_that_serves_nobody_does_not_hold_the_selector_up() {
+    let mut world = World::running(3);
+    for pod in world.seen.pods.values_mut() {
+        pod.serves = false;
+    }
+    world.seen.client_service = Presence::Differs;
+    world.seen.endpoints = world.seen.pods.keys().cloned().collect();
+    cut(&mut world, "demo-2");
+    let plan = world.plan();
+    world.carry_out(plan);
+    assert!(!applies_service(&world.plan()), "it may serve in a moment");
+    half_a_minute(&mut world);
+    assert!(applies_service(&world.plan()));
+}
+
+#[test]
+fn m05_a_learner_is_never_labelled_as_serving() {
+    let mut world = World::running(3);
+    world.resize(4);
+    world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
+    assert!(!serves(&world, "demo-3"));
+    let pod = world.seen.pods[&name("demo-3")].uid.clone();
+    let label = Effect::kube(Step::K2, KubeEffect::LabelServes { member: name("demo-3"), pod });
+    let mut record = world.seen.record.clone();
+    let scene = Scene { seen: &world.seen, record: &record, now: world.now, before: &[] };
+    assert_eq!(permits(&scene, &label), Err(Unsafe::NotRecorded(name("demo-3"))));
+    record.members.get_mut(&name("demo-3")).unwrap().stage = Stage::Voter;
+    let scene = Scene { seen: &world.seen, record: &record, now: world.now, before: &[] };
+    assert_eq!(permits(&scene, &label), Err(Unsafe::NotThatMember(name("demo-3"))));
+    world.settle();
+    assert!(serves(&world, "demo-3"), "it votes");
+}
+
+#[test]
+fn m05_a_cluster_that_wakes_is_behind_its_service_at_once() {
+    let mut world = World::running(3);
+    world.resize(0);
+    world.settle();
+    world.resize(3);
+    let story = world.settle();
+    assert!(!story.contains("K2"), "{story}");
+    assert!(["demo-0", "demo-1", "demo-2"].into_iter().all(|member| serves(&world, member)));
+}
+
+#[test]
+fn m12_clients_leave_a_member_before_a_scale_in_removes_it() {
+    let mut world = World::running(3);
+    world.resize(2);
+    let plan = world.plan_that(|plan| !led_away(plan).is_empty() || removes(plan));
+    assert_eq!((led_away(&plan), removes(&plan)), (vec!["demo-2"], false), "{:?}", plan.effects);
+    without("StillServes", || assert!(removes(&world.plan())));
+    world.carry_out(plan);
+    let away_at = world.seen.pods[&name("demo-2")].served_until.expect("it is noted");
+    // Every pass is that of another operator: what it waits for is on the Pod.
+    let plan = world.plan();
+    assert!(plan.effects.is_empty(), "{:?}", plan.effects);
+    assert_eq!(plan.waiting, [Waiting::ClientsLeaving(name("demo-2"))]);
+    assert!(!plan.needs_proof, "the proof is made when they have left");
+    world.now = away_at + CLIENTS_LEAVE_WITHIN;
+    assert!(removes(&world.plan()));
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1"]);
+}
+
+#[test]
+fn m12_clients_leave_a_member_that_is_moved_before_it_is_removed() {
+    for size in [1, 3] {
+        let mut world = World::running(size);
+        world.seen.budget_policy = BudgetPolicy::None;
+        world.settle();
+        world.seen.pods.get_mut(&name("demo-0")).unwrap().replace = true;
+        let story = world.settle();
+        let at = |what: &str| story.find(what).unwrap_or_else(|| panic!("{what} is not in\n{story}"));
+        let next = format!("label Pod demo-{size} as serving");
+        assert!(at(&next) < at("lead clients away from Pod demo-0"), "{story}");
+        assert!(at("lead clients away from Pod demo-0") < at("P3 MemberRemove demo-0"), "{story}");
+    }
+}
+
+#[test]
+fn m12_a_member_whose_pod_is_not_ready_has_no_clients_to_wait_for() {
+    let mut world = World::running(3);
+    world.silence("demo-2");
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().ready = false;
+    world.resize(2);
+    let plan = world.plan_that(removes);
+    assert!(led_away(&plan).is_empty(), "{:?}", plan.effects);
+}
+
+#[test]
+fn m12_a_clock_that_was_set_back_begins_the_wait_again_and_ends_it() {
+    let mut world = World::running(3);
+    world.resize(2);
+    let plan = world.plan_that(|plan| !led_away(plan).is_empty());
+    world.carry_out(plan);
+    world.now = Instant(world.now.0 - 3_600_000);
+    let plan = world.plan();
+    assert_eq!(led_away(&plan), ["demo-2"], "{:?}", plan.effects);
+    world.carry_out(plan);
+    world.now = world.now + CLIENTS_LEAVE_WITHIN;
+    world.plan_that(removes);
+}
+
+#[test]
+fn m12_a_member_that_stays_after_all_gets_its_clients_back() {
+    let mut world = World::running(4);
+    world.resize(3);
+    let plan = world.plan_that(|plan| !led_away(plan).is_empty());
+    world.carry_out(plan);
+    assert!(!serves(&world, "demo-3"));
+    // Another member falls silent, and is removed instead.
+    world.silence("demo-1");
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().ready = false;
+    world.plan_that(|plan| labels(plan) == 1);
+    world.now = world.now + Span::seconds(60);
+    world.settle();
+    assert!(serves(&world, "demo-3"));
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
+}

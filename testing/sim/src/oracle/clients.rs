@@ -1,0 +1,118 @@
+//! R24: a client of the client Service is served while a quorum serves. A client is pinned to each endpoint, as a gRPC connection is:
+//! what it can do is judged by etcd's state, and where it is sent by the Service's selector and the labels and readiness of the Pods.
+
+use std::collections::BTreeSet;
+
+use quorate_apistore::fields::{condition, deleting, name, uid};
+use quorate_apistore::selectors::map_selects;
+use quorate_manifests::Kind;
+use quorate_model::quorum::has_quorum;
+use quorate_model::{Effect, EtcdCall, Span};
+
+use super::Property;
+use crate::world::World;
+
+/// How long an endpoint may fail while a quorum serves. The operator gives a member half a minute, and looks every ten seconds at what is
+/// not well.
+const FAILS_FOR: Span = Span::seconds(45);
+
+/// How long clients have to go elsewhere before their member is removed, at least.
+const LEAVE_WITHIN: Span = Span::seconds(2);
+
+impl World {
+    /// Notes which Pods are endpoints of the client Service, and behind which of them a client is not served though a quorum serves.
+    pub(crate) fn see_clients(&mut self) {
+        let endpoints = self.endpoints();
+        let now = self.now;
+        let misled = self.misled(&endpoints);
+        self.oracle.endpoint_until.extend(endpoints.into_iter().map(|at| (at, now)));
+        self.oracle.misled_since.retain(|at, _| misled.contains(at));
+        for at in misled {
+            self.oracle.misled_since.entry(at).or_insert(now);
+        }
+    }
+
+    /// Another operator has begun, which knows only what it observes.
+    pub(crate) fn clients_wait_anew(&mut self) {
+        self.oracle.misled_since.clear();
+    }
+
+    /// Checks, when the operator has nothing left to do, that no endpoint has failed for long.
+    pub(crate) fn judge_clients(&mut self) {
+        self.see_clients();
+        let mut since = self.oracle.misled_since.iter();
+        let Some((at, _)) = since.find(|(_, since)| self.now - **since > FAILS_FOR) else { return };
+        if !self.leads_clients() {
+            return;
+        }
+        let how =
+            format!("clients are sent to Pod {at} for more than {FAILS_FOR}, where no quorum serves them");
+        self.oracle.add_violation(Property::ClientsAreServed, how);
+    }
+
+    /// Checks that a member that serves clients is removed only when they are sent elsewhere for a while.
+    pub(crate) fn judge_removal_of_clients(&mut self, effect: &Effect) {
+        let Some(EtcdCall::RemoveMember { member, .. }) = effect.as_etcd() else { return };
+        // A rogue planner waits for nobody, and what it shows is about data.
+        if self.rogue_planner {
+            return;
+        }
+        self.see_clients();
+        let Some(pod) = self.object(Kind::Pod, member.as_str()).filter(|pod| !deleting(pod)) else { return };
+        let serves = condition(&pod, "Ready") == "True" && self.etcd.serves_client_at(uid(&pod));
+        let until = self.oracle.endpoint_until.get(uid(&pod));
+        if serves && until.is_some_and(|until| self.now - *until < LEAVE_WITHIN) {
+            let how = format!("{effect}, to which clients were sent a moment ago");
+            self.oracle.add_violation(Property::ClientsAreServed, how);
+        }
+    }
+
+    /// The Pods, by uid, that the client Service sends clients to.
+    fn endpoints(&self) -> BTreeSet<String> {
+        let service = self.object(Kind::Service, &format!("{}-client", self.at.name));
+        let Some(service) = service.filter(|service| !deleting(service)) else { return BTreeSet::new() };
+        let pods = self.objects(Kind::Pod);
+        let is_endpoint = |pod: &serde_json::Value| {
+            map_selects(service.pointer("/spec/selector"), pod)
+                && condition(pod, "Ready") == "True"
+                && !deleting(pod)
+        };
+        pods.iter().filter(|pod| is_endpoint(pod)).map(|pod| uid(pod).to_owned()).collect()
+    }
+
+    /// The endpoints behind which a client is not served, if those that serve are a quorum of the voters.
+    fn misled(&self, endpoints: &BTreeSet<String>) -> BTreeSet<String> {
+        let record = self.record();
+        let Some(group) = record.cluster_id.and_then(|id| self.etcd.group(id)) else {
+            return BTreeSet::new();
+        };
+        let pods = self.objects(Kind::Pod);
+        let is_voter = |at: &String| {
+            let named = pods.iter().find(|pod| uid(pod) == at).map(|pod| name(pod).to_owned());
+            named.is_some_and(|named| record.voters().any(|voter| voter.as_str() == named))
+        };
+        let serves = |at: &&String| self.etcd.serves_client_at(at);
+        let (serving, failing): (BTreeSet<&String>, BTreeSet<&String>) =
+            endpoints.iter().filter(|at| is_voter(at)).partition(serves);
+        let voters = group.conf().voters().count();
+        if has_quorum(serving.len(), voters) {
+            failing.into_iter().cloned().collect()
+        } else {
+            BTreeSet::new()
+        }
+    }
+
+    /// Whether the operator may change where clients are sent: nothing but restarts is left to it otherwise.
+    fn leads_clients(&self) -> bool {
+        let record = self.record();
+        let cluster = self.object(Kind::Cluster, &self.at.name);
+        cluster.is_some_and(|cluster| !deleting(&cluster))
+            && !self.is_paused()
+            && !record.hibernating
+            && record.next_incarnation.is_none()
+            && record.quorum_recovery.is_none()
+            && !self.faults.status_lost
+            && self.faults.foreign.is_empty()
+            && self.faults.refused.is_empty()
+    }
+}
