@@ -64,6 +64,7 @@ macro_rules! repair {
         $crate::behaviours! { repair in $world;
             h21_a_member_whose_disk_is_lost_is_replaced_and_one_is_moved_on_order_under_writes
             a_cluster_of_one_is_moved_to_another_volume_on_order
+            m01_size_zero_and_a_rollout_keep_the_data_of_members_whose_claims_were_deleted
         }
     };
 }

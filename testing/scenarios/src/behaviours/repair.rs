@@ -62,6 +62,36 @@ pub async fn a_cluster_of_one_is_moved_to_another_volume_on_order(world: &impl W
     writer.stop().await?.are_all_readable(world, "one").await
 }
 
+pub async fn m01_size_zero_and_a_rollout_keep_the_data_of_members_whose_claims_were_deleted(
+    world: &impl World,
+) -> Result<()> {
+    world.create("one", spec(1)).await?;
+    world.create("demo", spec(3)).await?;
+    world.settled("one", 1).await?;
+    world.settled("demo", 3).await?;
+    let id = world.one_cluster_id("demo").await?;
+    let (one, demo) = (Writer::start(world, "one").await?, Writer::start(world, "demo").await?);
+    for claim in ["one-0", "demo-0", "demo-1", "demo-2"] {
+        world.delete_volume(claim).await?;
+    }
+    let rolls = json!({"spec": {"podTemplate": {"metadata": {"labels": {"rolled": "yes"}}}}});
+    world.patch("one", rolls).await?;
+    world.reports("demo", "ClaimTerminating").await?;
+    world.scale("demo", 0).await?;
+    world.settled("one", 1).await?;
+    let one = one.stop().await?;
+    one.are_all_readable(world, "one").await?;
+    ensure!(world.member_ids("one").await?.contains_key("one-1"), "the member has moved");
+
+    world.settled("demo", 0).await?;
+    ensure!(world.volumes_of("demo").await?.len() == 3, "every member has a claim");
+    world.scale("demo", 3).await?;
+    world.settled("demo", 3).await?;
+    demo.stop().await?.are_all_readable(world, "demo").await?;
+    ensure!(world.one_cluster_id("demo").await? == id, "the cluster id changed");
+    Ok(())
+}
+
 /// A spec with a short grace period.
 fn soon(size: usize) -> Value {
     let mut spec = spec(size);
