@@ -375,9 +375,9 @@ fn m03_a_kept_out_member_may_be_the_good_one_as_long_as_anybody_else_may_be_wron
 fn m36_who_cannot_be_compared_with_a_majority_is_named_with_what_to_do() {
     let named = |world: &mut World| {
         let waiting = world.plan().waiting;
-        waiting.into_iter().find_map(|waiting| match waiting {
-            Waiting::NotCompared { unknown, kept_out } => Some((unknown, kept_out)),
-            _ => None,
+        waiting.into_iter().find_map(|waiting| {
+            let Waiting::NotCompared { unknown, kept_out } = waiting else { return None };
+            Some((unknown, kept_out))
         })
     };
     let mut world = World::running(3);

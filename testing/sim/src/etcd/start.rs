@@ -111,7 +111,7 @@ impl Etcd {
         let is_other = |peer: &&Dir| peer.cluster == own.cluster && peer.member != own.member;
         // Of data that differ each has a hash of its own.
         let differs = |peer: &Dir| peer.stored.len >= own.stored.len && (peer.differs || own.differs);
-        match peers.find(|peer| is_other(&peer) && differs(peer)) {
+        match peers.find(|peer| is_other(peer) && differs(peer)) {
             None => Ok(()),
             Some(_) => Err(json!({
                 "level": "fatal",
