@@ -162,8 +162,7 @@ impl Acting {
         };
         match &self.phase {
             Phase::Record(run) => of_status(Purpose::Record, run),
-            Phase::TakeBack(run) => of_status(Purpose::Report, run),
-            Phase::Report(_, run) => of_status(Purpose::Report, run),
+            Phase::TakeBack(run) | Phase::Report(_, run) => of_status(Purpose::Report, run),
             Phase::Effects(group) => {
                 let due = group.running.iter().find_map(|running| {
                     let changes_something = running.upcoming()?;

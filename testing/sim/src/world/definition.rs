@@ -19,7 +19,7 @@ impl World {
             let (parent, field) = path.rsplit_once('/').map_or(("", path), |(parent, field)| (parent, field));
             let mut properties = format!("{STATUS}/properties");
             for name in parent.split('/').filter(|name| !name.is_empty()) {
-                properties.push_str(&format!("/{name}/properties"));
+                properties = format!("{properties}/{name}/properties");
             }
             let properties = schema.pointer_mut(&properties).and_then(Value::as_object_mut);
             let removed = properties.and_then(|properties| properties.remove(field));
