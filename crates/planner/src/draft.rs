@@ -152,6 +152,13 @@ impl<'a> Draft<'a> {
         self.waiting.retain(|waiting| *waiting != Waiting::PodStarting(member.clone()));
     }
 
+    /// Takes back that clients are led to a member.
+    pub(crate) fn withdraw_clients(&mut self, member: &MemberName) {
+        self.effects.retain(|effect| {
+            !matches!(effect.as_kube(), Some(KubeEffect::LabelServes { member: led_to, .. }) if led_to == member)
+        });
+    }
+
     /// Adds what is waited on, once.
     pub(crate) fn wait(&mut self, waiting: Waiting) {
         self.needs_proof |= matches!(waiting, Waiting::Unsafe(Unsafe::NotProven(_)));

@@ -120,6 +120,8 @@ fn remove(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed, why: Leavin
     let remove =
         EtcdCall::RemoveMember { member: name.clone(), id: listed.id, peer_url: listed.peer_url.clone() };
     let remove = Effect::etcd(steps(why).remove, via, remove);
+    // It was a voter that stays when this plan began.
+    draft.withdraw_clients(name);
     if draft.refusal(&remove) == Some(Unsafe::StillServes(name.clone())) {
         upkeep::lead_clients_away(draft, name);
         return;

@@ -91,7 +91,7 @@ fn m01_size_zero_is_carried_out_once_every_claim_is_there_to_stay() {
     assert!(!plan.record.hibernating);
     let story = world.settle();
     assert!(world.seen.record.hibernating, "{story}");
-    let voters: Vec<&str> = world.seen.record.voters().map(|voter| voter.as_str()).collect();
+    let voters: Vec<&str> = world.seen.record.voters().map(quorate_model::MemberName::as_str).collect();
     assert_eq!(voters, ["demo-0", "demo-2", "demo-3"], "{story}");
 }
 
@@ -151,7 +151,7 @@ fn m01_a_member_that_ends_while_its_claim_is_being_deleted_is_removed_first_afte
 }
 
 #[test]
-fn r21_a_pod_is_not_ended_while_its_claim_is_being_deleted_and_the_member_votes() {
+fn m01_a_pod_is_not_ended_while_its_claim_is_being_deleted_and_the_member_votes() {
     let mut world = World::running(3);
     world.seen.budget_policy = BudgetPolicy::None;
     delete_claim(&mut world, "demo-1");

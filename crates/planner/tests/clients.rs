@@ -274,3 +274,27 @@ fn m12_a_member_that_stays_after_all_gets_its_clients_back() {
     assert!(serves(&world, "demo-3"));
     assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"]);
 }
+
+#[test]
+fn m12_no_plan_leads_clients_to_a_member_and_removes_it() {
+    let mut world = World::running(3);
+    world.seen.budget_policy = BudgetPolicy::None;
+    world.settle();
+    // It was led away before, as status that was lost had it leave.
+    let pod = world.seen.pods.get_mut(&name("demo-2")).unwrap();
+    (pod.serves, pod.served_until) = (false, Some(Instant(world.now.0 - 60_000)));
+    world.resize(2);
+    let plan = world.plan();
+    assert!(removes(&plan) && labels(&plan) == 0, "{:?}", plan.effects);
+
+    // The rule, for whatever planner.
+    let removal = plan.effects.iter().find(|effect| effect.step() == Step::S3).unwrap();
+    let pod = world.seen.pods[&name("demo-2")].uid.clone();
+    let label = Effect::kube(Step::K2, KubeEffect::LabelServes { member: name("demo-2"), pod });
+    let judge = |before: &[Effect]| {
+        let scene = Scene { seen: &world.seen, record: &plan.record, now: world.now, before };
+        permits(&scene, removal)
+    };
+    assert_eq!(judge(&[]), Ok(()));
+    assert_eq!(judge(&[label]), Err(Unsafe::StillServes(name("demo-2"))));
+}

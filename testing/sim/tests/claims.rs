@@ -19,7 +19,7 @@ fn claims_are_deleted(size: u32, members: &[&str], then: &[(&str, Value)]) -> Va
     json!({ "spec": plain(size), "departures": departures })
 }
 
-fn edit(spec: Value) -> Value {
+fn edit(spec: &Value) -> Value {
     json!({ "edit": spec })
 }
 
@@ -42,9 +42,9 @@ fn m01_an_operator_that_dies_at_any_step_of_the_move_ends_it() {
 #[test]
 fn m01_size_zero_keeps_the_data_of_a_cluster_whose_claims_were_deleted() {
     for (size, members) in [(3, &ALL[..]), (3, &ALL[1..2]), (1, &ALL[..1])] {
-        let sleeps = (AT_ONCE, edit(json!({ "size": 0 })));
+        let sleeps = (AT_ONCE, edit(&json!({ "size": 0 })));
         ends_well(&claims_are_deleted(size, members, std::slice::from_ref(&sleeps)));
-        let wakes = (AT_REST, edit(json!({ "size": size })));
+        let wakes = (AT_REST, edit(&json!({ "size": size })));
         ends_well(&claims_are_deleted(size, members, &[sleeps, wakes]));
     }
 }
@@ -62,21 +62,21 @@ fn m01_a_claim_that_is_deleted_while_the_cluster_goes_to_size_zero_keeps_its_pod
 #[test]
 fn m01_a_rollout_does_not_end_the_only_copy_of_the_data() {
     for (size, members) in [(1, &ALL[..1]), (3, &ALL[..])] {
-        let rolls = edit(json!({ "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } }));
+        let rolls = edit(&json!({ "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } }));
         ends_well(&claims_are_deleted(size, members, &[(AT_ONCE, rolls)]));
     }
 }
 
 #[test]
 fn m01_a_restore_in_place_comes_after_the_move_of_members_whose_claims_were_deleted() {
-    let order = edit(json!({ "etcdRestore": "back" }));
+    let order = edit(&json!({ "etcdRestore": "back" }));
     ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, order)]));
 }
 
 #[test]
 fn m01_a_deleted_cluster_whose_data_are_kept_keeps_the_pods_whose_claims_were_deleted() {
     ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, json!("delete"))]));
-    let forgoes = edit(json!({ "storageSpec": { "retention": { "whenDeleted": "Delete" } } }));
+    let forgoes = edit(&json!({ "storageSpec": { "retention": { "whenDeleted": "Delete" } } }));
     ends_well(&claims_are_deleted(3, &ALL, &[(AT_ONCE, forgoes), (AT_ONCE, json!("delete"))]));
 }
 

@@ -66,3 +66,14 @@ fn m12_a_fault_between_the_steps_that_lead_clients_away_and_remove_their_member_
         ends_well(&history([3, 2], &json!([{ "at": moment, "what": { "edit": plain(3) } }])));
     }
 }
+
+#[test]
+fn m12_an_operator_that_forgot_that_a_member_leaves_does_not_lead_clients_to_it_and_remove_it() {
+    ends_well(&json!({
+        "before": [plain(3)], "spec": plain(2),
+        "departures": [
+            { "at": "before:S3#1", "what": { "fault": "lose-status" } },
+            { "at": "+0", "what": { "fault": { "kill-process": "demo-1" } } },
+        ],
+    }));
+}

@@ -24,7 +24,7 @@ pub fn may_replace(
     let is_ordered = loss == Loss::Ordered && (is_annotated || is_recorded);
     // It was healthy when that was recorded, and was to be removed last.
     let is_moved = loss == Loss::ClaimTerminating && is_recorded && seen.claim_is_terminating(record, member);
-    if !(is_ordered || is_moved) && !seen.is_lost(record, member, now) {
+    if !(is_ordered || is_moved || seen.is_lost(record, member, now)) {
         forbid(Unsafe::NotLost(member.clone()))?;
     }
     if let Some(learner) = list.members.iter().find(|listed| listed.is_learner) {

@@ -4,7 +4,7 @@ use quorate_model::effect::Unsafe;
 use quorate_model::quorum::quorum;
 use quorate_model::record::Stage;
 use quorate_model::snapshot::CLIENTS_LEAVE_WITHIN;
-use quorate_model::{Instant, MemberName, Record, Snapshot, Uid};
+use quorate_model::{Effect, Instant, KubeEffect, MemberName, Record, Snapshot, Uid};
 
 use super::{Judged, Scene, forbid, fresh_list, its_pod, recorded};
 
@@ -49,6 +49,11 @@ pub(super) fn is_led_away(scene: &Scene<'_>, member: &MemberName) -> Judged {
     let Some(pod) = scene.seen.pods.get(member).filter(|pod| pod.ready && !pod.terminating) else {
         return Ok(());
     };
+    let led_to =
+        |write: &KubeEffect| matches!(write, KubeEffect::LabelServes { member: to, .. } if to == member);
+    if scene.before.iter().filter_map(Effect::as_kube).any(led_to) {
+        forbid(Unsafe::StillServes(member.clone()))?;
+    }
     let until = pod.served_until.filter(|until| !pod.serves && *until <= scene.now);
     if until.is_some_and(|until| scene.now - until >= CLIENTS_LEAVE_WITHIN) {
         Ok(())

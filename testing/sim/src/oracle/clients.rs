@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use quorate_apistore::fields::{condition, deleting, name, uid};
+use quorate_apistore::fields::{condition, deleting, name, text, uid};
 use quorate_apistore::selectors::map_selects;
 use quorate_manifests::Kind;
 use quorate_model::quorum::has_quorum;
-use quorate_model::{Effect, EtcdCall, Span};
+use quorate_model::{Effect, EtcdCall, KubeEffect, Plan, Snapshot, Span};
 
 use super::Property;
 use crate::world::World;
@@ -50,8 +50,9 @@ impl World {
         self.oracle.add_violation(Property::ClientsAreServed, how);
     }
 
-    /// Checks that a member that serves clients is removed only when they are sent elsewhere for a while.
-    pub(crate) fn judge_removal_of_clients(&mut self, effect: &Effect) {
+    /// Checks that a member that serves clients is removed only when they are sent elsewhere for a while. What another operator, or a
+    /// request that came late, has written to its Pod since it was observed is not this one's doing: etcd knows no preconditions.
+    pub(crate) fn judge_removal_of_clients(&mut self, observed: &Snapshot, plan: &Plan, effect: &Effect) {
         let Some(EtcdCall::RemoveMember { member, .. }) = effect.as_etcd() else { return };
         // A rogue planner waits for nobody, and what it shows is about data.
         if self.rogue_planner {
@@ -59,6 +60,18 @@ impl World {
         }
         self.see_clients();
         let Some(pod) = self.object(Kind::Pod, member.as_str()).filter(|pod| !deleting(pod)) else { return };
+        let leads_there = |effect: &Effect| match effect.as_kube() {
+            Some(KubeEffect::LabelServes { member: to, .. }) => to == member,
+            Some(_) | None => false,
+        };
+        let is_own_doing = plan.effects.iter().any(leads_there);
+        let as_observed = observed
+            .pods
+            .get(member)
+            .is_some_and(|seen| seen.resource_version == text(&pod, "/metadata/resourceVersion"));
+        if !as_observed && !is_own_doing {
+            return;
+        }
         let serves = condition(&pod, "Ready") == "True" && self.etcd.serves_client_at(uid(&pod));
         let until = self.oracle.endpoint_until.get(uid(&pod));
         if serves && until.is_some_and(|until| self.now - *until < LEAVE_WITHIN) {

@@ -158,7 +158,7 @@ impl World {
         let now = Truth::of(self);
         let landing = Landing { observed: truth, now: &now };
         self.oracle.effect(&planned.snapshot, &planned.plan, effect, landing);
-        self.judge_removal_of_clients(effect);
+        self.judge_removal_of_clients(&planned.snapshot, &planned.plan, effect);
         match self.operator.leads {
             // Where the EtcdCluster was created again meanwhile, its preconditions protect what is there.
             Leads::Now if planned.snapshot.uid.as_str() != self.cluster_uid() => {}
