@@ -4,6 +4,7 @@
 mod backup;
 mod certificates;
 mod database;
+mod ended_pods;
 mod hashes;
 mod health;
 mod leadership;
@@ -38,6 +39,7 @@ pub use database::{
 pub use hashes::{COMPARED_WITHIN, Comparison, Hashes, KeysHash};
 pub use quarantine::Quarantine;
 
+pub use ended_pods::{EndedPods, RAN_WELL_FOR};
 pub use health::{READY_WITHIN, Unhealthy, Unready};
 pub use leadership::TransferAttempt;
 pub use progress::{CommittedMark, DOUBT_INTERVAL, IN_SYNC_WITHIN, PROOF_INTERVAL, Proof};
@@ -330,6 +332,8 @@ pub struct Etcd {
     pub unhealthy_since: BTreeMap<MemberName, Instant>,
     /// The voters that are not sound although their Pods are ready, while there is a leader, and since when.
     pub unsound_since: BTreeMap<MemberName, Instant>,
+    /// The Pods of each member that ended one after another, of late.
+    pub ended_pods: BTreeMap<MemberName, EndedPods>,
     /// The joining member whose applied index has grown, and when it last did.
     pub learner_progress: Option<(MemberName, Instant)>,
     /// The joining members that the list has as voters and that do not answer, and since when.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::world::{RequestOutcome, World, plain, until};
 use anyhow::{Result, ensure};
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use quorate_api::EtcdCluster;
 
@@ -137,5 +138,54 @@ async fn m07_clusters_whose_turn_the_definition_cannot_record_take_no_new_defaul
     all_are_up_to_date(&world).await?;
     let after = revisions(&world).await?;
     ensure!(NAMES.iter().all(|name| before[*name] != after[*name]), "all have them: {after:?}");
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn m06_a_cluster_that_is_sick_before_its_turn_takes_none_and_keeps_no_other_cluster_waiting()
+-> Result<()> {
+    let world = World::new().await?;
+    let _kubelet = world.kubelet();
+    let first = world.operator();
+    for name in NAMES {
+        world.create_cluster_named(name, plain(1)).await?;
+    }
+    all_are_up_to_date(&world).await?;
+    let before = revisions(&world).await?;
+    // The first one by its name: in the order of names its turn would be the first.
+    world.members.nodes().faults.slow.insert("a-0".to_owned());
+    world.delete::<Pod>("a-0").await?;
+    until("a is degraded", async || {
+        let conditions = world.api::<EtcdCluster>().get("a").await?.status.unwrap_or_default().conditions;
+        let is = conditions.iter().any(|one| one.type_ == "Degraded" && one.status == "True");
+        Ok(if is { Ok(()) } else { Err("it is not".to_owned()) })
+    })
+    .await?;
+    first.stop().await?;
+
+    let client = world.client_through(|_| RequestOutcome::Open);
+    let _second = world.operator_over(client, |options| {
+        options.defaults.agent_image = "quorate:next".to_owned();
+        options.max_rolling = "1".parse().expect("a limit");
+    });
+    let well = &NAMES[1..];
+    until("all others have the new defaults", async || {
+        let now = revisions(&world).await?;
+        let (reasons, _) = up_to_date(&world).await?;
+        let done =
+            well.iter().all(|name| now[*name] != before[*name]) && reasons.get("Reconciled") == Some(&3);
+        Ok(if done { Ok(()) } else { Err(format!("{reasons:?}")) })
+    })
+    .await?;
+    ensure!(revisions(&world).await?["a"] == before["a"], "it was passed over");
+    let (reasons, message) = up_to_date(&world).await?;
+    ensure!(
+        reasons.get("WaitingForWave") == Some(&1) && message.contains("pass this EtcdCluster over"),
+        "{reasons:?}: {message}"
+    );
+
+    world.members.end_lasting_faults();
+    all_are_up_to_date(&world).await?;
+    ensure!(revisions(&world).await?["a"] != before["a"], "it takes them once it is well");
     Ok(())
 }

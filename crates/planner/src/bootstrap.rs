@@ -17,7 +17,7 @@ use quorate_model::snapshot::{List, Pod};
 use quorate_model::{Effect, KubeEffect, MemberName, Step, Token, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON, Progress, for_all};
-use crate::{facts, restore, upgrade, upkeep};
+use crate::{facts, restart, restore, upgrade, upkeep};
 
 pub(crate) fn run(draft: &mut Draft<'_>) -> Flow {
     if draft.record.is_bootstrapped() {
@@ -264,6 +264,7 @@ fn create_pods(draft: &mut Draft<'_>) {
                 let create = KubeEffect::CreatePod { member: member.clone(), boot, peers: peers.clone() };
                 draft.propose(Effect::kube(Step::B4, create));
             }
+            Some(pod) if pod.finished && !pod.terminating => restart::finished_pod(draft, member),
             Some(pod) if pod.finished || restore::comes_too_late(&draft.record, pod) => {
                 let _ = draft.delete_pod(Step::W2, member);
             }

@@ -111,6 +111,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         return;
     }
     let line = desired.version.line();
+    let takes_defaults = is_by_operator && waves::disrupts(draft);
     let (step, downgrading_to) = match permit {
         Ok(VersionStep::Back(line)) => (Step::V4, Some(line)),
         Ok(VersionStep::Forward) | Err(_) => {
@@ -120,7 +121,7 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
     draft.write_record(step, |record| {
         record.target = Some(desired);
         record.downgrading_to = downgrading_to;
-        record.takes_defaults = is_by_operator;
+        record.takes_defaults = takes_defaults;
         // The edit may be the cure.
         if let Some(last) = &mut record.last_replacement {
             last.failures = 0;

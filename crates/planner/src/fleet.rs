@@ -27,6 +27,8 @@ pub struct Rolling {
     pub interrupted: bool,
     /// Why it does not get ready, if it does not for a while.
     pub stuck: Option<String>,
+    /// Why it is not well, if it is not. Only asked of a cluster that wants to take them.
+    pub unwell: Option<String>,
 }
 
 /// Whether a cluster may take them now. `rolling`: those that do; `all`: how many clusters there are.
@@ -35,6 +37,9 @@ pub struct Rolling {
 pub fn turn(own: &Rolling, rolling: &[Rolling], all: usize, limit: Limit) -> DefaultsTurn {
     if rolling.iter().any(|cluster| cluster.name == own.name) {
         return DefaultsTurn::Now;
+    }
+    if let Some(why) = &own.unwell {
+        return passed_over(why);
     }
     if let Some((name, why)) =
         rolling.iter().find_map(|cluster| Some((&cluster.name, cluster.stuck.as_ref()?)))
@@ -61,6 +66,16 @@ pub fn turn(own: &Rolling, rolling: &[Rolling], all: usize, limit: Limit) -> Def
         ));
     }
     DefaultsTurn::Now
+}
+
+/// A cluster that is not well gets no turn: its members could not be restarted, and every other cluster would wait for it. Where it says so,
+/// nobody waits for it.
+pub(crate) fn passed_over(why: &str) -> DefaultsTurn {
+    let why = why.trim_end_matches('.');
+    DefaultsTurn::After(format!(
+        "the operator's new defaults pass this EtcdCluster over while it is not well ({why}), and no other one waits for it. Repair it: it \
+         takes them when it is well again, or with the next change of its spec"
+    ))
 }
 
 fn names<'a>(clusters: impl Iterator<Item = &'a Rolling>) -> String {
@@ -127,7 +142,7 @@ mod tests {
     use super::*;
 
     fn cluster(name: &str, interrupted: bool) -> Rolling {
-        Rolling { name: name.to_owned(), interrupted, stuck: None }
+        Rolling { name: name.to_owned(), interrupted, stuck: None, unwell: None }
     }
 
     fn rolling(names: &[&str]) -> Vec<Rolling> {
@@ -182,6 +197,15 @@ mod tests {
         assert_eq!(turn(&cluster("b/one", true), &one, 100, limit), DefaultsTurn::Now, "it goes on");
         assert_eq!(turn(&cluster("a/one", true), &one, 100, "2".parse().unwrap()), DefaultsTurn::Now);
         assert_eq!("10%".parse::<Limit>().unwrap().of_interrupted(), 1);
+    }
+
+    #[test]
+    fn m06_one_that_is_not_well_before_its_turn_gets_none_and_says_so_and_one_that_began_goes_on() {
+        let limit = Limit { base: 9, percent: 0 };
+        let sick = Rolling { unwell: Some("demo-0: no node fits.".to_owned()), ..cluster("a/x", false) };
+        let DefaultsTurn::After(why) = turn(&sick, &rolling(&[]), 9, limit) else { panic!("it gets a turn") };
+        assert!(why.contains("(demo-0: no node fits), and no other one waits"), "{why}");
+        assert_eq!(turn(&sick, &rolling(&["a/x"]), 9, limit), DefaultsTurn::Now, "it began when it was well");
     }
 
     #[test]

@@ -17,9 +17,7 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
     for member in members {
         match draft.pod(&member) {
             Some(pod) if pod.terminating => draft.wait(Waiting::PodStopping(member)),
-            Some(pod) if pod.finished => {
-                let _ = draft.delete_pod(Step::W2, &member);
-            }
+            Some(pod) if pod.finished => finished_pod(draft, &member),
             Some(pod) if is_cured_by_target(draft, &member, pod) => {
                 let _ = draft.delete_pod(Step::W2, &member);
             }
@@ -44,11 +42,43 @@ pub(crate) fn lost_pods(draft: &mut Draft<'_>) {
 pub(crate) fn finished_pods(draft: &mut Draft<'_>) {
     let members: Vec<MemberName> = draft.record.members.keys().cloned().collect();
     for member in members {
-        if draft.pod(&member).is_some_and(|pod| (pod.finished || pod.read_only.is_some()) && !pod.terminating)
-        {
-            let _ = draft.delete_pod(Step::W2, &member);
+        match draft.pod(&member).filter(|pod| !pod.terminating) {
+            Some(pod) if pod.read_only.is_some() => {
+                let _ = draft.delete_pod(Step::W2, &member);
+            }
+            Some(pod) if pod.finished => finished_pod(draft, &member),
+            Some(_) | None => {}
         }
     }
+}
+
+/// W2 for one Pod that ended for good. Where the Pods of a member end one after another, such as those that their kubelet refuses, the
+/// last one stays for a while: the next would end like it. It shows why, and who deletes it has the next one at once.
+pub(crate) fn finished_pod(draft: &mut Draft<'_>, member: &MemberName) {
+    match stays_for_now(draft, member) {
+        Some(why) => draft.wait(Waiting::PodStuck(member.clone(), why)),
+        None => {
+            let _ = draft.delete_pod(Step::W2, member);
+        }
+    }
+}
+
+/// Why the next Pod of a member is not created yet.
+fn stays_for_now(draft: &Draft<'_>, member: &MemberName) -> Option<String> {
+    let pod = draft.pod(member)?;
+    let ended = draft.seen.etcd.ended_pods.get(member).filter(|ended| ended.last == pod.uid)?;
+    let delay = ended.delay();
+    // The committed shape may be the cure. A clock that was set back must not make it last.
+    let is_over = facts::is_stale(draft, member) || ended.at > draft.now || draft.now - ended.at >= delay;
+    (!is_over).then(|| {
+        let why = pod.trouble.as_deref().unwrap_or("it ended").trim_end_matches('.');
+        format!(
+            "{why}. {} Pods of {member} have ended one after another, so the next one follows {} s after this one ended. Cure what the \
+             Pod names; to have the next one at once, delete Pod {member}",
+            ended.times,
+            delay.0 / 1000
+        )
+    })
 }
 
 /// Only the Pods that do not exist, of members that may vote.

@@ -2,10 +2,10 @@
 //! is observed; what follows is decided here. A change of the cluster's own spec waits for no other cluster, and takes the defaults with it.
 
 use quorate_model::snapshot::DefaultsTurn;
-use quorate_model::{Step, Target, Waiting};
+use quorate_model::{MemberName, Step, Target, Waiting};
 
 use crate::draft::Draft;
-use crate::facts;
+use crate::{facts, fleet};
 
 /// Whether nothing but the operator's own part of the Pods differs.
 pub(crate) fn is_by_operator(desired: &Target, committed: &Target) -> bool {
@@ -14,17 +14,35 @@ pub(crate) fn is_by_operator(desired: &Target, committed: &Target) -> bool {
 
 /// Whether the operator's new defaults may be committed now; if they have to wait for other clusters, status reports it.
 pub(crate) fn may_take_defaults(draft: &mut Draft<'_>) -> bool {
-    // Nothing is disrupted where no Pod runs.
-    let stopped = draft.record.hibernating || draft.record.voters().next().is_none();
-    match draft.seen.defaults.clone() {
+    if !disrupts(draft) {
+        return true;
+    }
+    let turn = match draft.seen.defaults.clone() {
+        // What may cure one that has begun reaches it.
+        DefaultsTurn::Now if draft.record.takes_defaults => DefaultsTurn::Now,
+        // Whose turn it is was decided by its last status.
+        DefaultsTurn::Now => unwell(draft).map_or(DefaultsTurn::Now, |why| fleet::passed_over(&why)),
+        turn @ (DefaultsTurn::OnNextChange | DefaultsTurn::After(_)) => turn,
+    };
+    match turn {
         DefaultsTurn::Now => true,
-        DefaultsTurn::OnNextChange | DefaultsTurn::After(_) if stopped => true,
         DefaultsTurn::OnNextChange => false,
         DefaultsTurn::After(why) => {
             draft.wait(Waiting::Wave(why));
             false
         }
     }
+}
+
+/// Whether a new shape of the Pods restarts any: it does not where none runs. Such a cluster takes no turn, and keeps nobody waiting.
+pub(crate) fn disrupts(draft: &Draft<'_>) -> bool {
+    !draft.record.hibernating && draft.record.voters().next().is_some()
+}
+
+/// Why the members could not be restarted one after another now.
+fn unwell(draft: &Draft<'_>) -> Option<String> {
+    let why = |voter: &MemberName| Some(format!("{voter}: {}", draft.seen.why_unhealthy(voter, draft.now)?));
+    draft.record.voters().find_map(why)
 }
 
 /// The turn ends when every voter has the defaults, is healthy and ready.

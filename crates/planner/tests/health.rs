@@ -61,6 +61,7 @@ fn s01_a_member_whose_disk_hangs_is_the_one_that_a_scale_in_removes() {
 fn s01_a_rollout_takes_the_hung_member_and_no_other() {
     let roll = |world: &mut World| {
         world.seen.desired.pod.revision.0 = "r2".to_owned();
+        world.seen.desired.pod.content = "r2".to_owned();
         first_disrupted(world)
     };
     let mut world = hung();
@@ -111,6 +112,7 @@ fn s02_while_a_pod_is_being_deleted_no_other_member_is_touched() {
     let race = || {
         let mut world = World::running(3);
         world.seen.desired.pod.revision.0 = "r2".to_owned();
+        world.seen.desired.pod.content = "r2".to_owned();
         world.seen.pods.get_mut(&name("demo-2")).unwrap().terminating = true;
         world.keep_serving("demo-2");
         world
@@ -268,6 +270,7 @@ fn s01_the_member_whose_canary_fails_is_the_one_that_a_scale_in_removes() {
 fn s01_a_rollout_takes_the_member_whose_canary_fails_first_and_waits_for_it_before_the_next() {
     let mut world = idle_with_a_failing_canary("demo-2");
     world.seen.desired.pod.revision.0 = "r2".to_owned();
+    world.seen.desired.pod.content = "r2".to_owned();
     assert_eq!(first_disrupted(&mut world).as_deref(), Some("demo-2"));
 
     // A disk that hangs does so for the next Pod, too.
@@ -282,6 +285,7 @@ fn s01_a_rollout_takes_the_member_whose_canary_fails_first_and_waits_for_it_befo
     let mut world = idle_with_a_failing_canary("demo-2");
     world.seen.pods.get_mut(&name("demo-2")).unwrap().revision.0 = "r2".to_owned();
     world.seen.desired.pod.revision.0 = "r2".to_owned();
+    world.seen.desired.pod.content = "r2".to_owned();
     assert_eq!(first_disrupted(&mut world), None);
 }
 
@@ -290,6 +294,7 @@ fn two_pods_that_are_not_ready_stop_every_disruption_and_no_lost_pod() {
     let mut world = idle_with_a_failing_canary("demo-1");
     world.lose_readiness("demo-2", Unready::NoMore);
     world.seen.desired.pod.revision.0 = "r2".to_owned();
+    world.seen.desired.pod.content = "r2".to_owned();
     assert_eq!(first_disrupted(&mut world), None, "one of them may be the last that stores");
     // What a person does about it: one Pod is deleted by hand, and comes back on its volume in the new revision.
     world.lose_pod("demo-1");
@@ -343,6 +348,7 @@ fn a_failing_probe_alone_is_no_leave_to_delete_a_pod_that_serves() {
     let mut world = idle_with_a_failing_canary("demo-1");
     world.silence("demo-2");
     world.seen.desired.pod.revision.0 = "r2".to_owned();
+    world.seen.desired.pod.content = "r2".to_owned();
     world.observe();
     // Another container of the Pod is in trouble, so the old revision counts as one that cannot run.
     world.seen.pods.get_mut(&name("demo-1")).unwrap().trouble = Some("CrashLoopBackOff: sidecar".to_owned());

@@ -115,6 +115,7 @@ fn l02_an_edit_of_the_size_rolls_back_a_learner_that_is_not_needed_any_more() {
 fn l02_any_edit_is_committed_while_a_learner_cannot_be_promoted_and_rolls_it_back() {
     let mut world = learner_waits_for_a_sick_voter();
     world.seen.desired.pod.revision = PodRevision("more memory".into());
+    world.seen.desired.pod.content = "more memory".into();
     let plan = world.plan();
     assert_eq!(plan.record.target.as_ref().map(|target| target.pod.revision.0.as_str()), Some("more memory"));
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Leaving(Leaving::RolledBack));
@@ -130,6 +131,7 @@ fn l02_without_a_quorum_an_edit_does_not_wait_for_a_learner() {
     let mut world = learner_waits_for_a_sick_voter();
     world.silence("demo-2");
     world.seen.desired.pod.revision = PodRevision("more memory".into());
+    world.seen.desired.pod.content = "more memory".into();
     let plan = world.plan();
     assert_eq!(plan.record.target.as_ref().map(|target| target.pod.revision.0.as_str()), Some("more memory"));
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining, "it may have been promoted");

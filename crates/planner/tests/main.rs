@@ -19,6 +19,7 @@ mod losses;
 mod placement;
 mod recover;
 mod replace;
+mod restarts;
 mod restore;
 mod rules;
 mod space;

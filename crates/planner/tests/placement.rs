@@ -18,6 +18,7 @@ fn no_node_fits(world: &mut World, member: &str) {
 
 fn edit(world: &mut World, revision: &str) {
     world.seen.desired.pod.revision = PodRevision(revision.to_owned());
+    revision.clone_into(&mut world.seen.desired.pod.content);
 }
 
 fn deletes(plan: &Plan, step: Step) -> Vec<String> {

@@ -125,6 +125,7 @@ fn a_volume_that_is_not_bound_gives_nothing_up_and_after_the_time_limit_the_memb
     assert_eq!(world.voters().len(), 3);
     // An edit of the spec is another chance.
     world.seen.desired.pod.revision = quorate_model::target::PodRevision("r2".into());
+    world.seen.desired.pod.content = "r2".into();
     let plan = world.plan_that(|plan| plan.record.replacement.is_some());
     assert_eq!(plan.record.replacement.unwrap().member, name("demo-1"));
 }

@@ -386,6 +386,46 @@ fn the_operators_own_defaults_wait_for_their_turn_and_a_change_of_the_spec_takes
 }
 
 #[test]
+fn m06_a_cluster_that_is_not_well_lets_its_turn_pass_and_takes_the_defaults_when_it_is_or_with_its_next_change()
+ {
+    let mut world = World::running(3);
+    world.silence("demo-1");
+    world.seen.desired.pod.revision.0 = "new agent".into();
+    let plan = world.plan();
+    assert_eq!(plan.record.target.as_ref().unwrap().pod.revision.0, "r1");
+    assert!(!plan.record.takes_defaults, "it counts for nobody");
+    let told = plan.waiting.iter().find_map(|waiting| match waiting {
+        Waiting::Wave(why) => Some(why.clone()),
+        _ => None,
+    });
+    assert!(told.as_ref().is_some_and(|why| why.contains("(demo-1: ")), "{told:?}");
+
+    world.seen.desired.pod.content = "another option".into();
+    let plan = world.plan();
+    assert_eq!(
+        plan.record.target.as_ref().unwrap().pod.revision.0,
+        "new agent",
+        "its own change may be the cure"
+    );
+    assert!(!plan.record.takes_defaults);
+
+    world.seen.desired.pod.content = "{}".into();
+    world.silent.clear();
+    let plan = world.plan();
+    assert_eq!(plan.record.target.as_ref().unwrap().pod.revision.0, "new agent");
+    assert!(plan.record.takes_defaults);
+    world.carry_out(plan);
+    world.silence("demo-1");
+    world.seen.desired.pod.revision.0 = "newer agent".into();
+    let plan = world.plan();
+    assert_eq!(
+        plan.record.target.as_ref().unwrap().pod.revision.0,
+        "newer agent",
+        "it has begun, and this may be the cure"
+    );
+}
+
+#[test]
 fn a_cluster_that_takes_new_defaults_keeps_its_turn_until_every_member_has_them() {
     let mut world = World::running(3);
     world.seen.desired.pod.revision.0 = "new agent".into();

@@ -3,8 +3,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use quorate_model::names::Uid;
 use quorate_model::record::Stage;
-use quorate_model::snapshot::{AlarmKind, DefragmentAttempt, Etcd, TransferAttempt};
+use quorate_model::snapshot::{
+    AlarmKind, DefragmentAttempt, EndedPods, Etcd, Pod, RAN_WELL_FOR, TransferAttempt,
+};
 use quorate_model::{EtcdCall, Instant, MemberId, MemberName, Snapshot, Span};
 
 use crate::reply::CallError;
@@ -30,6 +33,9 @@ pub(crate) struct Recent {
     listed_at: Option<Instant>,
     no_list_since: Option<Instant>,
     unserved_since: Option<Instant>,
+    ended_pods: BTreeMap<MemberName, EndedPods>,
+    /// Of the members in `ended_pods` those whose Pods are ready, and since when.
+    runs_since: BTreeMap<MemberName, Instant>,
     /// The joining member, the highest index that it has applied, and since when.
     learner: Option<(MemberName, u64, Instant)>,
     /// The history was compacted since the alarm NOSPACE was raised.
@@ -69,6 +75,16 @@ impl Recent {
         snapshot.etcd.unhealthy_since.clone_from(&self.unhealthy_since);
         keep_since(&mut self.unheard_since, &unheard_voters(snapshot, now), now);
         snapshot.etcd.unheard_since.clone_from(&self.unheard_since);
+        // In a Pod without etcd the agent ends when it has answered.
+        let is_end = |pod: &Pod| pod.finished && !pod.terminating && pod.read_only.is_none();
+        let ended = snapshot.pods.iter().filter(|(_, pod)| is_end(pod));
+        let run = snapshot.pods.iter().filter(|(_, pod)| pod.ready && !pod.finished);
+        self.note_ended_pods(
+            ended.map(|(member, pod)| (member, &pod.uid)),
+            &run.map(|(member, _)| member.clone()).collect(),
+            now,
+        );
+        snapshot.etcd.ended_pods.clone_from(&self.ended_pods);
         let joining = snapshot.record.joining().map(|(name, _)| name);
         let applied = joining.and_then(|name| Some((name, snapshot.status_of(name, now)?.applied)));
         self.note_learner(joining, applied.map(|(_, applied)| applied), now);
@@ -102,6 +118,31 @@ impl Recent {
         }
         (etcd.quorum_at, etcd.no_list_since) = (self.quorum_at, self.no_list_since);
         etcd.unserved_since = self.unserved_since;
+    }
+
+    /// Counts the Pods of each member that ended, until one of them runs well for some minutes.
+    fn note_ended_pods<'a>(
+        &mut self,
+        ended: impl Iterator<Item = (&'a MemberName, &'a Uid)>,
+        ready: &BTreeSet<MemberName>,
+        now: Instant,
+    ) {
+        for (member, uid) in ended {
+            let times = match self.ended_pods.get_mut(member) {
+                Some(before) if before.last == *uid => {
+                    // The clock was set back.
+                    before.at = before.at.min(now);
+                    continue;
+                }
+                Some(before) => before.times.saturating_add(1),
+                None => 1,
+            };
+            self.ended_pods.insert(member.clone(), EndedPods { last: uid.clone(), times, at: now });
+        }
+        let run = ready.iter().filter(|member| self.ended_pods.contains_key(*member)).cloned().collect();
+        keep_since(&mut self.runs_since, &run, now);
+        let since = &self.runs_since;
+        self.ended_pods.retain(|member, _| since.get(member).is_none_or(|at| now - *at < RAN_WELL_FOR));
     }
 
     /// Notes when the applied index of the joining member last grew.
@@ -240,6 +281,29 @@ mod tests {
         assert_eq!(since[&demo], Instant(1000), "the clock was set back");
         keep_since(&mut since, &none, Instant(2000));
         assert!(since.is_empty());
+    }
+
+    #[test]
+    fn m11_pods_that_ended_count_once_each_until_one_of_them_runs_well_for_some_minutes() {
+        let demo = MemberName::new("demo-1");
+        let mut recent = Recent::default();
+        let mut see = |uid: &str, finished: bool, seconds: i64| {
+            let uid = Uid::new(uid);
+            let ended = finished.then_some((&demo, &uid));
+            let ready = (!finished).then(|| demo.clone()).into_iter().collect();
+            recent.note_ended_pods(ended.into_iter(), &ready, Instant(seconds * 1000));
+            recent.ended_pods.get(&demo).map(|ended| (ended.times, ended.at.0 / 1000))
+        };
+        assert_eq!(see("a", false, 0), None);
+        assert_eq!(see("a", true, 1), Some((1, 1)));
+        assert_eq!(see("a", true, 2), Some((1, 1)), "it was seen before");
+        assert_eq!(see("b", true, 3), Some((2, 3)));
+        assert_eq!(see("c", false, 4), Some((2, 3)), "it runs, and may end as well");
+        assert_eq!(see("c", true, 60), Some((3, 60)));
+        assert_eq!(see("c", true, 50), Some((3, 50)), "the clock was set back");
+        assert_eq!(see("d", false, 100), Some((3, 50)));
+        assert_eq!(see("d", false, 281), None, "it has run well");
+        assert_eq!(see("d", true, 300), Some((1, 300)));
     }
 
     #[test]

@@ -57,6 +57,11 @@ impl Waves {
             given.remove(&own_root);
             return DefaultsTurn::Now;
         }
+        let unwell = read(&own_root).and_then(|read| read.0.as_ref().ok().and_then(unwell));
+        if unwell.is_some() {
+            // A turn that it did not use goes to another one at once.
+            given.remove(&own_root);
+        }
         let roots = clusters.roots();
         let mut rolling: BTreeMap<NamespacedName, Option<String>> = BTreeMap::new();
         for root in &roots {
@@ -78,9 +83,11 @@ impl Waves {
             name: root.to_string(),
             interrupted: read(root).is_some_and(|read| read.0.as_ref().is_ok_and(is_interrupted)),
             stuck,
+            unwell: None,
         };
         let rolling: Vec<Rolling> = rolling.into_iter().map(|(root, stuck)| one(&root, stuck)).collect();
-        let turn = turn(&one(&own_root, None), &rolling, roots.len(), self.limit);
+        let own = Rolling { unwell, ..one(&own_root, None) };
+        let turn = turn(&own, &rolling, roots.len(), self.limit);
         if turn == DefaultsTurn::Now {
             given.entry(own_root).or_insert(now);
         }
@@ -114,7 +121,18 @@ fn takes_defaults(cluster: &EtcdCluster) -> bool {
     may_roll(cluster) && cluster.status.as_ref().is_some_and(|status| status.takes_defaults)
 }
 
-/// Why it does not get ready.
+/// Why it is not well, by its last status: a member that is not healthy or has no Pod, or no quorum.
+fn unwell(cluster: &EtcdCluster) -> Option<String> {
+    let conditions = &cluster.status.as_ref()?.conditions;
+    let is = |type_: ConditionType, status: &str| {
+        conditions.iter().find(|one| one.type_ == type_.as_str() && one.status == status)
+    };
+    let wrong =
+        is(ConditionType::Degraded, "True").or_else(|| is(ConditionType::QuorumAvailable, "False"))?;
+    Some(wrong.message.clone())
+}
+
+/// Why it does not get ready. It was well when it began, so what its condition says came after that.
 fn stuck(cluster: &EtcdCluster, now: Instant) -> Option<String> {
     let conditions = &cluster.status.as_ref()?.conditions;
     let degraded = conditions.iter().find(|one| one.type_ == ConditionType::Degraded.as_str())?;
