@@ -149,6 +149,9 @@ fn after(waiting: &Waiting) -> Option<Waiting> {
             claim_terminating(ClaimOutlook::MovesOnOrder)
         }
         Waiting::ClaimTerminating { outlook: ClaimOutlook::MovesOnOrder, .. } => {
+            claim_terminating(ClaimOutlook::Stays)
+        }
+        Waiting::ClaimTerminating { outlook: ClaimOutlook::Stays, .. } => {
             claim_terminating(ClaimOutlook::AtSizeZero)
         }
         Waiting::ClaimTerminating { outlook: ClaimOutlook::AtSizeZero, .. } => {

@@ -11,7 +11,7 @@ use crate::safety;
 pub(crate) fn report(draft: &mut Draft<'_>) {
     let members: Vec<MemberName> = keeping_data(draft).cloned().collect();
     for member in members {
-        let outlook = outlook(draft);
+        let outlook = outlook(draft, &member);
         draft.wait(Waiting::ClaimTerminating { member, outlook });
     }
 }
@@ -35,17 +35,23 @@ fn keeping_data<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a MemberName
     draft.record.members.keys().filter(keeps)
 }
 
-fn outlook(draft: &Draft<'_>) -> ClaimOutlook {
+fn outlook(draft: &Draft<'_>, member: &MemberName) -> ClaimOutlook {
     let record = &draft.record;
+    // Nothing else is done under these.
+    let is_halted = draft.seen.paused || draft.seen.newer_status.is_some() || draft.seen.not_stored.is_some();
     if draft.seen.deleting {
         ClaimOutlook::Deleted
-    } else if record.next_incarnation.is_some() || record.quorum_recovery.is_some() {
+    } else if record.quorum_recovery.is_some() {
+        ClaimOutlook::Stays
+    } else if record.next_incarnation.is_some() {
         ClaimOutlook::Ordered
+    } else if !draft.seen.replacement_policy.enabled {
+        ClaimOutlook::MovesOnOrder
     } else if record.hibernating {
         ClaimOutlook::AtSizeZero
-    } else if draft.seen.replacement_policy.enabled {
-        ClaimOutlook::Moves
+    } else if is_halted || draft.via().is_none() || !draft.seen.is_healthy(member, draft.now) {
+        ClaimOutlook::Stays
     } else {
-        ClaimOutlook::MovesOnOrder
+        ClaimOutlook::Moves
     }
 }

@@ -97,7 +97,13 @@ fn edit(draft: &mut Draft<'_>, committed: &Target) {
         desired = Target { storage, ..committed.clone().with_what_is_always_safe(&desired) };
         permit = Ok(VersionStep::Forward);
     }
-    // R21: its members move to new claims first. Every other part of the edit may be what lets them.
+    // R21: its members move to new claims first. While versions are mixed none may join, and these members cannot be restarted.
+    if desired.version.line() != committed.version.line() && claims::outlive_no_stop(draft) {
+        let why = "another minor version waits: PersistentVolumeClaims of members are being deleted, and their data would go with the Pods";
+        draft.wait(Waiting::SafePoint(why.to_owned()));
+        desired = committed.clone().with_what_is_always_safe(&desired);
+    }
+    // Every other part of the edit may be what lets them.
     if desired.size == 0 && committed.size > 0 && claims::outlive_no_stop(draft) {
         desired.size = committed.size;
         let why = "size zero waits: PersistentVolumeClaims of members are being deleted, and their data would go with the Pods";

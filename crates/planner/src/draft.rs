@@ -296,7 +296,8 @@ impl<'a> Draft<'a> {
     pub(crate) fn restart_pod(&mut self, step: Step, member: &MemberName) -> Progress {
         let Some(pod) = self.pod(member) else { return Progress::Done };
         let serves = pod.ready && self.seen.is_sound(member, self.now);
-        if pod.terminating || !serves {
+        // R21: where the budget is closed for as long as another Pod keeps data, no eviction is admitted, also not ours.
+        if pod.terminating || !serves || safety::stands_for_an_eviction(self.seen, &self.record, self.now) {
             return self.delete_pod(step, member);
         }
         let evict = KubeEffect::EvictPod { member: member.clone(), pod: pod.uid.clone() };

@@ -36,11 +36,15 @@ pub(crate) fn on_newer_status(draft: &mut Draft<'_>) -> Flow {
 }
 
 /// R22: the API server does not store the record, so whatever this operator begins is forgotten by the next pass. Lost Pods are
-/// restarted on their own volumes, which needs no record, and nothing else is done, not even a deletion.
+/// restarted on their own volumes, certificates that are due are renewed, and the budget is kept up, which needs no record; and nothing else
+/// is done, not even a deletion.
 pub(crate) fn on_outdated_definition(draft: &mut Draft<'_>) -> Flow {
     let Some(fields) = draft.seen.not_stored.clone() else { return ON };
     draft.wait(Waiting::CrdTooOld(fields));
-    restart_known_members(draft);
+    if restart_known_members(draft) {
+        certificates::renew(draft);
+        budget::keep_up(draft);
+    }
     DONE
 }
 

@@ -2,14 +2,22 @@
 //! first, then followers, the leader last; U3 all other voters are healthy; U4 move leadership away; U5 evict the Pod,
 //! which W1 creates again on its volume; U6 wait until it is ready and in sync before the next.
 
+use quorate_model::effect::Unsafe;
 use quorate_model::{MemberName, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{facts, leadership, upgrade, waves};
+use crate::{facts, leadership, safety, upgrade, waves};
 
 pub(crate) fn next(draft: &mut Draft<'_>) -> Flow {
-    let stale = draft.record.voters().filter(|voter| facts::is_stale(draft, voter));
-    let next = stale.min_by_key(|voter| {
+    let stale: Vec<_> = draft.record.voters().filter(|voter| facts::is_stale(draft, voter)).collect();
+    // R21: one that keeps data gets the new shape when it moves, and holds up no other.
+    let keeps_data = |voter: &&MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, voter);
+    let may_restart = stale.iter().copied().filter(|voter| !keeps_data(voter));
+    if let (Some(keeper), None) = (stale.first(), may_restart.clone().next()) {
+        draft.wait(Waiting::Unsafe(Unsafe::ClaimTerminating((*keeper).clone())));
+        return ON;
+    }
+    let next = may_restart.min_by_key(|voter| {
         (draft.seen.is_healthy(voter, draft.now), draft.is_leader(voter), draft.seen.cluster.ordinal(voter))
     });
     let Some(next) = next.cloned() else {

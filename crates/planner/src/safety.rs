@@ -370,7 +370,8 @@ fn may_delete_pod(scene: &Scene<'_>, member: &MemberName, pod: &Uid, version: &s
         forbid(Unsafe::SecondDisruption(member.clone()))?;
     }
     // R16
-    if seen.ready && scene.seen.is_sound(member, scene.now) {
+    let is_sound = seen.ready && scene.seen.is_sound(member, scene.now);
+    if is_sound && !stands_for_an_eviction(scene.seen, scene.record, scene.now) {
         forbid(Unsafe::MustEvict(member.clone()))?;
     }
     if seen.ready {
@@ -432,6 +433,13 @@ fn may_disturb(scene: &Scene<'_>, member: &MemberName) -> Judged {
         forbid(Unsafe::NotReplaced(member.clone()))?;
     }
     progress_is_proven(scene.seen, scene.now)
+}
+
+/// R16, R21: whether the deletion of a Pod that serves stands for its eviction. The budget admits none while another Pod is all that keeps
+/// data; so no drain takes another Pod meanwhile, which is what the eviction is for.
+pub(crate) fn stands_for_an_eviction(seen: &Snapshot, record: &Record, now: Instant) -> bool {
+    let keeps = |member: &MemberName| keeps_data(seen, record, now, member);
+    seen.budget_policy != BudgetPolicy::None && record.members.keys().any(keeps)
 }
 
 fn reduces_redundancy(scene: &Scene<'_>, effect: &Effect) -> bool {

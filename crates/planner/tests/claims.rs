@@ -81,6 +81,56 @@ fn m01_with_replacements_off_it_stays_and_no_rollout_ends_its_pod() {
 }
 
 #[test]
+fn m01_with_replacements_off_a_rollout_restarts_the_others() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replacement_policy.enabled = false;
+    delete_claim(&mut world, "demo-0");
+    world.seen.desired.pod.revision = PodRevision("another".into());
+    world.seen.desired.pod.content = "another".into();
+    let story = world.settle();
+    let stale: Vec<&str> = world
+        .seen
+        .pods
+        .iter()
+        .filter(|(_, pod)| pod.revision != PodRevision("another".into()))
+        .map(|(name, _)| name.as_str())
+        .collect();
+    assert_eq!(stale, ["demo-0"], "{story}");
+}
+
+#[test]
+fn m01_another_minor_version_waits_for_the_move() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-0");
+    let committed = world.seen.record.target.as_ref().expect("it is committed").version;
+    world.seen.desired.version.minor += 1;
+    let plan = world.plan();
+    assert_eq!(plan.record.target.as_ref().map(|target| target.version), Some(committed));
+    let story = world.settle();
+    let target = world.seen.record.target.as_ref().expect("it is committed");
+    assert_eq!(target.version, world.seen.desired.version, "{story}");
+}
+
+#[test]
+fn m01_a_member_that_is_kept_out_or_refused_while_its_claim_is_being_deleted_is_replaced() {
+    let mut world = World::running(3);
+    world.settle();
+    delete_claim(&mut world, "demo-1");
+    world.silence("demo-1");
+    let pod = world.seen.pods.get_mut(&name("demo-1")).expect("it has a Pod");
+    pod.guard = Some((quorate_model::GuardVerdict::DataMissing, "it is empty".to_owned()));
+    (pod.ready, pod.differs_from_peers) = (false, true);
+    let plan = world.plan();
+    assert!(says(&plan, "demo-1", ClaimOutlook::Stays), "{:?}", plan.waiting);
+    world.carry_out(plan);
+    world.now = world.now + world.seen.replacement_policy.grace;
+    let story = world.settle();
+    assert!(!world.voters().contains(&"demo-1") && world.voters().len() == 3, "{story}");
+}
+
+#[test]
 fn m01_size_zero_is_carried_out_once_every_claim_is_there_to_stay() {
     let mut world = World::running(3);
     world.settle();

@@ -68,6 +68,21 @@ fn m01_a_rollout_does_not_end_the_only_copy_of_the_data() {
 }
 
 #[test]
+fn m01_an_upgrade_waits_for_the_move_and_goes_on_where_a_claim_is_deleted_in_the_middle() {
+    let upgrade = edit(&json!({ "version": "3.7.0" }));
+    for members in [&ALL[..1], &ALL] {
+        ends_well(&claims_are_deleted(3, members, &[(AT_ONCE, upgrade.clone())]));
+    }
+    for at in ["after:T1", "after:U5", "after:U5#2"] {
+        for member in ALL {
+            let upgrade = json!({ "at": AT_REST, "what": upgrade });
+            let deleted = json!({ "at": at, "what": { "fault": { "delete-claim": member } } });
+            ends_well(&json!({ "spec": plain(3), "departures": [upgrade, deleted] }));
+        }
+    }
+}
+
+#[test]
 fn m01_a_restore_in_place_comes_after_the_move_of_members_whose_claims_were_deleted() {
     let order = edit(&json!({ "etcdRestore": "back" }));
     ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, order)]));

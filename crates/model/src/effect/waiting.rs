@@ -20,6 +20,8 @@ pub enum ClaimOutlook {
     Moves,
     /// It stays where it is: `spec.recovery.enabled` is false.
     MovesOnOrder,
+    /// It stays where it is for now: it does not serve, no quorum does, or nothing is changed.
+    Stays,
     /// The cluster goes to size zero.
     AtSizeZero,
     /// An order stops every member.

@@ -65,16 +65,16 @@ impl Snapshot {
         if self.differs_from_majority(voter, now) {
             return Some(Loss::Inconsistent);
         }
+        let answers = self.status_of(voter, now).is_some();
+        // Its Pod is not deleted, so nothing of its kubelet, its guard or etcd's own check gets another look.
+        if !answers && self.claim_is_terminating(record, voter) {
+            return Some(Loss::ClaimTerminating);
+        }
         if !record.is_in_memory() && self.is_refused_by_majority(record, voter, now) {
             return Some(Loss::Inconsistent);
         }
-        let answers = self.status_of(voter, now).is_some();
         if record.is_in_memory() || answers {
             return None;
-        }
-        // Its Pod is not deleted, so nothing of its kubelet or its guard gets another look.
-        if self.claim_is_terminating(record, voter) {
-            return Some(Loss::ClaimTerminating);
         }
         let pod = self.pods.get(voter);
         if let Some((verdict, _)) = pod.and_then(|pod| pod.guard.as_ref())

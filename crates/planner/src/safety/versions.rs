@@ -62,8 +62,11 @@ pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Insta
         Stage::Leaving(_) => seen.listed(record, name, now).is_some_and(|listed| !listed.is_learner),
         Stage::Bootstrap | Stage::Joining => false,
     };
-    let voters =
-        record.members.iter().filter(|(name, member)| votes(name, member.stage)).map(|(name, _)| name);
+    let voters = record
+        .members
+        .iter()
+        .filter(|(name, member)| votes(name, member.stage) && !is_to_leave(seen, record, name))
+        .map(|(name, _)| name);
     let mut lines = voters.filter_map(|voter| Some((voter, line_of(seen, record, now, voter)?)));
     let Some((first, line)) = lines.next() else { return Ok(()) };
     match lines.find(|(_, other)| *other != line) {
@@ -74,6 +77,11 @@ pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Insta
     }
 }
 
+/// R21: a member whose claim is being deleted is never restarted with another version, so others join and it leaves.
+fn is_to_leave(seen: &Snapshot, record: &Record, voter: &MemberName) -> bool {
+    seen.claim_is_terminating(record, voter)
+}
+
 /// Whether a learner may join: with the version that the voters run.
 pub(crate) fn members_may_join(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
     membership_may_change(seen, record, now)?;
@@ -82,7 +90,7 @@ pub(crate) fn members_may_join(seen: &Snapshot, record: &Record, now: Instant) -
     };
     let line = target.version.line();
     let other = |voter: &&MemberName| line_of(seen, record, now, voter).is_some_and(|runs| runs != line);
-    match record.voters().find(other) {
+    match record.voters().filter(|voter| !is_to_leave(seen, record, voter)).find(other) {
         None => Ok(()),
         Some(voter) => forbid(Unsafe::VersionsMixed(format!(
             "{voter} does not run etcd {line} yet, and a new member would. It changes once all voters run it"

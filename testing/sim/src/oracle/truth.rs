@@ -105,7 +105,9 @@ impl Truth {
             let claim = world.object(Kind::Volume, claim_of(pod)?).filter(|claim| deleting(claim))?;
             Some((uid(pod).to_owned(), world.etcd.dir(uid(&claim))?.member))
         };
-        let last_users = pods.iter().filter(|pod| !deleting(pod)).filter_map(data_of).collect();
+        // R21: those are not restarted with another version, whatever the others run.
+        let last_users: BTreeMap<String, MemberId> =
+            pods.iter().filter(|pod| !deleting(pod)).filter_map(data_of).collect();
         let claims = volumes.iter().map(|volume| name(volume).to_owned()).collect();
         let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
         let full =
@@ -122,7 +124,7 @@ impl Truth {
         let conf = group.map(Group::conf).cloned();
         let voters = world.etcd.processes().filter(|(at, _)| {
             let votes = |id: &MemberId| conf.as_ref().is_some_and(|conf| conf.is_voter(*id));
-            members.get(*at).is_some_and(votes)
+            members.get(*at).is_some_and(votes) && !last_users.contains_key(*at)
         });
         // The version of an image without one in its tag is not known.
         let lines =

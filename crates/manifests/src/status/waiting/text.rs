@@ -202,6 +202,11 @@ pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> S
              operator.etcd.io/replace=true"
                 .to_owned()
         }
+        ClaimOutlook::Stays => {
+            "Let its volume outlive the claim: set persistentVolumeReclaimPolicy of its PersistentVolume to Retain. Once a quorum serves, \
+             every member is healthy and nothing halts the operator, the member moves to a new claim, under a new name"
+                .to_owned()
+        }
         ClaimOutlook::AtSizeZero => {
             "Set spec.size back: once the cluster runs, the member moves to a new claim, and then size zero keeps the data".to_owned()
         }
@@ -210,8 +215,9 @@ pub(super) fn claim_terminating(member: &MemberName, outlook: ClaimOutlook) -> S
              matter, and delete Pod {member}"
         ),
         ClaimOutlook::Deleted => format!(
-            "The EtcdCluster is being deleted and its data are to be kept (spec.storageSpec.retention.whenDeleted), so that waits. Copy the \
-             data and delete Pod {member}, or set whenDeleted to Delete to give them up"
+            "The EtcdCluster is being deleted and its data are to be kept (spec.storageSpec.retention.whenDeleted, or \
+             spec.deletion.finalBackup), so that waits. Copy the data and delete Pod {member}; or give them up: set whenDeleted to Delete and \
+             remove finalBackup"
         ),
     };
     format!(
