@@ -84,6 +84,11 @@ mod full {
     fn bootstrap_of_three_with_two_faults_and_an_edit() {
         explored(&Scope { edits: vec![plain(0)], ..scope("bootstrap 3, edited to 0", &[3]) });
     }
+
+    #[test]
+    fn shrinking_from_three_to_two_with_two_faults() {
+        explored(&scope("3 to 2", &[3, 2]));
+    }
 }
 
 #[test]
@@ -121,8 +126,9 @@ fn growth_from_three_to_four_with_a_fault_and_an_edit() {
 }
 
 #[test]
-fn shrinking_from_three_to_two_with_two_faults() {
-    explored(&scope("3 to 2", &[3, 2]));
+fn shrinking_from_three_to_two_with_a_fault_or_two_of_the_operators_own() {
+    explored(&Scope { faults: 1, ..scope("3 to 2", &[3, 2]) });
+    explored(&Scope { strikes: of_the_operator, ..scope("3 to 2, the operator's own", &[3, 2]) });
 }
 
 #[test]
