@@ -86,6 +86,11 @@ mod full {
     }
 
     #[test]
+    fn growth_from_three_to_four_with_two_faults() {
+        explored(&scope("3 to 4", &[3, 4]));
+    }
+
+    #[test]
     fn shrinking_from_three_to_two_with_two_faults() {
         explored(&scope("3 to 2", &[3, 2]));
     }
@@ -116,8 +121,8 @@ fn growth_from_one_to_two_with_two_faults() {
 }
 
 #[test]
-fn growth_from_three_to_four_with_two_faults() {
-    explored(&scope("3 to 4", &[3, 4]));
+fn growth_from_three_to_four_with_two_faults_of_the_operators_own() {
+    explored(&Scope { strikes: of_the_operator, ..scope("3 to 4, the operator's own", &[3, 4]) });
 }
 
 #[test]
