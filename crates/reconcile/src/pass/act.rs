@@ -297,6 +297,10 @@ impl Acting {
 
     /// R22: whether the API server has the record as it was written.
     fn is_stored(&self, memory: &mut Memory, now: Instant) -> Result<(), WriteError> {
+        // Where a test breaks R8, there may be no reply to compare with.
+        if lost_reply_counts_as_done() {
+            return Ok(());
+        }
         let (Basis::Plan(planned), Some(stored)) = (&self.basis, parsed(&self.cluster)) else {
             return Ok(());
         };
