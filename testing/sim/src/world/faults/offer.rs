@@ -128,14 +128,14 @@ impl World {
     }
 }
 
-/// Whether a fault may stay until a person acts.
+/// Whether a fault may stay until a person acts. A partition of the peers alone stays in named histories only: a learner that is promoted in
+/// that moment goes on answering as a learner, and counts as joining until its Pod is deleted.
 fn can_stay(fault: &Fault) -> bool {
     matches!(
         fault,
         Fault::LoseNode(_)
             | Fault::Slow(_)
             | Fault::Cut(_)
-            | Fault::CutFromPeers(_)
             | Fault::Lag(_)
             | Fault::Refuse(..)
             | Fault::HangDisk(_)
