@@ -277,8 +277,7 @@ impl World {
         let Some(volume) = self.object(Kind::Volume, member).filter(|volume| !deleting(volume)) else {
             return false;
         };
-        let options = DeleteOptions { uid: Some(uid(&volume).to_owned()), ..DeleteOptions::default() };
-        self.store.delete(&key(Kind::Volume, &self.at, member), &options).is_ok()
+        delete(&self.store, Kind::Volume, &volume, None)
             && self.faults.claims_deleted.insert(member.to_owned())
     }
 
