@@ -205,10 +205,12 @@ fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
     }
 }
 
-/// Since when the data of members differ, as far as hashes of all of them have not agreed since.
+/// Since when the data of members differ, as far as hashes of all of them have not agreed since. One that etcd's check keeps out has other
+/// data than some peer, whoever is wrong: without a record of it, a member with wrong data would be believed as soon as the check is off.
 fn differ_since(draft: &Draft<'_>) -> Option<Instant> {
     let before = draft.record.differ_since;
-    if draft.seen.hashes(draft.now).is_some_and(Hashes::differ) {
+    let is_one_kept_out = draft.seen.kept_out(draft.now).next().is_some();
+    if is_one_kept_out || draft.seen.hashes(draft.now).is_some_and(Hashes::differ) {
         return before.or(Some(draft.now));
     }
     before.filter(|_| !draft.seen.comparison(draft.now).is_some_and(|compared| compared.none_differs()))

@@ -441,6 +441,22 @@ fn h37_data_that_differed_are_compared_until_all_agree_though_the_reason_is_gone
     assert!(world.seen.record.differ_since.is_none() && world.seen.etcd.hashes.is_none());
 }
 
+/// Its Pod starts again before anybody could compare the others, and passes, since the check is off now.
+#[test]
+fn h37_a_member_that_was_kept_out_is_compared_though_the_check_is_off_before_anybody_is_compared() {
+    let mut world = World::running(3);
+    world.wrong.insert(name("demo-1"), 2);
+    keep_out(&mut world, "demo-2");
+    world.silence("demo-1");
+    let plan = world.plan();
+    assert!(!world.seen.etcd.hashes.as_ref().is_some_and(|hashes| hashes.differ()));
+    world.carry_out(plan);
+    let pod = world.seen.pods.get_mut(&name("demo-2")).unwrap();
+    (pod.ready, pod.differs_from_peers, pod.trouble) = (true, false, None);
+    world.unsilence("demo-1");
+    assert_eq!(pass(&mut world, Span::seconds(1300)).0, ["demo-1"]);
+}
+
 #[test]
 fn data_that_differed_and_cannot_be_compared_any_more_are_still_reported() {
     let mut world = World::running(2);

@@ -19,6 +19,9 @@ const SHORTEST_GRACE: Span = Span::seconds(1);
 const DELAYS: [Span; 5] =
     [Span::seconds(30), Span::seconds(60), Span::seconds(120), Span::seconds(300), Span::seconds(600)];
 
+/// The least delay, where something has changed, or a replacement waits for the comparison.
+const LEAST_DELAY: Span = Span::seconds(10);
+
 /// A member is not asked again before so many times what its hash took: under an alarm CORRUPT, where it refuses writes anyway, or where
 /// something has changed.
 const LEAST_REST: u64 = 10;
@@ -278,7 +281,7 @@ impl Comparing {
     fn is_due(&self, look: &Look, now: Instant) -> bool {
         let Some((ended, took)) = self.rested_since.filter(|(ended, _)| *ended <= now) else { return true };
         let rested = now - ended;
-        let least = DELAYS[0].max(times(LEAST_REST, took));
+        let least = LEAST_DELAY.max(times(LEAST_REST, took));
         let Some(last) = &self.last else { return rested >= least };
         let misses_one =
             look.begins && look.voters.keys().any(|voter| !last.hashes.replies.contains_key(voter));
@@ -582,13 +585,13 @@ mod tests {
         driver.round(&all, Span(100));
         // Another one answers, a member is suspected, the grace period is over: that is worth a round.
         all.circumstances.suspected.insert(name(1));
-        assert_eq!(driver.rests(&all), Some(30));
+        assert_eq!(driver.rests(&all), Some(10));
         driver.round(&all, Span(100));
         assert_eq!(driver.rests(&all), Some(30));
         driver.round(&all, Span(100));
         assert_eq!(driver.clone_rests(&all), Some(60));
         (all.due_since, all.grace) = (Some(driver.now), Span::seconds(20));
-        assert_eq!(driver.clone_rests(&all), Some(30));
+        assert_eq!(driver.clone_rests(&all), Some(10));
         // Without a reason nobody is asked.
         all.has_reason = false;
         assert_eq!(driver.clone_rests(&all), None);
