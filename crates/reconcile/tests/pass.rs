@@ -463,3 +463,21 @@ fn an_object_whose_write_no_watch_confirmed_is_read_at_the_start_of_a_pass() {
     let service = driver.only();
     assert_eq!(service.task, Task::Read { kind: Kind::Service, name: "demo-client".to_owned() });
 }
+
+/// What the caches say of a claim may be from before somebody deleted it, and its data would go with the Pod.
+#[test]
+fn m01_no_pod_is_ended_while_its_claim_cannot_be_read_from_the_api_server() {
+    let mut driver = Driver::planning(Vec::new());
+    let mut ask = |reply| {
+        let claim = driver.first_read_while_the_cluster_is_deleted("demo-0");
+        assert!(
+            matches!(&claim.task, Task::Read { kind: Kind::Volume, name } if name == "demo-0"),
+            "{claim:?}"
+        );
+        driver.reads(&claim, reply);
+        driver.next()
+    };
+    assert!(ask(Ok(None)).is_some_and(|command| command.task.changes_something()));
+    assert_eq!(ask(Err(lost())), None);
+    assert_eq!(driver.end(), &stopped(Retry::Failed));
+}

@@ -102,3 +102,22 @@ fn m01_a_member_that_ends_while_its_claim_is_being_deleted_is_replaced() {
         ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, ends)]));
     }
 }
+
+/// The watch of the claims is behind: in the operator's caches the claim is as it was.
+#[test]
+fn m01_a_claim_whose_deletion_no_watch_has_told_yet_keeps_its_pod() {
+    let behind = |changes: u32| json!({ "fault": { "stale": ["PersistentVolumeClaim", changes] } });
+    let rolls = json!({ "podTemplate": { "metadata": { "labels": { "rolled": "yes" } } } });
+    for spec in [json!({ "size": 0 }), rolls, json!({ "version": "3.7.0" })] {
+        let then = [(AT_ONCE, edit(&spec)), (AT_ONCE, behind(1))];
+        ends_well(&claims_are_deleted(1, &ALL[..1], &then));
+    }
+    // One Pod after another stops.
+    for at in ["after:Z1#2", "after:Z1#3"] {
+        let sleeps = json!({ "at": AT_REST, "what": edit(&json!({ "size": 0 })) });
+        let deleted = json!({ "at": at, "what": { "fault": { "delete-claim": "demo-0" } } });
+        let behind = json!({ "at": AT_ONCE, "what": behind(1) });
+        let wakes = json!({ "at": AT_REST, "what": edit(&json!({ "size": 3 })) });
+        ends_well(&json!({ "spec": plain(3), "departures": [sleeps, deleted, behind, wakes] }));
+    }
+}

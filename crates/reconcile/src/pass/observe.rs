@@ -15,6 +15,7 @@ use quorate_model::snapshot::{DefaultsTurn, List};
 use quorate_model::{ClusterRef, Instant, MemberName, Plan, Snapshot};
 
 use super::act::Acting;
+use super::claims::ReadClaims;
 use super::{PassEnd, Planned, Stage, parsed, progress, uid, unlabelled};
 use crate::command::{Command, CommandId, Purpose, Reply, Task};
 use crate::members::member_to_ask;
@@ -56,6 +57,8 @@ enum Phase {
     MemberList(Observed),
     /// Progress is proved, and the Pods are read from the API: the caches may not have a deletion yet.
     Proof(Observed),
+    /// The plan ends Pods, so their claims are read from the API.
+    Claims(Observed),
 }
 
 /// What was observed so far.
@@ -68,6 +71,7 @@ pub(super) struct Observed {
     refused: Option<Invalid>,
     /// A Pod that could not be read for the proof, and why.
     pub(super) unread: Option<String>,
+    pub(super) claims: ReadClaims,
 }
 
 impl Observing {
@@ -113,7 +117,8 @@ impl Observing {
             | Phase::Hashes(observed)
             | Phase::Entry { observed, .. }
             | Phase::MemberList(observed)
-            | Phase::Proof(observed) => Some((&observed.snapshot, &observed.view)),
+            | Phase::Proof(observed)
+            | Phase::Claims(observed) => Some((&observed.snapshot, &observed.view)),
             Phase::Unconfirmed | Phase::Caches(_) | Phase::Conflicts(..) => None,
         }
     }
@@ -171,6 +176,9 @@ impl Observing {
             (Phase::Proof(observed), Task::ProveProgress { .. }, Reply::Proved(proved)) => {
                 observed.proved(memory, proved);
             }
+            (Phase::Claims(observed), Task::Read { name, .. }, Reply::Object(read)) => {
+                observed.read_claim(memory, &self.at, name, read, now);
+            }
             // If the read fails, the last known state stays.
             (
                 Phase::Unconfirmed
@@ -180,7 +188,8 @@ impl Observing {
                 | Phase::Hashes(_)
                 | Phase::Entry { .. }
                 | Phase::MemberList(_)
-                | Phase::Proof(_),
+                | Phase::Proof(_)
+                | Phase::Claims(_),
                 ..,
             ) => {}
         }
@@ -248,7 +257,9 @@ impl Observing {
                         memory.progress.add_to(&mut observed.snapshot, now);
                         memory.recent.add_to(&mut observed.snapshot, now);
                         let plan = quorate_planner::plan(&observed.snapshot, now);
-                        return Some(Stage::Act(self.act(observed, plan, memory, now)));
+                        if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
+                            return Some(stage);
+                        }
                     }
                 },
                 Phase::Entry { observed, plan, is_made: true, .. } => {
@@ -262,19 +273,26 @@ impl Observing {
                     memory.recent.add_to(&mut observed.snapshot, now);
                     let plan = quorate_planner::plan(&observed.snapshot, now);
                     let wants_proof = plan.needs_proof || plan.proof_is_due || self.always_proves();
-                    if !progress::is_wanted(&observed.snapshot, wants_proof) {
-                        return Some(Stage::Act(self.act(observed, plan, memory, now)));
+                    if progress::is_wanted(&observed.snapshot, wants_proof) {
+                        let tasks = observed.proof_tasks();
+                        self.begin(Phase::Proof(observed), tasks);
+                    } else if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
+                        return Some(stage);
                     }
-                    let tasks = observed.proof_tasks();
-                    self.begin(Phase::Proof(observed), tasks);
                 }
-                Phase::Proof(observed) => match self.observe_again(observed, memory, now) {
-                    Ok(observed) => {
-                        let plan = quorate_planner::plan(&observed.snapshot, now);
-                        return Some(Stage::Act(self.act(observed, plan, memory, now)));
+                Phase::Proof(observed) | Phase::Claims(observed) => {
+                    if let Some(stage) = observed.unread_claim() {
+                        return Some(stage);
                     }
-                    Err(stage) => return Some(*stage),
-                },
+                    let observed = match self.observe_again(observed, memory, now) {
+                        Ok(observed) => observed,
+                        Err(stage) => return Some(*stage),
+                    };
+                    let plan = quorate_planner::plan(&observed.snapshot, now);
+                    if let Some(stage) = self.act_with_claims(observed, plan, memory, now) {
+                        return Some(stage);
+                    }
+                }
             }
         }
         None
@@ -339,14 +357,38 @@ impl Observing {
                 if snapshot.defaults == DefaultsTurn::Now {
                     snapshot.defaults.clone_from(&memory.defaults_turn);
                 }
-                Ok(Observed { view, cluster, conflicts, snapshot, refused, unread: None })
+                Ok(Observed {
+                    view,
+                    cluster,
+                    conflicts,
+                    snapshot,
+                    refused,
+                    unread: None,
+                    claims: ReadClaims::default(),
+                })
             }
             Err(invalid) => Err(Box::new(Stage::Act(Acting::refuse(self.at.clone(), cluster, invalid, now)))),
         }
     }
 
+    /// The plan is carried out, unless it ends Pods whose claims were not read yet.
+    fn act_with_claims(
+        &mut self,
+        observed: Observed,
+        plan: Plan,
+        memory: &Memory,
+        now: Instant,
+    ) -> Option<Stage> {
+        let tasks = observed.claims_to_read(&plan);
+        if tasks.is_empty() {
+            return Some(Stage::Act(self.act(observed, plan, memory, now)));
+        }
+        self.begin(Phase::Claims(observed), tasks);
+        None
+    }
+
     fn act(&self, observed: Observed, plan: Plan, memory: &Memory, now: Instant) -> Acting {
-        let Observed { view, cluster, conflicts, snapshot, refused, unread: _ } = observed;
+        let Observed { view, cluster, conflicts, snapshot, refused, unread: _, claims: _ } = observed;
         let mut planned = Planned {
             cluster,
             view,

@@ -73,7 +73,7 @@ impl Observed {
 }
 
 impl Observing {
-    /// The snapshot once more, with the Pods as they are now.
+    /// The snapshot once more, with the Pods and claims as they are now.
     pub(super) fn observe_again(
         &self,
         mut observed: Observed,
@@ -86,8 +86,9 @@ impl Observing {
         // What the backups say was read once in this pass.
         let (restore, order) = (observed.snapshot.restore.take(), observed.snapshot.order.take());
         let backup_before = observed.snapshot.backup_before.take();
-        let Observed { view, cluster, .. } = observed;
+        let Observed { view, cluster, claims, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
+        again.claims = claims;
         again.snapshot.etcd = etcd;
         again.snapshot.sites = sites;
         (again.snapshot.restore, again.snapshot.order) = (restore, order);

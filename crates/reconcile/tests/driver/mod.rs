@@ -7,6 +7,7 @@ use quorate_api::keys;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::KeyPair;
 use quorate_manifests::{Act, Defaults, Kind, Write};
+use quorate_model::snapshot::Answer;
 use quorate_model::{ClusterRef, Effect, Instant};
 use quorate_reconcile::{
     Caches, ClusterView, Command, Event, Memory, Object, Pass, PassEnd, Purpose, Reply, Task, WriteError,
@@ -60,6 +61,32 @@ impl Driver {
     pub fn first_command_of_the_next_pass(&mut self) -> Command {
         self.pass = new_pass(&self.memory, self.now);
         self.only()
+    }
+
+    /// The cluster is being deleted, and has this Pod: the first read of the next pass.
+    pub fn first_read_while_the_cluster_is_deleted(&mut self, pod: &str) -> Command {
+        if let Object::Cluster(cluster) = deleted_cluster(2) {
+            self.caches.clusters.objects.insert("demo".to_owned(), cluster);
+            self.caches.clusters.seen = 2;
+        }
+        let mut metadata = owned(pod, OWN_UID);
+        metadata["labels"] = json!({ keys::CLUSTER: "demo" });
+        if let Object::Pod(object) = object(Kind::Pod, &json!({ "metadata": metadata })) {
+            self.caches.pods.objects.insert(pod.to_owned(), object);
+        }
+        self.pass = new_pass(&self.memory, self.now);
+        loop {
+            let command = self.only();
+            let reply = match command.task {
+                Task::Read { .. } => return command,
+                Task::Caches => Reply::Caches(Box::new(self.caches.clone())),
+                Task::Status { .. } => {
+                    Reply::Status(Answer { at: self.now, reply: Err("no answer".to_owned()) })
+                }
+                other => panic!("not expected of a cluster that is deleted: {other:?}"),
+            };
+            self.pass.reply(&mut self.memory, command.id, reply, self.now);
+        }
     }
 
     pub fn record(&mut self) {
@@ -195,6 +222,15 @@ pub fn cluster_with(version: u64, status: &Value) -> Object {
     if status.is_object() {
         cluster["status"] = status.clone();
     }
+    object(Kind::Cluster, &cluster)
+}
+
+/// The EtcdCluster after somebody deleted it.
+fn deleted_cluster(version: u64) -> Object {
+    let Object::Cluster(read) = cluster(version) else { unreachable!("it is an EtcdCluster") };
+    let mut cluster = serde_json::to_value(read.0.as_ref().unwrap()).unwrap();
+    cluster["metadata"]["deletionTimestamp"] = json!("2026-11-27T00:00:00Z");
+    cluster["metadata"]["finalizers"] = json!([keys::FINALIZER]);
     object(Kind::Cluster, &cluster)
 }
 
