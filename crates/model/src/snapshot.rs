@@ -336,7 +336,7 @@ pub struct Etcd {
     pub ended_pods: BTreeMap<MemberName, EndedPods>,
     /// The joining member whose applied index has grown, and when it last did.
     pub learner_progress: Option<(MemberName, Instant)>,
-    /// The joining members that the list has as voters and that do not answer, and since when.
+    /// The joining members that the list has as voters and that do not answer as voters, and since when.
     pub unheard_since: BTreeMap<MemberName, Instant>,
     /// The operator compacted the history since the alarm NOSPACE was raised.
     pub compacted: bool,

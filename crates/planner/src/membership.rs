@@ -59,9 +59,9 @@ fn settle_listed(draft: &mut Draft<'_>, name: &MemberName, listed: &Listed) {
     }
 }
 
-/// Whether a promoted member does not answer, and need not be waited for: the list has it as a voter for long enough, or its Pod or
-/// volume is gone. As long as it counts as joining, no other change begins, also not the one that removes it. It is not healthy, so
-/// nothing relies on it.
+/// Whether a promoted member does not answer as a voter, and need not be waited for: the list has it as one for long enough, or its Pod or
+/// volume is gone. One that was cut off from its peers when it was promoted answers as a learner until it hears of it. As long as it
+/// counts as joining, no other change begins, also not the one that removes it. It is not healthy, so nothing relies on it.
 fn is_unheard_voter(draft: &Draft<'_>, name: &MemberName) -> bool {
     #[cfg(feature = "mutants")]
     if crate::safety::mutants::is_broken(crate::safety::mutants::Rule::L3) {
@@ -70,7 +70,8 @@ fn is_unheard_voter(draft: &Draft<'_>, name: &MemberName) -> bool {
     let since = draft.seen.etcd.unheard_since.get(name);
     let for_long = since.is_some_and(|since| draft.now - *since > UNHEARD_FOR);
     let cannot_answer = draft.pod(name).is_none() || facts::lost_its_volume(draft, name);
-    draft.status_of(name).is_none() && (for_long || cannot_answer)
+    let is_silent = draft.status_of(name).is_none();
+    for_long || (is_silent && cannot_answer)
 }
 
 /// A voter whose record was lost: its volume is the one that is annotated with its id, or that is not annotated yet.

@@ -191,20 +191,21 @@ fn l03_a_member_that_was_promoted_is_a_voter_at_once_where_its_pod_or_volume_is_
 }
 
 #[test]
-fn l03_a_member_that_says_that_it_is_a_learner_is_not_a_voter_whatever_the_list_says() {
+fn l03_a_member_that_says_for_a_minute_that_it_is_a_learner_is_an_unhealthy_voter_as_the_list_says() {
     let mut world = World::running(3);
     world.resize(4);
     let plan = world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
     world.carry_out(plan);
-    for _ in 0..3 {
-        world.now = world.now + Span::seconds(60);
-        world.observe();
-        let answer = world.seen.etcd.answers.get_mut(&name("demo-3")).expect("it answers");
-        answer.reply.as_mut().expect("it answers").is_learner = true;
-        let plan = quorate_planner::plan(&world.seen, world.now);
-        assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining);
-        world.seen.record = plan.record;
-    }
+    world.still_learners.insert(name("demo-3"));
+    assert_eq!(world.plan().record.members[&name("demo-3")].stage, Stage::Joining, "it may hear of it yet");
+    world.now = world.now + Span::seconds(61);
+    let plan = world.plan();
+    assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Voter);
+    world.carry_out(plan);
+    assert!(!world.seen.is_healthy(&name("demo-3"), world.now));
+    world.resize(3);
+    world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "the scale-in that cures it is carried out");
 }
 
 #[test]

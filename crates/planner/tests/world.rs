@@ -35,6 +35,8 @@ pub struct World {
     pub leader: Option<MemberName>,
     /// Members that do not answer although their Pod exists.
     pub silent: BTreeSet<MemberName>,
+    /// Those whose raft has not heard of their promotion.
+    pub still_learners: BTreeSet<MemberName>,
     /// Members that answer and that their peers do not reach: they follow no leader.
     pub cut_from_peers: BTreeSet<MemberName>,
     /// Members that answer although their Pod is being deleted.
@@ -163,6 +165,7 @@ impl World {
             cluster_id: None,
             leader: None,
             silent: BTreeSet::new(),
+            still_learners: BTreeSet::new(),
             serving_on: BTreeSet::new(),
             hung: BTreeMap::new(),
             never_lead: BTreeSet::new(),
@@ -413,7 +416,7 @@ impl World {
                     cluster_id,
                     member_id: member.id,
                     leader: leader_id.filter(|_| alive.contains(&pod)),
-                    is_learner: member.is_learner,
+                    is_learner: member.is_learner || self.still_learners.contains(&pod),
                     committed: self.committed,
                     applied: self.hung.get(&pod).copied().unwrap_or(self.committed),
                     // Restored in place: raised.
@@ -485,7 +488,8 @@ impl World {
         }
         let is_voter = |name: &&MemberName| {
             let listed = seen.listed(&seen.record, name, now);
-            listed.is_some_and(|listed| !listed.is_learner) && seen.status_of(name, now).is_none()
+            let unheard = seen.status_of(name, now).is_none_or(|status| status.is_learner);
+            unheard && listed.is_some_and(|listed| !listed.is_learner)
         };
         let joining = seen.record.joining().map(|(name, _)| name).filter(is_voter);
         keep(&mut self.unheard_since, joining.into_iter().cloned().collect());

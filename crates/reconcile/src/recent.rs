@@ -211,7 +211,7 @@ fn unheard_voters(snapshot: &Snapshot, now: Instant) -> BTreeSet<MemberName> {
     let joining = record.members.iter().filter(|(_, member)| member.stage == Stage::Joining);
     joining
         .map(|(name, _)| name)
-        .filter(|name| is_voter(name) && snapshot.status_of(name, now).is_none())
+        .filter(|name| is_voter(name) && snapshot.status_of(name, now).is_none_or(|status| status.is_learner))
         .cloned()
         .collect()
 }

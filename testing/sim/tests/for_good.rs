@@ -183,7 +183,7 @@ fn l02_a_voter_that_fails_for_good_while_a_learner_joins_is_replaced_by_scaling_
 
 #[test]
 fn l03_a_member_that_fails_for_good_as_it_is_promoted_is_replaced_by_scaling_in_and_out() {
-    for fault in ["cut", "hang-disk", "lose-node"] {
+    for fault in ["cut", "cut-from-peers", "hang-disk", "lose-node"] {
         ends_well(&json!({
             "before": [plain(3)], "spec": plain(4), "wide": true,
             "departures": [{ "at": "after:G6", "what": { "fault": { "stays": { fault: "demo-3" } } } }],

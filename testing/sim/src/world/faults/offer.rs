@@ -136,6 +136,7 @@ fn can_stay(fault: &Fault) -> bool {
         Fault::LoseNode(_)
             | Fault::Slow(_)
             | Fault::Cut(_)
+            | Fault::CutFromPeers(_)
             | Fault::Lag(_)
             | Fault::Refuse(..)
             | Fault::HangDisk(_)
