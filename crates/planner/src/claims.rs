@@ -29,10 +29,10 @@ pub(crate) fn outlive_no_stop(draft: &Draft<'_>) -> bool {
     draft.record.members.keys().any(goes)
 }
 
-/// The members whose Pods are all that keeps their data.
+/// The members whose Pods are all that keeps their data, also those that no record names.
 fn keeping_data<'a>(draft: &'a Draft<'_>) -> impl Iterator<Item = &'a MemberName> {
     let keeps = |member: &&MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
-    draft.record.members.keys().filter(keeps)
+    draft.seen.pods.keys().filter(keeps)
 }
 
 fn outlook(draft: &Draft<'_>, member: &MemberName) -> ClaimOutlook {

@@ -121,3 +121,11 @@ fn m01_a_claim_whose_deletion_no_watch_has_told_yet_keeps_its_pod() {
         ends_well(&json!({ "spec": plain(3), "departures": [sleeps, deleted, behind, wakes] }));
     }
 }
+
+/// No record names the members any more. The claims say whose data they are.
+#[test]
+fn m01_a_deleted_cluster_whose_status_was_lost_keeps_the_pods_whose_claims_were_deleted() {
+    let lost = json!({ "fault": "lose-status" });
+    ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, json!("delete")), (AT_ONCE, lost.clone())]));
+    ends_well(&claims_are_deleted(3, &ALL, &[(AT_ONCE, lost), (AT_ONCE, json!("delete"))]));
+}

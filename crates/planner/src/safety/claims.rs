@@ -17,13 +17,15 @@ pub(super) fn may_end_pod(scene: &Scene<'_>, member: &MemberName) -> Judged {
 
 /// Whether the member's Pod is all that keeps the data of a voter: its claim is being deleted. Also a Pod that has ended keeps its claim.
 pub(crate) fn keeps_data(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> bool {
-    let Some(recorded) = record.members.get(member) else { return false };
     if !seen.pods.contains_key(member) || !seen.claim_is_terminating(record, member) {
         return false;
     }
     if seen.deleting && (!seen.keeps_data_when_deleted() || seen.never_served(record)) {
         return false;
     }
+    let Some(recorded) = record.members.get(member) else {
+        return has_data_without_record(seen, record, now, member);
+    };
     match recorded.stage {
         Stage::Voter => true,
         // Its promotion may have been carried out unobserved.
@@ -39,4 +41,13 @@ pub(crate) fn keeps_data(seen: &Snapshot, record: &Record, now: Instant, member:
         // An attempt without a leader has served nobody.
         Stage::Bootstrap => record.cluster_id.is_some() || record.had_leader,
     }
+}
+
+/// Whether the claim says that its data are those of a member that served, and nothing says that it votes no more: status was lost.
+fn has_data_without_record(seen: &Snapshot, record: &Record, now: Instant, member: &MemberName) -> bool {
+    let volume = seen.volumes.get(member);
+    let served = volume.is_some_and(|volume| volume.member_id.is_some() && volume.quarantine.is_none());
+    let is_removed = seen.list_just_read(now).is_some()
+        && seen.listed(record, member, now).is_none_or(|listed| listed.is_learner);
+    served && !is_removed
 }

@@ -109,10 +109,9 @@ impl Oracle {
         pod: &str,
         landing: Landing<'_>,
     ) {
-        let Some(id) = landing.now.last_users.get(pod) else { return };
         let was_known = landing.observed.last_users.contains_key(pod);
         let gives_data_up = observed.deleting && self.forgoes_data;
-        if was_known && landing.now.is_voter(*id) && !gives_data_up {
+        if was_known && landing.now.last_users.contains_key(pod) && !gives_data_up {
             let how =
                 format!("the claim of voter {member} is being deleted, and its Pod was all that kept it");
             self.add_violation(Property::NoActEndsData, how);

@@ -11,7 +11,7 @@ use quorate_model::{ClusterId, Instant, MemberId, MemberName, Minor};
 
 use serde_json::Value;
 
-use crate::etcd::{AlarmKind, Conf, Group, State};
+use crate::etcd::{AlarmKind, Conf, Dir, Group, State};
 use crate::world::World;
 use crate::world::kubelet::claim_of;
 
@@ -30,7 +30,7 @@ pub struct Truth {
     pub(super) answering: BTreeSet<ClusterId>,
     /// The member that runs in each Pod.
     pub(super) members: BTreeMap<String, MemberId>,
-    /// The Pods whose end ends their claim, which is being deleted, and the member whose data are on it.
+    /// The Pods whose end ends their claim, which is being deleted, and the voter whose data are on it.
     pub(super) last_users: BTreeMap<String, MemberId>,
     /// The claims that exist.
     pub(super) claims: BTreeSet<String>,
@@ -101,9 +101,18 @@ impl Truth {
         let volumes = world.objects(Kind::Volume);
         let dirs = volumes.iter().filter(usable).filter_map(|volume| world.etcd.dir(uid(volume)));
         let intact = dirs.filter(|dir| !dir.corrupt && !dir.differs).map(|dir| dir.member).collect();
+        // Without a status the disks and etcd's configuration still say whose data they are.
+        let is_voter_with_data = |dir: &Dir| {
+            let group = world.etcd.group(dir.cluster);
+            let of_this = |group: &&Group| {
+                recorded.map_or_else(|| group.writes().next().is_some(), |recorded| recorded == dir.cluster)
+            };
+            group.filter(of_this).is_some_and(|group| group.conf().is_voter(dir.member))
+        };
         let data_of = |pod: &Arc<Value>| {
             let claim = world.object(Kind::Volume, claim_of(pod)?).filter(|claim| deleting(claim))?;
-            Some((uid(pod).to_owned(), world.etcd.dir(uid(&claim))?.member))
+            let dir = world.etcd.dir(uid(&claim)).filter(|dir| is_voter_with_data(dir))?;
+            Some((uid(pod).to_owned(), dir.member))
         };
         // R21: those are not restarted with another version, whatever the others run.
         let last_users: BTreeMap<String, MemberId> =
