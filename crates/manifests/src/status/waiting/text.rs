@@ -98,6 +98,10 @@ pub(super) fn leader_transfer_failed(leader: &MemberName, tried: &[(MemberName, 
     )
 }
 
+/// How a member gets past etcd's check at the start (`InitialCorruptCheck`).
+const CHECK_OFF: &str = "add --experimental-initial-corrupt-check=false to spec.etcdOptions for etcd 3.5, and from 3.6 on remove \
+                         InitialCorruptCheck=true from it";
+
 pub(super) fn undecided(
     groups: &[BTreeSet<MemberName>],
     unknown: &BTreeSet<MemberName>,
@@ -124,8 +128,7 @@ pub(super) fn undecided(
     if !kept_out.is_empty() {
         let _ = write!(
             text,
-            ". etcd's check at the start keeps out {}, which may have the right data. To have it compared, add \
-             --experimental-initial-corrupt-check=false to spec.etcdOptions",
+            ". etcd's check at the start keeps out {}, which may have the right data. To have it compared, {CHECK_OFF}",
             names(kept_out)
         );
     }
@@ -146,8 +149,7 @@ pub(super) fn not_compared(unknown: &BTreeSet<MemberName>, kept_out: &[MemberNam
     if !kept_out.is_empty() {
         let _ = write!(
             text,
-            ". etcd's check at the start keeps out {}, and it is not certain whom it differs from. To have it compared, add \
-             --experimental-initial-corrupt-check=false to spec.etcdOptions",
+            ". etcd's check at the start keeps out {}, and it is not certain whom it differs from. To have it compared, {CHECK_OFF}",
             names(kept_out)
         );
     }
