@@ -23,6 +23,7 @@ mod leadership;
 mod mutants;
 mod random;
 mod recover;
+mod refused;
 mod replay;
 mod replicated;
 mod restore;

@@ -101,6 +101,8 @@ pub enum Fault {
     FillDisk(String),
     /// F18: the disk of a member is slower than an election timeout: the member stores everything, and takes no leadership over.
     SlowDisk(String),
+    /// F16: the kubelet of a member refuses its Pod, which is bound to the node: the Pod has failed.
+    RefusedByKubelet(String),
     /// F19: a member and its peers do not reach each other; its kubelet still reaches it.
     Cut(String),
     /// F19: a member and its peers do not reach each other; clients, the operator and its kubelet still reach it.

@@ -191,6 +191,15 @@ impl World {
                 continue;
             }
             let Some(dir) = self.volume_of(&pod) else { continue };
+            // It was bound, and what it asks for is not free on the node any more.
+            if self.faults.refused_by_kubelet.contains(name(&pod)) {
+                let refused = json!({ "phase": "Failed", "reason": "OutOfcpu", "message": "Node didn't have enough resource" });
+                any |= pod["status"]["phase"] != refused["phase"] && self.write_status_of(&pod, refused);
+                continue;
+            }
+            if pod["status"]["phase"] == "Failed" {
+                continue;
+            }
             // Only one Pod at a time mounts a volume.
             if self.pods.values().any(|other| other.dir == dir) {
                 continue;

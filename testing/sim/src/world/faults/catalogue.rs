@@ -76,6 +76,7 @@ impl Fault {
             }
             Self::KillProcess(_) => row("F16", "kill etcd", Cluster, Nothing),
             Self::Slow(_) => row("F16 F18", "slow Pod", Cluster, Nothing),
+            Self::RefusedByKubelet(_) => wide("F16", "Pod refused by kubelet", Cluster, Data),
             Self::LoseNode(_) => row("F16", "lose node", Cluster, Nothing),
             Self::NodeGone(_) => wide("F16", "node gone", Cluster, Data),
             Self::LoseVolume(_) => row("F17", "lose volume", Cluster, Data),
@@ -192,6 +193,7 @@ impl fmt::Display for Fault {
             Self::EmptyMount(member) => write!(f, "the volume of {member} is mounted empty"),
             Self::NoStore(member) => write!(f, "{member} does not reach the store of the snapshot"),
             Self::Swap(member) => write!(f, "the data of {member} are replaced by those of another cluster"),
+            Self::RefusedByKubelet(member) => write!(f, "the kubelet of {member} refuses its Pod"),
             Self::Lag(member) => write!(f, "{member} takes no new entries"),
             Self::HangDisk(member) => write!(f, "the disk of {member} hangs"),
             Self::FillDisk(member) => write!(f, "the disk of {member} is full"),

@@ -14,6 +14,8 @@ use crate::world::World;
 pub struct LastingFaults {
     /// Members whose Pods do not start.
     pub slow: BTreeSet<String>,
+    /// Members whose kubelets refuse their Pods.
+    pub refused_by_kubelet: BTreeSet<String>,
     /// Members on nodes that are out of reach.
     pub on_lost_node: BTreeSet<String>,
     /// Members whose volumes were on the disk of a node that does not exist any more.
@@ -90,6 +92,7 @@ impl LastingFaults {
     pub fn words(&self) -> Vec<String> {
         let Self {
             slow,
+            refused_by_kubelet,
             on_lost_node,
             gone,
             empty_mounts,
@@ -110,6 +113,9 @@ impl LastingFaults {
         } = self;
         let mut words = Vec::new();
         words.extend(slow.iter().map(|member| format!("Pod {member} does not start")));
+        words.extend(
+            refused_by_kubelet.iter().map(|member| format!("the kubelet of {member} refuses its Pods")),
+        );
         words.extend(on_lost_node.iter().map(|member| format!("the node of {member} is out of reach")));
         words.extend(gone.iter().map(|member| format!("the node of {member} does not exist any more")));
         words.extend(empty_mounts.iter().map(|member| format!("the volume of {member} is mounted empty")));
@@ -151,6 +157,9 @@ impl World {
         if let Some(member) = self.faults.first_that_ends(&self.faults.slow) {
             self.faults.slow.remove(&member);
             return Some(format!("Pod {member} is no longer slow to start"));
+        }
+        if let Some(member) = self.faults.refused_by_kubelet.pop_first() {
+            return Some(format!("the kubelet of {member} admits its Pod"));
         }
         if self.faults.reused.take().is_some() || self.faults.others_at.take().is_some() {
             return Some("addresses are those of the Pods again".to_owned());

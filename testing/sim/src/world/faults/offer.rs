@@ -67,6 +67,7 @@ impl World {
             let member = name(&pod).to_owned();
             if !self.pods.contains_key(uid(&pod)) {
                 faults.push(Fault::Slow(member.clone()));
+                faults.push(Fault::RefusedByKubelet(member.clone()));
             }
             faults.extend([
                 Fault::KillPod(member.clone()),

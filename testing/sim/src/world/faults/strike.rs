@@ -101,6 +101,11 @@ impl World {
                     self.object(Kind::Pod, member).is_some_and(|pod| !self.pods.contains_key(uid(&pod)));
                 waits && self.faults.slow.insert(member.clone())
             }
+            Fault::RefusedByKubelet(member) => {
+                let waits =
+                    self.object(Kind::Pod, member).is_some_and(|pod| !self.pods.contains_key(uid(&pod)));
+                waits && self.faults.refused_by_kubelet.insert(member.clone())
+            }
             Fault::LoseNode(member) => self.cut(member) && self.faults.on_lost_node.insert(member.clone()),
             Fault::Cut(member) => self.cut(member),
             Fault::CutFromPeers(member) => {
