@@ -46,6 +46,10 @@ impl Etcd {
         let Some(group) = self.group(own.cluster).filter(|_| !own.differs) else { return false };
         let is_sound = |dir: &&Dir| dir.cluster == own.cluster && dir.member != own.member && !dir.differs;
         let sound = self.dirs.values().filter(is_sound).count();
+        // Nobody to compare it with.
+        if sound == 0 {
+            return false;
+        }
         let is_known = has_quorum(sound, group.conf().members.len()) && !names_nobody;
         let follower = group.conf().voters().find(|voter| *voter != own.member);
         let member = match (is_known, group.leader() == Some(own.member)) {

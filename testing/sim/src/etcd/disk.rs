@@ -6,7 +6,7 @@
 
 use quorate_model::MemberId;
 
-use super::{Etcd, Process, State};
+use super::{Etcd, Group, Process, State};
 
 /// What a disk does with a write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -79,6 +79,19 @@ impl Etcd {
         let leads = self.group(dir.cluster).is_some_and(|group| group.leader().is_some());
         let reached = !process.cut && !process.isolated;
         process.state == State::Running && leads && reached && self.stores(process) && !dir.differs
+    }
+
+    /// Whether a member runs, is in touch with a leader, and its disk has every committed entry. A disk that hangs since then shows with
+    /// the next entry alone.
+    pub fn has_all(&self, at: &str) -> bool {
+        let Some(process) = self.process(at) else { return false };
+        let Some(dir) = self.dir_of(process) else { return false };
+        let has_all = |group: &Group| group.leader().is_some() && dir.stored.len >= group.log().len();
+        let reached = !process.cut && !process.isolated && process.stuck.is_none();
+        process.state == State::Running
+            && reached
+            && !dir.differs
+            && self.group(dir.cluster).is_some_and(has_all)
     }
 
     /// A process has to write to its disk, which does not work: it waits or ends. It follows this leader.

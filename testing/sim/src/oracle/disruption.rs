@@ -68,8 +68,12 @@ impl Oracle {
             Effect::Etcd { call: EtcdCall::AddLearner { member, .. }, .. } => {
                 // A learner changes no quorum, so a late request does no harm: what was observed counts, however long ago.
                 let Some(conf) = &landing.observed.conf else { return };
-                let is_healthy =
-                    |voter: &MemberId| landing.observed.is_healthy(*voter) || landing.now.is_healthy(*voter);
+                // One whose disk hangs is found by the next entry, and this call is one.
+                let is_healthy = |voter: &MemberId| {
+                    landing.observed.is_healthy(*voter)
+                        || landing.observed.up_to_date.contains(voter)
+                        || landing.now.is_healthy(*voter)
+                };
                 if let Some(unhealthy) = conf.voters().find(|voter| !is_healthy(voter)) {
                     let how = format!("{member} is added while voter {unhealthy} is not healthy");
                     self.add_violation(Property::RemoveBeforeAdd, how);

@@ -28,6 +28,8 @@ pub struct Truth {
     pub(super) at_fault: BTreeSet<MemberId>,
     /// The ids of all clusters whose members answer, except in Pods of an abandoned attempt.
     pub(super) answering: BTreeSet<ClusterId>,
+    /// The members that have every committed entry, also those whose disks hang since.
+    pub(super) up_to_date: BTreeSet<MemberId>,
     /// The member that runs in each Pod.
     pub(super) members: BTreeMap<String, MemberId>,
     /// The Pods whose end ends their claim, which is being deleted, and the voter whose data are on it.
@@ -80,13 +82,17 @@ impl Truth {
             .filter_map(|(at, process)| Some((at.to_owned(), world.etcd.dir_of(process)?.member)))
             .collect();
         let answers = world.etcd.processes().filter_map(|(at, _)| Some((at, world.etcd.answering(at)?)));
-        let (mut healthy, mut answering) = (BTreeSet::new(), BTreeSet::new());
+        let (mut healthy, mut answering, mut up_to_date) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         for (at, dir) in answers {
             if !strays.contains(at) {
                 answering.insert(dir.cluster);
             }
             if world.etcd.is_stored_by(at) && !dir.unpromoted && !doomed.contains(at) {
                 healthy.insert(dir.member);
+            }
+            if world.etcd.has_all(at) && !dir.unpromoted && !doomed.contains(at) && !strays.contains(at) {
+                up_to_date.insert(dir.member);
             }
         }
         let alarms = world.etcd.groups().flat_map(|group| &group.tip().alarms);
@@ -140,6 +146,7 @@ impl Truth {
             voters.map(|(_, process)| process.launch.version.line()).filter(|line| line.0 > 0).collect();
         Self {
             last_users,
+            up_to_date,
             claims,
             intact,
             conf,
