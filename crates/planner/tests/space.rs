@@ -391,3 +391,17 @@ fn a_threshold_waits_for_every_member() {
     world.silence("demo-2");
     assert!(names(&acts(&mut world), "defragment").is_empty());
 }
+
+#[test]
+fn a_database_that_is_close_to_its_quota_is_looked_at_more_often() {
+    let mut world = World::running(3);
+    let is_nearly_full = |world: &mut World| {
+        world.observe();
+        world.seen.is_nearly_full(world.now)
+    };
+    assert!(!is_nearly_full(&mut world));
+    for (percent, close) in [(79, false), (80, true), (100, true)] {
+        full(&mut world, "demo-1", percent, 10);
+        assert_eq!(is_nearly_full(&mut world), close, "{percent} %");
+    }
+}

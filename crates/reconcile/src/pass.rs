@@ -244,6 +244,11 @@ impl Planned {
         self.plan.does_nothing() && self.plan.waiting.is_empty()
     }
 
+    /// Whether an alarm NOSPACE may come soon. Then the next look takes less time.
+    pub fn is_nearly_full(&self) -> bool {
+        self.snapshot.is_nearly_full(self.at)
+    }
+
     /// Whether it will soon be certain that the quorum is lost, or that it is not.
     pub fn is_in_doubt(&self) -> bool {
         self.snapshot.is_in_doubt(self.at)

@@ -29,6 +29,9 @@ pub enum Presence {
     Matches,
 }
 
+/// From this share of its quota on, a file is close to it.
+const NEARLY_FULL_PERCENT: u64 = 80;
+
 impl Snapshot {
     /// Whether a quorum serves. For reports only: every act rests on the list of this pass (R9). One of:
     ///
@@ -60,6 +63,15 @@ impl Snapshot {
     /// Whether the list could not be read for a moment. Soon it is certain whether the quorum is lost.
     pub fn is_in_doubt(&self, now: Instant) -> bool {
         self.etcd.no_list_since.is_some_and(|since| since <= now && now - since <= FRESH)
+    }
+
+    /// Whether the file of a voter is close to its quota, so that it may raise an alarm NOSPACE at any moment, and refuse writes.
+    pub fn is_nearly_full(&self, now: Instant) -> bool {
+        let is_full = |voter| {
+            let database = self.database_of(voter, now).filter(|database| database.quota.is_some());
+            database.is_some_and(|database| !database.is_below_quota(NEARLY_FULL_PERCENT))
+        };
+        self.record.voters().any(is_full)
     }
 
     /// Whether a client that connects through the client Service can read and write.

@@ -210,7 +210,7 @@ impl Worker {
             }
             Some(PassEnd::Done) => {
                 pass.planned().map_or(Outcome::Idle, |planned| {
-                    let done = self.done(&planned.plan, planned.is_idle());
+                    let done = self.done(&planned.plan, planned.is_idle() && !planned.is_nearly_full());
                     // Looked at closely, so that status reports a lost quorum when the doubt ends; and so that the next member is
                     // compared.
                     if planned.is_in_doubt() || planned.compares() {
