@@ -123,6 +123,12 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
         let why = format!("{name} makes way: a database is full, and it is given room again first");
         return Some(RollBack::MakesWay(why));
     }
+    if is_listed && draft.seen.is_alarmed(draft.now) {
+        let why = format!(
+            "{name} makes way: data of members differ (alarm CORRUPT), and those of a learner are not compared"
+        );
+        return Some(RollBack::MakesWay(why));
+    }
     if let Some(voter) = facts::holds_up_promotion(draft, name) {
         let since = draft.seen.etcd.unhealthy_since.get(&voter)?;
         return (draft.now - *since > UNHEALTHY_VOTER_DEADLINE).then(|| {

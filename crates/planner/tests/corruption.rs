@@ -593,3 +593,23 @@ fn a_calm_cluster_is_never_compared() {
     pass(&mut world, Span::seconds(1800));
     assert!(world.seen.etcd.hashes.is_none() && world.seen.record.suspected.is_empty());
 }
+
+/// Hashes of voters alone are compared: one voter agrees with itself, and the learner would be promoted with wrong data.
+#[test]
+fn h37_a_learner_makes_way_under_an_alarm_corrupt_before_that_is_disarmed() {
+    for size in [1, 3] {
+        let mut world = World::running(size);
+        world.resize(size + 1);
+        let learner = format!("demo-{size}");
+        let plan = world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G4));
+        world.carry_out(plan);
+        world.unnamed_alarm = true;
+        let plan = world.plan();
+        assert_eq!(disarms(&plan), None);
+        assert_eq!(removes(&plan), Some(learner.as_str()), "{:?}", plan.waiting);
+        world.carry_out(plan);
+        world.settle();
+        assert!(!world.unnamed_alarm, "it was the learner's, or the voters agree all the same");
+        assert_eq!(world.voters().len(), size + 1, "the next learner has a copy of what the voters have");
+    }
+}

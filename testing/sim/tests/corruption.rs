@@ -1,7 +1,7 @@
 //! Data that differ from the log: the operator finds them by the members' hashes, replaces their member and disarms the alarm, whomever
 //! it names. The oracle judges by the disks.
 
-use quorate_sim::history::{History, plain};
+use quorate_sim::history::{History, ends_well, plain};
 use serde_json::{Value, json};
 
 /// A history in which the data of a member come to differ, and clients write when its replacement is over.
@@ -78,4 +78,11 @@ fn m03_a_good_member_that_etcds_check_keeps_out_is_not_replaced() {
         ) && !told.contains("P3"),
         "{told}"
     );
+}
+
+/// A learner is compared with nobody, and one voter agrees with itself.
+#[test]
+fn h37_a_learner_whose_data_differ_is_not_promoted() {
+    let damage = json!({ "at": "before:K1#6", "what": { "fault": { "stays": { "damage": "demo-1" } } } });
+    ends_well(&json!({ "before": [plain(1)], "spec": plain(3), "wide": true, "departures": [damage] }));
 }

@@ -26,7 +26,10 @@ pub fn may_disarm(seen: &Snapshot, record: &Record, now: Instant, alarm: Alarm) 
         }
         AlarmKind::Corrupt => {
             let all_agree = || seen.comparison(now).is_some_and(|compared| compared.all_agree());
-            if !all_agree() {
+            // A learner is not compared, and the alarm may be about its data.
+            let is_learner =
+                |(name, _)| seen.listed(record, name, now).is_some_and(|listed| listed.is_learner);
+            if !all_agree() || record.joining().is_some_and(is_learner) {
                 forbid(Unsafe::AlarmHolds(alarm))?;
             }
             all_voters_fit(Fit::ButForSpace, seen, record, now, None)

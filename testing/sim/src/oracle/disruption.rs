@@ -144,7 +144,9 @@ impl Oracle {
     fn judge_replacement(&mut self, member: &MemberName, id: MemberId, plan: &Plan, landing: Landing<'_>) {
         let stage = plan.record.members.get(member).map(|member| member.stage);
         let counts_as_lost = stage == Some(Stage::Leaving(Leaving::Lost)) && !plan.record.is_in_memory();
-        if counts_as_lost && landing.observed.intact.contains(&id) {
+        // Whose claim is being deleted is lost with its Pod.
+        let goes = || landing.observed.last_users.values().any(|member| *member == id);
+        if counts_as_lost && landing.observed.intact.contains(&id) && !goes() {
             let how = format!("{member} is removed as lost, and its data are on its volume");
             self.add_violation(Property::OnlyTheLostAreReplaced, how);
         }
