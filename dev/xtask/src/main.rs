@@ -7,6 +7,7 @@ mod children;
 mod crates;
 mod crds;
 mod go;
+mod history;
 mod image;
 mod kube;
 mod manifests;
@@ -18,6 +19,7 @@ mod sim;
 mod test;
 mod tools;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -51,6 +53,11 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
         args: Vec<String>,
     },
+    /// Judge a history of clients of real etcd once more, and draw it: the file that a failure printed
+    History {
+        /// The file
+        file: PathBuf,
+    },
     /// Run random histories of the simulation for hours, with faults of every kind
     Soak {
         /// For how long; 0.5 is half an hour
@@ -60,7 +67,7 @@ enum Task {
         #[arg(long, default_value = "20000")]
         from: String,
     },
-    /// Build programs of others: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, those of Kubernetes, an S3 server, or Cargo's helpers
+    /// Build programs of others: etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7 with porcupine, those of Kubernetes, an S3 server, or Cargo's helpers
     Tools {
         #[arg(value_enum, default_value = "etcd")]
         set: tools::Set,
@@ -110,6 +117,7 @@ fn run(task: Option<Task>) -> Result<()> {
         Some(Task::Playground { args }) => playground::run(&args),
         Some(Task::Test(arguments)) => test::run(arguments),
         Some(Task::Replay { args }) => sim::call("replay", &args),
+        Some(Task::History { file }) => history::judge(&file),
         Some(Task::Soak { hours, from }) => {
             sim::call("soak", &["--hours".to_owned(), hours, "--from".to_owned(), from])
         }

@@ -27,7 +27,7 @@ const AZURITE: &str = "azurite";
 /// What can be asked for.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Set {
-    /// etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7
+    /// etcd, etcdctl and etcdutl 3.5, 3.6 and 3.7, and porcupine, which judges what they answered
     Etcd,
     /// Kubernetes with its nodes' programs, CoreDNS and Helm
     Kubernetes,
@@ -50,7 +50,7 @@ pub fn run(set: Set, minor: Option<&str>) -> Result<()> {
     }
     if build(set)? == 0 {
         match set {
-            Set::Etcd => println!("etcd 3.5, 3.6 and 3.7 are in {}", bin()),
+            Set::Etcd => println!("etcd 3.5, 3.6 and 3.7 and porcupine are in {}", bin()),
             Set::Kubernetes => println!("Kubernetes, containerd, CoreDNS and Helm are in {}", bin()),
             Set::S3 => println!("versitygw is in {}", bin()),
             Set::Azure => println!("Azurite is in the folder of tools"),
@@ -83,7 +83,11 @@ pub fn build_missing() -> Result<usize> {
 /// As [`run`], but silent if there is nothing to do. The number of programs built.
 pub fn build(set: Set) -> Result<usize> {
     match set {
-        Set::Etcd => build_all(&MINORS.map(Build::etcd).into_iter().collect::<Result<Vec<_>>>()?),
+        Set::Etcd => {
+            let mut builds = MINORS.map(Build::etcd).into_iter().collect::<Result<Vec<_>>>()?;
+            builds.push(Build::porcupine()?);
+            build_all(&builds)
+        }
         Set::Kubernetes => {
             debian::install_missing()?;
             build_all(&[Build::kubernetes()?])
@@ -92,6 +96,11 @@ pub fn build(set: Set) -> Result<usize> {
         Set::Azure => npm::install(AZURITE),
         Set::Cargo => helpers::build(),
     }
+}
+
+/// The judge of histories. Silent if there is nothing to do.
+pub fn build_judge() -> Result<()> {
+    build_all(&[Build::porcupine()?]).map(drop)
 }
 
 fn build_all(builds: &[Build]) -> Result<usize> {
@@ -115,6 +124,11 @@ impl Build {
     /// The S3 server.
     pub fn s3() -> Result<Self> {
         Ok(Self::of("versitygw", "two minutes on two cores", vec![versitygw()?]))
+    }
+
+    /// The judge of histories.
+    fn porcupine() -> Result<Self> {
+        Ok(Self::of("porcupine", "a few seconds", vec![porcupine()?]))
     }
 
     fn kubernetes() -> Result<Self> {
@@ -218,6 +232,11 @@ fn pause() -> Result<Module> {
     Module::read("pause", vec![Program::of("pause", ".")])
 }
 
+/// A program of this repository around the checker of linearizability.
+fn porcupine() -> Result<Module> {
+    Module::read("porcupine", vec![Program::of("porcupine", ".")])
+}
+
 /// An S3 server that keeps buckets as directories.
 fn versitygw() -> Result<Module> {
     const NAME: &str = "versitygw";
@@ -238,7 +257,8 @@ mod tests {
 
     #[test]
     fn every_module_pins_the_programs_that_are_built_from_it() {
-        let modules = MINORS.into_iter().map(etcd).chain([kubernetes(), containerd(), pause(), versitygw()]);
+        let others = [kubernetes(), containerd(), pause(), versitygw(), porcupine()];
+        let modules = MINORS.into_iter().map(etcd).chain(others);
         for module in modules {
             module.unwrap().check_pins().unwrap();
         }

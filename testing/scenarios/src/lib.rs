@@ -8,6 +8,7 @@
 //! - [`backups`]: how a user orders backups and restores
 //! - [`S3Server`]: a store for backups
 //! - [`Writer`]: eight clients that write all the time, and watches; at the end every acknowledged write must be readable
+//! - [`history`]: what a few more clients called and were answered; it must be linearizable
 //! - [`Disruptions`]: who took which Pod, and what served at that moment
 //! - [`Page`]: a page of the documentation; every command on it is run in a [`Shell`]
 //! - [`Session`]: what a page shows of a shell; what a run prints is compared with it
@@ -20,6 +21,7 @@ pub mod behaviours;
 mod client;
 pub mod conformance;
 mod disruptions;
+pub mod history;
 mod kubernetes;
 pub mod operator;
 mod page;
@@ -42,6 +44,9 @@ pub use shell::Shell;
 pub use world::{ProcessFault, World, clear_directory};
 pub use writer::{Acknowledged, Figures, Pause, Writer};
 
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, ensure};
 use serde_json::{Value, json};
 
 /// A spec like that of the sample, with small volumes.
@@ -57,4 +62,13 @@ pub fn is_full() -> bool {
 /// The etcd version under test: `QUORATE_TEST_ETCD_VERSION`, or the middle one of the three pinned.
 pub fn version() -> String {
     std::env::var("QUORATE_TEST_ETCD_VERSION").unwrap_or_else(|_| "3.6.16".to_owned())
+}
+
+/// A program of others that `cargo xtask tools SET` builds.
+fn tool(name: &str, set: &str) -> Result<PathBuf> {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin");
+    let directory = std::env::var_os("QUORATE_ETCD_BIN_DIR").map_or_else(built, PathBuf::from);
+    let program = directory.join(name);
+    ensure!(program.exists(), "{} does not exist: cargo xtask tools {set}", program.display());
+    Ok(program)
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, bail};
 use kube::config::Kubeconfig;
 
 /// How long it may take to start.
@@ -61,7 +61,7 @@ impl S3Server {
         let address = free.local_addr()?;
         drop(free);
         let log = File::create(directory.path().join("log"))?;
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(crate::tool("versitygw", "s3")?);
         command.args(["--port", &address.to_string(), "--quiet", "posix"]);
         // Not in attributes of files, which some file systems do not have.
         command.arg("--sidecar").arg(records).arg(buckets);
@@ -116,14 +116,6 @@ fn first_of_network(control: IpAddr) -> IpAddr {
         }
         IpAddr::V6(address) => Ipv6Addr::from((u128::from(address) >> 16 << 16) | 1).into(),
     }
-}
-
-fn program() -> Result<PathBuf> {
-    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/bin");
-    let directory = std::env::var_os("QUORATE_ETCD_BIN_DIR").map_or_else(built, PathBuf::from);
-    let program = directory.join("versitygw");
-    ensure!(program.exists(), "{} does not exist: cargo xtask tools s3", program.display());
-    Ok(program)
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //!
 //! - connections, choice of members and retries are those of etcd's client for Go: [`pool`], [`connection`], [`directory`]
 //! - a write without a reply is unknown: it does not count as acknowledged, and may or may not be there
+//! - [`witness`]: a few more clients, whose every call and reply is recorded and judged
 //! - [`Figures`]: what a test prints in one line
 
 mod connection;
@@ -12,6 +13,7 @@ mod journal;
 mod pool;
 mod verdict;
 mod watcher;
+mod witness;
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -29,6 +31,7 @@ use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tonic::Status;
 
+use crate::history::{Found, History};
 use crate::{NamespaceClient, is_ready, until};
 use connection::Connection;
 use directory::{Directory, Endpoint};
@@ -37,6 +40,7 @@ use journal::{Journal, Write};
 use pool::{Choice, Pool};
 use verdict::Stored;
 use watcher::Watcher;
+use witness::Witness;
 
 /// Spread over all members of up to five; some in turn over all of them, some through the client Service.
 const WRITERS: [Choice; 8] = [
@@ -79,7 +83,7 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 pub struct Writer {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
-    task: JoinHandle<Result<Vec<Watcher>>>,
+    task: JoinHandle<Result<(Vec<Watcher<Option<Write>>>, History)>>,
 }
 
 struct Shared {
@@ -87,6 +91,7 @@ struct Shared {
     /// Of all keys.
     prefix: String,
     journal: Mutex<Journal>,
+    witness: Witness,
 }
 
 impl Writer {
@@ -97,9 +102,13 @@ impl Writer {
     /// No write is acknowledged before the deadline of [`until`].
     pub async fn start(namespace_client: &NamespaceClient, cluster: &str) -> Result<Self> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let prefix = format!("writer-{}/", COUNT.fetch_add(1, Ordering::Relaxed));
+        // Before an hour of a test is wasted.
+        crate::tool("porcupine", "etcd")?;
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let prefix = format!("writer-{count}/");
         let journal = Mutex::new(Journal::new(Instant::now()));
-        let shared = Arc::new(Shared { cluster: cluster.to_owned(), prefix, journal });
+        let witness = Witness::new(&format!("witness-{}-{count}/", std::process::id()));
+        let shared = Arc::new(Shared { cluster: cluster.to_owned(), prefix, journal, witness });
         let stop = watch::Sender::new(false);
         let task = tokio::spawn(run(namespace_client.clone(), shared.clone(), stop.subscribe()));
         let is_written = || !shared.journal().acknowledged.is_empty();
@@ -124,7 +133,8 @@ impl Writer {
     pub async fn stop(self) -> Result<Acknowledged> {
         let stopped = Instant::now();
         self.stop.send_replace(true);
-        let watchers = self.task.await??;
+        let (watchers, history) = self.task.await??;
+        witness::judge(&history, &self.shared.cluster)?;
         let mut journal = self.shared.journal();
         let mut figures = journal.figures(stopped);
         for (number, watcher) in watchers.iter().enumerate() {
@@ -132,8 +142,9 @@ impl Writer {
             ensure!(faults.is_empty(), "watch {number} of {}: {}", self.shared.cluster, brief(&faults));
             figures.resumed += watcher.opened.saturating_sub(1);
         }
+        figures.linearizable = history.operations.len();
         drop(journal);
-        Ok(Acknowledged { shared: self.shared, figures })
+        Ok(Acknowledged { shared: self.shared, history, figures })
     }
 }
 
@@ -146,6 +157,8 @@ impl Shared {
 /// Writes that etcd acknowledged.
 pub struct Acknowledged {
     shared: Arc<Shared>,
+    /// Of the witness.
+    history: History,
     figures: Figures,
 }
 
@@ -166,14 +179,16 @@ impl Acknowledged {
         let directory = Directory::new(namespace_client, cluster).await?;
         for pod in namespace_client.pods_of(cluster).await?.iter().filter(|pod| is_ready(pod)) {
             let name = pod.name_any();
-            let stored =
+            let (stored, of_witness) =
                 self.read(&directory, pod).await.with_context(|| format!("cannot read at {name}"))?;
             let journal = self.shared.journal();
             ensure!(
                 journal.acknowledged.keys().next().is_some_and(|first| *first <= revision),
                 "no write was acknowledged before revision {revision}"
             );
-            lost.insert(name, verdict::lost(&journal, &self.shared.prefix, &stored, revision));
+            let mut faults = verdict::lost(&journal, &self.shared.prefix, &stored, revision);
+            faults.extend(self.history.lost(&of_witness, revision));
+            lost.insert(name, faults);
         }
         ensure!(!lost.is_empty(), "{cluster} has no ready member");
         let count = lost.values().map(Vec::len).max().unwrap_or_default();
@@ -189,17 +204,28 @@ impl Acknowledged {
         &self.figures
     }
 
-    async fn read(&self, directory: &Directory, pod: &Pod) -> Result<BTreeMap<String, Stored>> {
+    /// What a member has of the writers, and of the witness.
+    async fn read(
+        &self,
+        directory: &Directory,
+        pod: &Pod,
+    ) -> Result<(BTreeMap<String, Stored>, BTreeMap<String, Found>)> {
         let tls = directory.tls(&Endpoint::Member(pod.name_any())).await;
         let address = directory::address_of(pod).context("a ready Pod has no IP")?;
         let (connection, closed) = Connection::open(address, tls.as_ref()).await?;
-        let reply = tokio::select! {
-            reply = range(&connection, &self.shared.prefix) => reply?,
+        let both = async {
+            let stored = range(&connection, &self.shared.prefix).await?;
+            Ok::<_, anyhow::Error>((stored, range(&connection, &self.shared.witness.prefix).await?))
+        };
+        let (stored, of_witness) = tokio::select! {
+            both = both => both?,
             () = closed => bail!("the connection was closed"),
         };
-        let kvs = reply.kvs.into_iter();
-        let stored = |kv: KeyValue| Stored { value: kv.value, revision: kv.mod_revision };
-        kvs.map(|kv| Ok((String::from_utf8(kv.key.clone())?, stored(kv)))).collect()
+        let key = |kv: &KeyValue| String::from_utf8(kv.key.clone());
+        let written = |kv: KeyValue| Stored { value: kv.value, revision: kv.mod_revision };
+        let stored = stored.kvs.into_iter().map(|kv| Ok((key(&kv)?, written(kv))));
+        let of_witness = of_witness.kvs.into_iter().map(|kv| Ok((key(&kv)?, witness::found(&kv))));
+        Ok((stored.collect::<Result<_>>()?, of_witness.collect::<Result<_>>()?))
     }
 }
 
@@ -208,11 +234,13 @@ async fn run(
     namespace_client: NamespaceClient,
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
-) -> Result<Vec<Watcher>> {
+) -> Result<(Vec<Watcher<Option<Write>>>, History)> {
     let pool = Pool::new(Directory::new(&namespace_client, &shared.cluster).await?);
+    let witnessed = witness::run(&pool, &shared, stop.clone());
+    let all = async { tokio::try_join!(write_and_watch(&pool, &shared, stop), witnessed) };
     tokio::select! {
         () = pool.run() => bail!("the connections end only with the writer"),
-        watchers = write_and_watch(&pool, &shared, stop) => watchers,
+        ended = all => ended,
     }
 }
 
@@ -220,7 +248,7 @@ async fn write_and_watch(
     pool: &Arc<Pool>,
     shared: &Arc<Shared>,
     mut stop: watch::Receiver<bool>,
-) -> Result<Vec<Watcher>> {
+) -> Result<Vec<Watcher<Option<Write>>>> {
     let first = tokio::select! {
         revision = revision(pool, &shared.prefix) => revision + 1,
         _ = stop.wait_for(|stop| *stop) => return Ok(Vec::new()),
@@ -228,7 +256,8 @@ async fn write_and_watch(
     let last = watch::Sender::new(None);
     let mut watches = JoinSet::new();
     for choice in WATCHES {
-        let mut watcher = Watcher::new(pool.clone(), choice, &shared.prefix, first);
+        let mut watcher =
+            Watcher::new(pool.clone(), choice, &shared.prefix, first, |kv| Write::of(&kv.value));
         let until = last.subscribe();
         watches.spawn(async move { watcher.run(until).await.map(|()| watcher) });
     }
@@ -239,6 +268,11 @@ async fn write_and_watch(
     writers.join_all().await;
     let written = shared.journal().acknowledged.keys().next_back().copied();
     last.send_replace(Some(written.unwrap_or_default()));
+    caught_up(watches).await
+}
+
+/// The watches, once they have reported everything.
+async fn caught_up<T: 'static>(mut watches: JoinSet<Result<Watcher<T>>>) -> Result<Vec<Watcher<T>>> {
     let caught_up = async {
         let mut watchers = Vec::new();
         while let Some(watcher) = watches.join_next().await {
@@ -376,7 +410,8 @@ fn report(line: &str) {
     }
 }
 
-fn brief(faults: &[String]) -> String {
+/// The first of them.
+pub(crate) fn brief(faults: &[String]) -> String {
     let first = faults.iter().take(5).cloned().collect::<Vec<_>>().join("; ");
     if faults.len() > 5 { format!("{first}; and {} more", faults.len() - 5) } else { first }
 }

@@ -13,7 +13,7 @@ use quorate_etcd::wire::{
     MemberAddRequest, MemberAddResponse, MemberListRequest, MemberListResponse, MemberPromoteRequest,
     MemberPromoteResponse, MemberRemoveRequest, MemberRemoveResponse, MoveLeaderRequest, MoveLeaderResponse,
     PutRequest, PutResponse, RangeRequest, RangeResponse, ResponseHeader, SnapshotRequest, SnapshotResponse,
-    StatusRequest, StatusResponse,
+    StatusRequest, StatusResponse, TxnRequest, TxnResponse,
 };
 use quorate_etcd::wire::{CompactionRequest, CompactionResponse, DefragmentRequest, DefragmentResponse};
 use tokio_stream::wrappers::TcpListenerStream;
@@ -120,6 +120,10 @@ impl Kv for FakeMember {
     }
 
     async fn put(&self, _: Request<PutRequest>) -> Result<Response<PutResponse>, Status> {
+        not_played()
+    }
+
+    async fn txn(&self, _: Request<TxnRequest>) -> Result<Response<TxnResponse>, Status> {
         not_played()
     }
 

@@ -333,6 +333,154 @@ pub struct PutResponse {
     #[prost(message, optional, tag = "1")]
     pub header: ::core::option::Option<ResponseHeader>,
 }
+/// A condition on the present state of one key. The targets that are not listed are not used.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Compare {
+    #[prost(enumeration = "compare::CompareResult", tag = "1")]
+    pub result: i32,
+    #[prost(enumeration = "compare::CompareTarget", tag = "2")]
+    pub target: i32,
+    #[prost(bytes = "vec", tag = "3")]
+    pub key: ::prost::alloc::vec::Vec<u8>,
+    #[prost(oneof = "compare::TargetUnion", tags = "6, 7")]
+    pub target_union: ::core::option::Option<compare::TargetUnion>,
+}
+/// Nested message and enum types in `Compare`.
+pub mod compare {
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum CompareResult {
+        Equal = 0,
+    }
+    impl CompareResult {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Equal => "EQUAL",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "EQUAL" => Some(Self::Equal),
+                _ => None,
+            }
+        }
+    }
+    #[derive(
+        Clone,
+        Copy,
+        Debug,
+        PartialEq,
+        Eq,
+        Hash,
+        PartialOrd,
+        Ord,
+        ::prost::Enumeration
+    )]
+    #[repr(i32)]
+    pub enum CompareTarget {
+        Version = 0,
+        Create = 1,
+        Mod = 2,
+        Value = 3,
+    }
+    impl CompareTarget {
+        /// String value of the enum field names used in the ProtoBuf definition.
+        ///
+        /// The values are not transformed in any way and thus are considered stable
+        /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+        pub fn as_str_name(&self) -> &'static str {
+            match self {
+                Self::Version => "VERSION",
+                Self::Create => "CREATE",
+                Self::Mod => "MOD",
+                Self::Value => "VALUE",
+            }
+        }
+        /// Creates an enum from field names used in the ProtoBuf definition.
+        pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+            match value {
+                "VERSION" => Some(Self::Version),
+                "CREATE" => Some(Self::Create),
+                "MOD" => Some(Self::Mod),
+                "VALUE" => Some(Self::Value),
+                _ => None,
+            }
+        }
+    }
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum TargetUnion {
+        /// 0 for a key that does not exist.
+        #[prost(int64, tag = "6")]
+        ModRevision(i64),
+        #[prost(bytes, tag = "7")]
+        Value(::prost::alloc::vec::Vec<u8>),
+    }
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RequestOp {
+    #[prost(oneof = "request_op::Request", tags = "1, 2")]
+    pub request: ::core::option::Option<request_op::Request>,
+}
+/// Nested message and enum types in `RequestOp`.
+pub mod request_op {
+    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    pub enum Request {
+        #[prost(message, tag = "1")]
+        RequestRange(super::RangeRequest),
+        #[prost(message, tag = "2")]
+        RequestPut(super::PutRequest),
+    }
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ResponseOp {
+    #[prost(oneof = "response_op::Response", tags = "1, 2")]
+    pub response: ::core::option::Option<response_op::Response>,
+}
+/// Nested message and enum types in `ResponseOp`.
+pub mod response_op {
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Response {
+        #[prost(message, tag = "1")]
+        ResponseRange(super::RangeResponse),
+        #[prost(message, tag = "2")]
+        ResponsePut(super::PutResponse),
+    }
+}
+/// Does the one or the other at one revision, by whether all conditions hold.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TxnRequest {
+    #[prost(message, repeated, tag = "1")]
+    pub compare: ::prost::alloc::vec::Vec<Compare>,
+    #[prost(message, repeated, tag = "2")]
+    pub success: ::prost::alloc::vec::Vec<RequestOp>,
+    #[prost(message, repeated, tag = "3")]
+    pub failure: ::prost::alloc::vec::Vec<RequestOp>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TxnResponse {
+    #[prost(message, optional, tag = "1")]
+    pub header: ::core::option::Option<ResponseHeader>,
+    /// Whether the conditions held.
+    #[prost(bool, tag = "2")]
+    pub succeeded: bool,
+    #[prost(message, repeated, tag = "3")]
+    pub responses: ::prost::alloc::vec::Vec<ResponseOp>,
+}
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WatchRequest {
     #[prost(oneof = "watch_request::RequestUnion", tags = "1")]
@@ -1900,6 +2048,24 @@ pub mod kv_client {
             req.extensions_mut().insert(GrpcMethod::new("etcdserverpb.KV", "Put"));
             self.inner.unary(req, path, codec).await
         }
+        pub async fn txn(
+            &mut self,
+            request: impl tonic::IntoRequest<super::TxnRequest>,
+        ) -> std::result::Result<tonic::Response<super::TxnResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/etcdserverpb.KV/Txn");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("etcdserverpb.KV", "Txn"));
+            self.inner.unary(req, path, codec).await
+        }
         pub async fn compact(
             &mut self,
             request: impl tonic::IntoRequest<super::CompactionRequest>,
@@ -1944,6 +2110,10 @@ pub mod kv_server {
             &self,
             request: tonic::Request<super::PutRequest>,
         ) -> std::result::Result<tonic::Response<super::PutResponse>, tonic::Status>;
+        async fn txn(
+            &self,
+            request: tonic::Request<super::TxnRequest>,
+        ) -> std::result::Result<tonic::Response<super::TxnResponse>, tonic::Status>;
         async fn compact(
             &self,
             request: tonic::Request<super::CompactionRequest>,
@@ -2100,6 +2270,49 @@ pub mod kv_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = PutSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/etcdserverpb.KV/Txn" => {
+                    #[allow(non_camel_case_types)]
+                    struct TxnSvc<T: Kv>(pub Arc<T>);
+                    impl<T: Kv> tonic::server::UnaryService<super::TxnRequest>
+                    for TxnSvc<T> {
+                        type Response = super::TxnResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::TxnRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Kv>::txn(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = TxnSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

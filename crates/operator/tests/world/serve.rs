@@ -368,6 +368,10 @@ impl Kv for Member {
         Err(Status::unimplemented("the operator writes no keys"))
     }
 
+    async fn txn(&self, _: Request<wire::TxnRequest>) -> Reply<wire::TxnResponse> {
+        Err(Status::unimplemented("the operator writes no keys"))
+    }
+
     async fn compact(&self, _: Request<wire::CompactionRequest>) -> Reply<wire::CompactionResponse> {
         self.handle("Compact", |nodes, own| {
             nodes.etcd.compact(&own.at)?;

@@ -93,6 +93,8 @@ pub struct Figures {
     pub pause: Pause,
     /// How often a watch was interrupted, and went on elsewhere.
     pub resumed: usize,
+    /// How many calls of the witness were judged to be linearizable.
+    pub linearizable: usize,
     /// The messages of the failed ones, each once with its count.
     pub messages: BTreeMap<String, usize>,
 }
@@ -156,6 +158,7 @@ impl Journal {
             leader_changes: self.leaders.len(),
             pause: self.longest,
             resumed: 0,
+            linearizable: 0,
             messages,
         }
     }
@@ -184,11 +187,13 @@ impl Journal {
 
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { time, acknowledged, failed, dropped, leader_changes, pause, resumed, messages } = self;
+        let Self { time, acknowledged, failed, dropped, leader_changes, pause, .. } = self;
+        let Self { resumed, linearizable, messages, .. } = self;
         write!(
             f,
             "{acknowledged} acknowledged in {:.1} s, {failed} failed, {dropped} dropped in {leader_changes} leader changes, \
-             longest pause {:.3} s at {:.1} s, watches resumed {resumed} times",
+             longest pause {:.3} s at {:.1} s, watches resumed {resumed} times, \
+             {linearizable} calls linearizable",
             time.as_secs_f64(),
             pause.length.as_secs_f64(),
             pause.at.as_secs_f64()

@@ -6,33 +6,43 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use quorate_etcd::wire::watch_request::RequestUnion;
-use quorate_etcd::wire::{WatchCreateRequest, WatchRequest};
+use quorate_etcd::wire::{KeyValue, WatchCreateRequest, WatchRequest};
 use tokio::sync::watch;
 use tonic::metadata::MetadataValue;
 
 use super::end_of;
-use super::journal::Write;
 use super::pool::{Choice, Pool};
 
 /// etcd's client waits 1 ms and more before it resumes; here it never spins.
 const PACE: Duration = Duration::from_millis(20);
 
-/// One watch of all keys of a test.
-pub(super) struct Watcher {
+/// What is kept of each event.
+type Keep<T> = Box<dyn Fn(KeyValue) -> T + Send + Sync>;
+
+/// One watch of all keys with a prefix.
+pub(super) struct Watcher<T> {
     pool: Arc<Pool>,
     choice: Choice,
     prefix: String,
     next: i64,
-    /// What was reported, in that order.
-    pub(super) reported: Vec<(i64, Option<Write>)>,
+    keep: Keep<T>,
+    /// What was reported, in that order, by revision.
+    pub(super) reported: Vec<(i64, T)>,
     /// How often it was opened.
     pub(super) opened: usize,
 }
 
-impl Watcher {
+impl<T> Watcher<T> {
     /// A watch from this revision on.
-    pub(super) fn new(pool: Arc<Pool>, choice: Choice, prefix: &str, from: i64) -> Self {
-        Self { pool, choice, prefix: prefix.to_owned(), next: from, reported: Vec::new(), opened: 0 }
+    pub(super) fn new(
+        pool: Arc<Pool>,
+        choice: Choice,
+        prefix: &str,
+        from: i64,
+        keep: impl Fn(KeyValue) -> T + Send + Sync + 'static,
+    ) -> Self {
+        let (prefix, keep) = (prefix.to_owned(), Box::new(keep));
+        Self { pool, choice, prefix, next: from, keep, reported: Vec::new(), opened: 0 }
     }
 
     /// Watches until it has reported this revision, or meets a revision that is compacted.
@@ -88,8 +98,9 @@ impl Watcher {
             }
             for event in reply.events {
                 let Some(kv) = event.kv else { bail!("an event without a key") };
-                self.reported.push((kv.mod_revision, Write::of(&kv.value)));
-                self.next = kv.mod_revision + 1;
+                let revision = kv.mod_revision;
+                self.reported.push((revision, (self.keep)(kv)));
+                self.next = revision + 1;
             }
         }
     }
