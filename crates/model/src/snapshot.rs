@@ -297,6 +297,8 @@ pub struct Volume {
     pub capacity: Option<u64>,
     /// It has grown, and its file system grows when it is mounted next.
     pub grows_at_mount: bool,
+    /// Its phase is Lost: the PersistentVolume that it was bound to does not exist any more.
+    pub lost: bool,
 }
 
 /// What etcd reported.

@@ -547,6 +547,7 @@ impl World {
                     bound: true,
                     capacity: Some(4 << 30),
                     grows_at_mount: false,
+                    lost: false,
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }

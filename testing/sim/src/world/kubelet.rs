@@ -326,7 +326,7 @@ impl World {
             waits_for_consumer: true,
             gone: gone.then(|| "its node does not exist any more".to_owned()),
             node: Some(node),
-            served_on: None,
+            ..Site::default()
         }
     }
 
