@@ -284,6 +284,22 @@ fn an_adoption_that_names_no_cluster_id_is_refused_with_the_reason() {
 }
 
 #[test]
+fn m10_an_order_names_a_member_and_one_that_is_unknown_is_refused() {
+    let mut world = World::running(1);
+    let mut observed = |member: &str| {
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["metadata"]["annotations"] = json!({ "operator.etcd.io/replace-member": member });
+        });
+        let seen = world.observe().unwrap().observation;
+        (seen.snapshot.replace_member, seen.refused.map(|refused| refused.to_string()))
+    };
+    assert_eq!(observed("demo-0"), (Some(MemberName::new("demo-0")), None));
+    let (member, refused) = observed("demo-7");
+    assert_eq!(member, None);
+    assert!(refused.is_some_and(|refused| refused.contains("\"demo-7\" is no member of this cluster")));
+}
+
+#[test]
 fn the_zone_is_read_from_the_label_that_kubernetes_copies_to_the_pod() {
     let mut world = World::running(1);
     world.edit(Kind::Pod, "demo-0", |pod| {

@@ -132,6 +132,8 @@ pub struct Snapshot {
     pub priority_class_refused: Option<PriorityClassRefused>,
     /// The annotation that lets a finished minor upgrade be taken back, to exactly this version.
     pub allow_downgrade: Option<Version>,
+    /// The annotation of the EtcdCluster that orders to replace this member.
+    pub replace_member: Option<MemberName>,
     /// The backup that the spec wants: of a cluster that is being deleted before its end, of others before an upgrade to the desired
     /// version.
     pub backup_before: Option<BackupBefore>,

@@ -598,3 +598,68 @@ fn m09_a_mount_that_comes_late_takes_the_suspicion_back() {
     let plan = world.plan();
     assert!(plan.record.suspected.is_empty(), "{:?}", plan.waiting);
 }
+
+/// Status was lost or restored from before, and nothing of this voter is left but its entry in etcd's list.
+fn forget_volume(world: &mut World, member: &str) {
+    lose_volume(world, member);
+    world.seen.record.members.get_mut(&name(member)).unwrap().volume = None;
+}
+
+#[test]
+fn m10_a_voter_of_the_list_without_a_recorded_volume_a_claim_and_a_pod_is_replaced_after_the_grace_period() {
+    let mut world = World::running(3);
+    world.settle();
+    forget_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    assert_eq!(world.seen.record.suspected[&name("demo-1")].loss, Loss::VolumeGone);
+    world.now = world.now + Span::seconds(120);
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+}
+
+#[test]
+fn m10_a_claim_that_appears_in_time_keeps_the_member() {
+    let mut world = World::running(3);
+    world.settle();
+    let claim = world.seen.volumes[&name("demo-1")].clone();
+    // The watch of claims is behind.
+    forget_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    world.seen.volumes.insert(name("demo-1"), claim);
+    world.settle();
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    assert!(world.seen.record.suspected.is_empty());
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+}
+
+#[test]
+fn m10_an_order_on_the_etcd_cluster_replaces_a_member_that_has_no_pod_although_recovery_is_off() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replacement_policy.enabled = false;
+    lose_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    world.seen.replace_member = Some(name("demo-1"));
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    // The name is never used again, so what is left of the order replaces nobody.
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    assert!(world.seen.record.replacement.is_none());
+}
+
+#[test]
+fn m10_an_order_on_the_etcd_cluster_moves_a_healthy_member_and_can_be_taken_back() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replace_member = Some(name("demo-1"));
+    world.plan_that(|plan| plan.record.replacement.is_some());
+    let plan = world.plan();
+    world.carry_out(plan);
+    world.seen.replace_member = None;
+    let story = world.settle();
+    assert_eq!(world.seen.record.last_replacement.clone().unwrap().end, ReplacementEnd::Withdrawn, "{story}");
+    world.seen.replace_member = Some(name("demo-1"));
+    let story = world.settle();
+    assert!(!world.voters().contains(&"demo-1") && world.voters().len() == 3, "{story}");
+}

@@ -153,6 +153,7 @@ impl World {
                 certificates: Some(certificates::none()),
                 etcd: Etcd::default(),
                 allow_downgrade: None,
+                replace_member: None,
                 backup_before: None,
                 defaults: DefaultsTurn::Now,
                 maintenance: Maintenance { no_space_remedy: true, defrag: None },

@@ -85,7 +85,10 @@ impl Snapshot {
         {
             return Some(Loss::Refused(*verdict));
         }
-        if self.lost_its_volume(record, voter) || self.volumes.get(voter).is_some_and(|volume| volume.lost) {
+        if self.lost_its_volume(record, voter)
+            || self.has_no_volume(record, voter, now)
+            || self.volumes.get(voter).is_some_and(|volume| volume.lost)
+        {
             return Some(Loss::VolumeGone);
         }
         let site = self.sites.get(voter)?;
@@ -104,6 +107,19 @@ impl Snapshot {
     pub fn lost_its_volume(&self, record: &Record, member: &MemberName) -> bool {
         let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
         recorded.is_some() && self.volumes.get(member).map(|volume| &volume.uid) != recorded
+    }
+
+    /// Whether nothing of a voter is left but its entry in etcd's list: no volume was recorded for it, none has its name, and it has no
+    /// Pod. So it is where status was lost, or restored from before, when its claim was gone. A claim that comes later is recorded.
+    fn has_no_volume(&self, record: &Record, voter: &MemberName, now: Instant) -> bool {
+        let is_recorded = record.members.get(voter).is_none_or(|member| member.volume.is_some());
+        let is_listed = || self.listed(record, voter, now).is_some_and(|listed| !listed.is_learner);
+        !is_recorded && !self.volumes.contains_key(voter) && !self.pods.contains_key(voter) && is_listed()
+    }
+
+    /// Whether a person orders to replace this member, by an annotation of its Pod or of the EtcdCluster.
+    pub fn is_ordered_to_be_replaced(&self, member: &MemberName) -> bool {
+        self.replace_member.as_ref() == Some(member) || self.pods.get(member).is_some_and(|pod| pod.replace)
     }
 
     /// Whether the claim of a member is being deleted. Nobody can take that back, and Kubernetes ends the claim, and with most classes the
