@@ -6,6 +6,7 @@ mod verdict;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use hyper_util::rt::TokioIo;
@@ -51,6 +52,9 @@ pub(crate) enum DialError {
     /// Connecting took too long.
     #[error("no connection within {0:?}")]
     TimedOut(Duration),
+    /// It was connected in time, and the handshake did not end.
+    #[error("the TLS handshake did not end within {0:?}; perhaps the process hangs, or does not speak TLS")]
+    HandshakeTimedOut(Duration),
     /// It is not a gRPC server.
     #[error("the server does not speak HTTP/2")]
     NotHttp2,
@@ -87,9 +91,11 @@ impl Dialler {
 
     async fn connect(&self, verdict: Verdict) -> Result<Stream, DialError> {
         verdict.reset();
+        let is_connected = AtomicBool::new(false);
         let connection = tokio::time::timeout(self.timeout, async {
             let plain = self.transport.dial(self.address).await.map_err(DialError::Connect)?;
             let Some((connector, name)) = &self.tls else { return Ok(plain) };
+            is_connected.store(true, Ordering::Relaxed);
             let tls = connector.connect(name.clone(), plain).await.map_err(|error| match error.kind() {
                 io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => DialError::Closed,
                 _ => DialError::Handshake(error),
@@ -99,7 +105,13 @@ impl Dialler {
             }
             Ok(Box::new(VerdictStream::new(tls, verdict)) as Stream)
         });
-        connection.await.map_err(|_| DialError::TimedOut(self.timeout))?
+        connection.await.map_err(|_| {
+            if is_connected.load(Ordering::Relaxed) {
+                DialError::HandshakeTimedOut(self.timeout)
+            } else {
+                DialError::TimedOut(self.timeout)
+            }
+        })?
     }
 }
 

@@ -90,6 +90,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     let (adopt, unreadable) = cluster_named_by(meta, keys::ADOPT);
     let (adopt_copies, unreadable_copies) = cluster_named_by(meta, keys::ADOPT_COPIES);
     let (allow_downgrade, unreadable_version) = allow_downgrade(meta);
+    let (replace_member, unknown_member) = replace_member(meta, &at, &record);
     let tls = record.target.as_ref().unwrap_or(&desired).tls;
     let client_name = service::client_name(&at);
     let presence = |name: &str, desired: &Value| {
@@ -142,13 +143,17 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         cluster: at,
         uid,
         allow_downgrade,
+        replace_member,
         backup_before: backup_before::unread(cluster),
         defaults: match cluster.spec.updates.operator_defaults {
             OperatorDefaults::Rolling => DefaultsTurn::Now,
             OperatorDefaults::OnNextChange => DefaultsTurn::OnNextChange,
         },
     };
-    Ok(Observation { snapshot, refused: refused.or(unreadable).or(unreadable_copies).or(unreadable_version) })
+    Ok(Observation {
+        snapshot,
+        refused: refused.or(unreadable).or(unreadable_copies).or(unreadable_version).or(unknown_member),
+    })
 }
 
 /// Which cluster an EtcdCluster is.
@@ -234,6 +239,24 @@ fn allow_downgrade(meta: &ObjectMeta) -> (Option<Version>, Option<Invalid>) {
             (None, Some(Invalid::new(field, error.to_string())))
         }
     }
+}
+
+/// The member that the EtcdCluster's annotation orders to replace. One that is gone was replaced: the order is spent.
+fn replace_member(
+    meta: &ObjectMeta,
+    at: &ClusterRef,
+    record: &Record,
+) -> (Option<MemberName>, Option<Invalid>) {
+    let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::REPLACE_MEMBER));
+    let Some(name) = annotation.map(|name| MemberName::new(name.trim())) else { return (None, None) };
+    let is_spent = at.ordinal(&name).is_some_and(|ordinal| ordinal < record.next_ordinal);
+    if record.members.contains_key(&name) || is_spent || record.members.is_empty() {
+        return (Some(name), None);
+    }
+    let members: Vec<&str> = record.members.keys().map(MemberName::as_str).collect();
+    let why =
+        format!("{:?} is no member of this cluster; its members are {}", name.as_str(), members.join(", "));
+    (None, Some(Invalid::new(format!("metadata.annotations[{}]", keys::REPLACE_MEMBER), why)))
 }
 
 /// The CRD refuses what is no duration; this also covers an older CRD.

@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 use crate::labels;
 
+/// The phase of a claim whose PersistentVolume does not exist any more.
+const LOST: &str = "Lost";
+
 /// A new member's volume.
 pub fn volume(
     at: &ClusterRef,
@@ -119,7 +122,8 @@ pub(crate) fn read(volume: &PersistentVolumeClaim, at: &ClusterRef) -> Volume {
         }),
         bytes: requested.and_then(quantity::bytes).unwrap_or(0),
         trouble: trouble(volume),
-        bound: volume.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Bound"),
+        bound: phase(volume) == Some("Bound"),
+        lost: phase(volume) == Some(LOST),
         capacity: volume
             .status
             .as_ref()
@@ -142,10 +146,14 @@ fn copied_by(volume: &PersistentVolumeClaim) -> Option<String> {
     source.or_else(reference).or_else(|| labels::restored_by(&volume.metadata))
 }
 
+fn phase(volume: &PersistentVolumeClaim) -> Option<&str> {
+    volume.status.as_ref()?.phase.as_deref()
+}
+
 /// A claim that waits for its first consumer is not in trouble.
 fn trouble(volume: &PersistentVolumeClaim) -> Option<String> {
     let status = volume.status.as_ref()?;
-    if status.phase.as_deref() == Some("Lost") {
+    if phase(volume) == Some(LOST) {
         return Some("Lost: the storage behind the claim is gone".to_owned());
     }
     let failed = |type_: &str| type_ == "ControllerResizeError" || type_ == "NodeResizeError";

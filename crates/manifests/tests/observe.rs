@@ -90,6 +90,19 @@ fn what_keeps_a_pod_with_an_image_volume_is_read_until_etcd_was_started() {
     assert_eq!(seen(json!({ "name": "agent", "emptyDir": {} }), &creating), Some(dropped));
 }
 
+const OUT_OF_MEMORY: &str = "OOMKilled: the kernel kills etcd again and again, because its memory is used up. Raise \
+     podTemplate.spec.resources.limits.memory; without a limit, the node is short of memory";
+
+#[test]
+fn a_container_that_was_killed_once_for_its_memory_is_in_no_trouble_while_it_runs() {
+    let mut status = etcd(&json!({ "running": {} }), &ended(137, "OOMKilled", ""));
+    status["containerStatuses"][0]["restartCount"] = json!(1);
+    assert_eq!(seen(&status).trouble, None);
+    status["containerStatuses"][0]["restartCount"] = json!(3);
+    status["containerStatuses"][0]["ready"] = json!(true);
+    assert_eq!(seen(&status).trouble, None);
+}
+
 #[test]
 fn the_reason_that_a_pod_does_not_run_is_reported_in_a_text_that_does_not_change() {
     let fatal = r#"{"level":"info","msg":"starting"}
@@ -124,10 +137,9 @@ fn the_reason_that_a_pod_does_not_run_is_reported_in_a_text_that_does_not_change
                 "CrashLoopBackOff: etcd ended with exit code 1: discovery failed: member 8e9 has already been bootstrapped",
             ),
         ),
-        (
-            etcd(&backoff(40), &ended(137, "OOMKilled", "")),
-            Some("CrashLoopBackOff: etcd ended: OOMKilled (exit code 137)"),
-        ),
+        (etcd(&backoff(40), &ended(137, "OOMKilled", "")), Some(OUT_OF_MEMORY)),
+        // It starts again, and is about to be killed once more.
+        (etcd(&json!({ "running": {} }), &ended(137, "OOMKilled", "")), Some(OUT_OF_MEMORY)),
         // The kubelet shows this for a moment, and starts the container again.
         (etcd(&ended(2, "Error", "flag provided but not defined: -x\n"), &json!({})), None),
     ];
@@ -281,6 +293,22 @@ fn an_adoption_that_names_no_cluster_id_is_refused_with_the_reason() {
     assert!(
         refused.to_string().contains("operator.etcd.io/adopt") && refused.to_string().contains("hexadecimal")
     );
+}
+
+#[test]
+fn m10_an_order_names_a_member_and_one_that_is_unknown_is_refused() {
+    let mut world = World::running(1);
+    let mut observed = |member: &str| {
+        world.edit(Kind::Cluster, "demo", |cluster| {
+            cluster["metadata"]["annotations"] = json!({ "operator.etcd.io/replace-member": member });
+        });
+        let seen = world.observe().unwrap().observation;
+        (seen.snapshot.replace_member, seen.refused.map(|refused| refused.to_string()))
+    };
+    assert_eq!(observed("demo-0"), (Some(MemberName::new("demo-0")), None));
+    let (member, refused) = observed("demo-7");
+    assert_eq!(member, None);
+    assert!(refused.is_some_and(|refused| refused.contains("\"demo-7\" is no member of this cluster")));
 }
 
 #[test]

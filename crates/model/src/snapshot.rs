@@ -132,6 +132,8 @@ pub struct Snapshot {
     pub priority_class_refused: Option<PriorityClassRefused>,
     /// The annotation that lets a finished minor upgrade be taken back, to exactly this version.
     pub allow_downgrade: Option<Version>,
+    /// The annotation of the EtcdCluster that orders to replace this member.
+    pub replace_member: Option<MemberName>,
     /// The backup that the spec wants: of a cluster that is being deleted before its end, of others before an upgrade to the desired
     /// version.
     pub backup_before: Option<BackupBefore>,
@@ -297,6 +299,8 @@ pub struct Volume {
     pub capacity: Option<u64>,
     /// It has grown, and its file system grows when it is mounted next.
     pub grows_at_mount: bool,
+    /// Its phase is Lost: the PersistentVolume that it was bound to does not exist any more.
+    pub lost: bool,
 }
 
 /// What etcd reported.

@@ -11,6 +11,10 @@ use crate::restore;
 /// Longer than the kubelet itself waits before it reports a mount that failed (2 min 3 s, `podAttachAndMountTimeout`).
 pub(crate) const MOUNTED_WITHIN: Span = Span::seconds(150);
 
+/// The same where image volumes have worked for the cluster, and it is rather the volume with the data that comes late: after the end of a
+/// node Kubernetes forces the detach after six minutes. An older kubelet on one of the nodes is still found.
+pub(crate) const ATTACHED_WITHIN: Span = Span::seconds(600);
+
 pub(crate) fn fall_back(draft: &mut Draft<'_>) {
     let failed: Vec<(MemberName, String)> = draft
         .seen
@@ -43,13 +47,19 @@ fn failure(draft: &Draft<'_>, pod: &Pod, now: Instant) -> Option<String> {
     // Reports of a kubelet may be late, and in memory the data of a member that started meanwhile go with its Pod.
     let may_have_data =
         draft.record.is_in_memory() && (draft.record.had_leader || draft.record.is_bootstrapped());
+    let limit = if is_image_volume_known_to_work(draft) { ATTACHED_WITHIN } else { MOUNTED_WITHIN };
     match pod.image_volume.as_ref()? {
         ImageVolume::Refused(why) => Some(why.clone()),
         // The claim with the snapshot may be what cannot be mounted.
         ImageVolume::Mounting(_) if restore::mounts_claim(&draft.record, pod) => None,
-        ImageVolume::Mounting(since) if now - *since >= MOUNTED_WITHIN && !may_have_data => {
-            Some(format!("its volumes are not mounted after {} s", MOUNTED_WITHIN.0 / 1000))
+        ImageVolume::Mounting(since) if now - *since >= limit && !may_have_data => {
+            Some(format!("its volumes are not mounted after {} s", limit.0 / 1000))
         }
         ImageVolume::Mounting(_) => None,
     }
+}
+
+/// Whether the members got the agent by an image volume before: the cluster runs, and no Pod of it brings the agent in another way.
+fn is_image_volume_known_to_work(draft: &Draft<'_>) -> bool {
+    draft.record.is_bootstrapped() && !draft.seen.pods.values().any(|pod| pod.installs_agent)
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 
 use quorate_model::effect::Unsafe;
 use quorate_model::record::{Leaving, Loss, Replaced, Replacement, ReplacementEnd, Stage, Suspicion};
-use quorate_model::snapshot::{Comparison, Hashes, Pod};
+use quorate_model::snapshot::{Comparison, Hashes, Pod, Site};
 use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
@@ -57,14 +57,15 @@ pub(crate) fn withdraw_order(draft: &mut Draft<'_>) {
         return;
     };
     let member = order.member;
-    let is_withdrawn = draft.pod(&member).is_some_and(|pod| !pod.replace && !pod.terminating);
+    let is_named = draft.seen.is_ordered_to_be_replaced(&member);
+    let is_withdrawn = !is_named && draft.pod(&member).is_some_and(|pod| !pod.terminating);
     // A learner that was promoted just now is recorded as a voter first.
     let is_promoted = draft.record.joining().is_some_and(|(joining, _)| draft.is_listed_voter(joining));
     if !is_withdrawn || is_promoted || draft.listed(&member).is_none() {
         return;
     }
     let message = format!(
-        "{member} was not replaced: the annotation operator.etcd.io/replace was removed from its Pod, so the order is withdrawn"
+        "{member} was not replaced: the annotation that ordered it was removed, so the order is withdrawn"
     );
     give_up(draft, &member, ReplacementEnd::Withdrawn, message);
     let size = draft.record.target.as_ref().map_or(0, |target| target.size);
@@ -85,7 +86,7 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
         let in_memory = draft.record.is_in_memory();
         let other = if in_memory { Loss::Memory } else { Loss::NeverStarted };
         let loss = draft.seen.certain_loss(&draft.record, &lost, draft.now).unwrap_or(other);
-        if draft.pod(&lost).is_some_and(|pod| pod.replace) {
+        if draft.seen.is_ordered_to_be_replaced(&lost) {
             return begin(draft, &lost, Loss::Ordered);
         }
         if may_try(draft, &lost, loss) {
@@ -201,8 +202,16 @@ fn is_refuted(draft: &Draft<'_>, voter: &MemberName, loss: Loss) -> bool {
             answers
         }
         Loss::VolumeGone => true,
-        Loss::NodeGone => answers || draft.seen.sites.get(voter).is_some_and(|site| site.gone.is_none()),
+        Loss::NodeGone => {
+            answers || draft.seen.sites.get(voter).is_some_and(|site| is_there(draft, voter, site))
+        }
     }
+}
+
+/// Whether the node exists, and is the one that has the volume: it was not created again, or it mounted the volume since.
+fn is_there(draft: &Draft<'_>, voter: &MemberName, site: &Site) -> bool {
+    let has_mounted = || draft.pod(voter).is_some_and(|pod| pod.has_run);
+    site.gone.is_none() && (site.created_again.is_none() || has_mounted())
 }
 
 /// Since when the data of members differ, as far as hashes of all of them have not agreed since. One that etcd's check keeps out has other
@@ -288,9 +297,9 @@ fn report_undecided(draft: &mut Draft<'_>) {
     }
 }
 
-/// A voter whose Pod has the annotation.
+/// A voter whose Pod has the annotation, or whom that of the EtcdCluster names.
 fn ordered(draft: &Draft<'_>) -> Option<MemberName> {
-    draft.record.voters().find(|voter| draft.pod(voter).is_some_and(|pod| pod.replace)).cloned()
+    draft.record.voters().find(|voter| draft.seen.is_ordered_to_be_replaced(voter)).cloned()
 }
 
 /// A healthy voter whose claim is being deleted (R21).

@@ -48,6 +48,27 @@ fn mounting_may_take_as_long_as_the_kubelet_allows() {
 }
 
 #[test]
+fn m41_a_volume_with_data_that_is_attached_late_is_no_failed_image_volume() {
+    let mut world = World::running(3);
+    for pod in world.seen.pods.values_mut() {
+        pod.installs_agent = false;
+    }
+    world.silence("demo-1");
+    let since = world.now;
+    waits(&mut world, "demo-1", ImageVolume::Mounting(since));
+    // Kubernetes forces a detach six minutes after the end of a node.
+    let before = quorate_planner::plan(&world.seen, since + Span::seconds(590));
+    assert_eq!((deleted(&before).len(), before.record.no_image_volume), (0, None));
+    // A kubelet that is older than the others says nothing at all.
+    let after = quorate_planner::plan(&world.seen, since + Span::seconds(600));
+    assert_eq!(deleted(&after), ["demo-1"]);
+    // A rollout from the other way of delivery is where a kubelet is likely to lack it.
+    world.seen.pods.get_mut(&name("demo-0")).unwrap().installs_agent = true;
+    let rolls = quorate_planner::plan(&world.seen, since + Span::seconds(150));
+    assert_eq!(deleted(&rolls), ["demo-1"]);
+}
+
+#[test]
 fn what_the_api_server_refused_is_recorded_once_it_has_taken_an_init_container_and_a_pod_that_runs_keeps_its_volume()
  {
     let mut world = World::running(3);

@@ -500,3 +500,166 @@ fn m08_no_grace_period_is_over_while_the_clock_differs_and_none_begins() {
         assert_eq!(plan.record.replacement.is_some(), noticed_before, "{:?}", plan.waiting);
     }
 }
+
+/// The Pod of a member waits for its mount on its node for this long.
+fn not_mounted(world: &mut World, member: &str, long: Span) {
+    world.silence(member);
+    let since = quorate_model::Instant(world.now.0 - i64::try_from(long.0).unwrap());
+    let pod = world.seen.pods.get_mut(&name(member)).expect("it has a Pod");
+    (pod.ready, pod.runs, pod.has_run, pod.ip) = (false, false, false, None);
+    pod.mounting = Some(since);
+}
+
+fn created_again() -> Site {
+    Site { created_again: Some("Node n1 was created after the volume".to_owned()), ..Site::default() }
+}
+
+#[test]
+fn m09_a_volume_that_is_not_mounted_for_long_is_told_with_the_way_out_and_is_no_loss_by_itself() {
+    let mut world = World::running(3);
+    world.settle();
+    // Kubernetes forces a detach six minutes after the end of a node.
+    not_mounted(&mut world, "demo-1", Span::seconds(200));
+    let why = |world: &mut World| {
+        world.plan();
+        world.seen.why_unhealthy(&name("demo-1"), world.now).unwrap()
+    };
+    assert_eq!(why(&mut world), "its Pod is starting");
+    not_mounted(&mut world, "demo-1", Span::seconds(301));
+    let told = why(&mut world);
+    assert!(told.contains("mounted its volume"), "{told}");
+    assert!(told.ends_with("kubectl annotate pod demo-1 -n default operator.etcd.io/replace=true"), "{told}");
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    assert!(world.seen.record.suspected.is_empty());
+    world.seen.pods.get_mut(&name("demo-1")).unwrap().replace = true;
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+}
+
+#[test]
+fn m09_a_claim_in_phase_lost_is_a_loss_and_one_that_is_bound_again_is_none() {
+    let mut world = World::running(3);
+    world.settle();
+    world.silence("demo-1");
+    world.seen.volumes.get_mut(&name("demo-1")).unwrap().lost = true;
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    assert_eq!(world.seen.record.suspected[&name("demo-1")].loss, Loss::VolumeGone);
+    world.seen.volumes.get_mut(&name("demo-1")).unwrap().lost = false;
+    let plan = world.plan();
+    world.carry_out(plan);
+    assert!(world.seen.record.suspected.is_empty());
+    world.seen.volumes.get_mut(&name("demo-1")).unwrap().lost = true;
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    world.now = world.now + Span::seconds(120);
+    let removal = world.plan_that(|plan| removes(plan).is_some());
+    assert_eq!(removes(&removal), Some("demo-1"));
+}
+
+#[test]
+fn m09_a_member_that_answers_has_lost_nothing_though_its_claim_is_lost() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.volumes.get_mut(&name("demo-1")).unwrap().lost = true;
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    assert!(world.seen.record.suspected.is_empty());
+}
+
+#[test]
+fn m09_a_node_that_was_created_again_and_cannot_mount_the_volume_is_a_loss_when_the_grace_period_is_over() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.sites.insert(name("demo-1"), created_again());
+    // A kubelet that registered again mounts the disk that it always had.
+    world.silence("demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    assert!(world.seen.record.suspected.is_empty());
+    not_mounted(&mut world, "demo-1", Span::seconds(301));
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    assert_eq!(world.seen.record.suspected[&name("demo-1")].loss, Loss::NodeGone);
+    world.now = world.now + Span::seconds(120);
+    let removal = world.plan_that(|plan| removes(plan).is_some());
+    assert_eq!(removes(&removal), Some("demo-1"));
+    world.carry_out(removal);
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    assert!(world.seen.volumes[&name("demo-1")].quarantine.is_some(), "its disk is kept: {story}");
+}
+
+#[test]
+fn m09_a_mount_that_comes_late_takes_the_suspicion_back() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.sites.insert(name("demo-1"), created_again());
+    not_mounted(&mut world, "demo-1", Span::seconds(301));
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    // The guard has looked at the volume, and etcd is slow to start.
+    let pod = world.seen.pods.get_mut(&name("demo-1")).unwrap();
+    (pod.has_run, pod.runs, pod.mounting) = (true, true, None);
+    let plan = world.plan();
+    assert!(plan.record.suspected.is_empty(), "{:?}", plan.waiting);
+}
+
+/// Status was lost or restored from before, and nothing of this voter is left but its entry in etcd's list.
+fn forget_volume(world: &mut World, member: &str) {
+    lose_volume(world, member);
+    world.seen.record.members.get_mut(&name(member)).unwrap().volume = None;
+}
+
+#[test]
+fn m10_a_voter_of_the_list_without_a_recorded_volume_a_claim_and_a_pod_is_replaced_after_the_grace_period() {
+    let mut world = World::running(3);
+    world.settle();
+    forget_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    assert_eq!(world.seen.record.suspected[&name("demo-1")].loss, Loss::VolumeGone);
+    world.now = world.now + Span::seconds(120);
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+}
+
+#[test]
+fn m10_a_claim_that_appears_in_time_keeps_the_member() {
+    let mut world = World::running(3);
+    world.settle();
+    let claim = world.seen.volumes[&name("demo-1")].clone();
+    // The watch of claims is behind.
+    forget_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 - 60_000));
+    world.seen.volumes.insert(name("demo-1"), claim);
+    world.settle();
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    assert!(world.seen.record.suspected.is_empty());
+    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"]);
+}
+
+#[test]
+fn m10_an_order_on_the_etcd_cluster_replaces_a_member_that_has_no_pod_although_recovery_is_off() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replacement_policy.enabled = false;
+    lose_volume(&mut world, "demo-1");
+    nothing_is_given_up(&mut world, Span(GRACE.0 * 2));
+    world.seen.replace_member = Some(name("demo-1"));
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    // The name is never used again, so what is left of the order replaces nobody.
+    let story = world.settle();
+    assert_eq!(world.voters(), ["demo-0", "demo-2", "demo-3"], "{story}");
+    assert!(world.seen.record.replacement.is_none());
+}
+
+#[test]
+fn m10_an_order_on_the_etcd_cluster_moves_a_healthy_member_and_can_be_taken_back() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.replace_member = Some(name("demo-1"));
+    world.plan_that(|plan| plan.record.replacement.is_some());
+    let plan = world.plan();
+    world.carry_out(plan);
+    world.seen.replace_member = None;
+    let story = world.settle();
+    assert_eq!(world.seen.record.last_replacement.clone().unwrap().end, ReplacementEnd::Withdrawn, "{story}");
+    world.seen.replace_member = Some(name("demo-1"));
+    let story = world.settle();
+    assert!(!world.voters().contains(&"demo-1") && world.voters().len() == 3, "{story}");
+}

@@ -155,6 +155,7 @@ impl World {
                 certificates: Some(certificates::none()),
                 etcd: Etcd::default(),
                 allow_downgrade: None,
+                replace_member: None,
                 backup_before: None,
                 defaults: DefaultsTurn::Now,
                 maintenance: Maintenance { no_space_remedy: true, defrag: None },
@@ -551,6 +552,7 @@ impl World {
                     bound: true,
                     capacity: Some(4 << 30),
                     grows_at_mount: false,
+                    lost: false,
                 };
                 assert!(self.seen.volumes.insert(member.clone(), volume).is_none());
             }

@@ -20,6 +20,17 @@ fn a_member_whose_disk_is_lost_is_replaced() {
 }
 
 #[test]
+fn m09_a_member_whose_node_came_back_as_another_machine_is_replaced() {
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        ends_well(&with(&json!({ "node-created-again": member })));
+        let crash = json!({ "at": "before:P3", "what": { "fault": "crash" } });
+        let mut history = with(&json!({ "node-created-again": member }));
+        history["departures"].as_array_mut().expect("departures").push(crash);
+        ends_well(&history);
+    }
+}
+
+#[test]
 fn two_of_five_members_whose_disks_are_lost_are_replaced() {
     for (first, second) in [("demo-0", "demo-1"), ("demo-0", "demo-4"), ("demo-3", "demo-4")] {
         ends_well(&json!({

@@ -41,6 +41,9 @@ const START_ERROR: &str = "StartError";
 const NOT_EXECUTABLE: &str = "the node executes no program in a volume, since the file system of the kubelet's directory is mounted noexec. \
      Mount it without noexec, or give the operator --agent-delivery=image-volume";
 
+/// The reason with which a container ended whose memory was used up.
+const OUT_OF_MEMORY: &str = "OOMKilled";
+
 /// What a busy container runtime answers for a moment, whatever the Pod.
 const PASSING: [&str; 2] = ["deadline exceeded", "is reserved for"];
 
@@ -346,6 +349,7 @@ fn trouble_of(pod: &Pod, container: &ContainerStatus) -> Option<String> {
             {
                 Some(format!("NotExecutable: {name}: {NOT_EXECUTABLE}"))
             }
+            "CrashLoopBackOff" if was_killed_for_memory(container) => Some(out_of_memory(name)),
             // The kubelet's own message counts the time.
             "CrashLoopBackOff" => {
                 let end = ends(container).next().map(end_in_words);
@@ -358,8 +362,22 @@ fn trouble_of(pod: &Pod, container: &ContainerStatus) -> Option<String> {
             reason => Some(format!("{reason}: {name}: {message}")),
         };
     }
-    // A container that ended is about to be restarted: that it ended is no lasting cause.
-    None
+    // A container that ended is about to be restarted: that it ended is no lasting cause. One that the kernel kills again and again runs
+    // in between, and does not answer.
+    let is_killed_again = !container.ready && container.restart_count > 1 && was_killed_for_memory(container);
+    is_killed_again.then(|| out_of_memory(name))
+}
+
+/// Whether it ended the last time because its memory was used up.
+fn was_killed_for_memory(container: &ContainerStatus) -> bool {
+    ends(container).next().is_some_and(|end| end.reason.as_deref() == Some(OUT_OF_MEMORY))
+}
+
+fn out_of_memory(name: &str) -> String {
+    format!(
+        "{OUT_OF_MEMORY}: the kernel kills {name} again and again, because its memory is used up. Raise \
+         podTemplate.spec.resources.limits.memory; without a limit, the node is short of memory"
+    )
 }
 
 /// Whether the node refuses to execute the agent's program.

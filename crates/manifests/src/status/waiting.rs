@@ -315,7 +315,7 @@ fn row(waiting: &Waiting) -> Row {
             Reason::ReplacementDisabled,
             format!(
                 "{member} has no usable data: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
-                 true, or annotate its Pod with operator.etcd.io/replace=true"
+                 true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}"
             ),
         ),
         Waiting::ReplacementFailed { member, failures } => needs_person(

@@ -100,11 +100,13 @@ impl fmt::Display for Loss {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Refused(verdict) => write!(f, "the guard refuses its volume ({verdict})"),
-            Self::VolumeGone => f.write_str("its PersistentVolumeClaim is gone"),
+            Self::VolumeGone => f.write_str("its PersistentVolumeClaim or PersistentVolume is gone"),
             Self::ClaimTerminating => {
                 f.write_str("its PersistentVolumeClaim is being deleted, and its data go with its Pod")
             }
-            Self::NodeGone => f.write_str("the node of its volume is gone for good"),
+            Self::NodeGone => {
+                f.write_str("the node of its volume is gone for good, or another machine has its name")
+            }
             Self::Inconsistent => f.write_str("its data differ from those of a majority of the members"),
             Self::Ordered => f.write_str("its Pod has the annotation operator.etcd.io/replace"),
             Self::Memory => f.write_str("its data were in memory"),

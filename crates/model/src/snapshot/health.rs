@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use super::loss::MOUNTED_WITHIN;
 use super::service::is_unnamed_corrupt;
 use super::{Alarm, AlarmKind, Snapshot};
 use crate::ids::MemberId;
@@ -156,6 +157,9 @@ impl Snapshot {
         if let Some(trouble) = pod.and_then(|pod| pod.trouble.as_ref()) {
             return Some(trouble.clone());
         }
+        if self.is_not_mounted(member, now) {
+            return Some(self.why_not_mounted(member));
+        }
         if pod.is_some_and(|pod| pod.ip.is_none() && !pod.terminating) {
             return Some("its Pod is starting".to_owned());
         }
@@ -168,6 +172,26 @@ impl Snapshot {
             }
             why => why.to_string(),
         })
+    }
+
+    /// Without the time, which would change status for ever.
+    fn why_not_mounted(&self, member: &MemberName) -> String {
+        let namespace = &self.cluster.namespace;
+        let site = self.sites.get(member).and_then(|site| site.created_again.as_ref());
+        let site = site.map_or_else(String::new, |why| format!(" {why}."));
+        let is_voter = self.record.members.get(member).is_some_and(|member| member.stage == Stage::Voter);
+        let way_out = if is_voter && !self.record.is_in_memory() {
+            format!(
+                ". If its disk is gone for good, replace the member: kubectl annotate pod {member} -n {namespace} \
+                 operator.etcd.io/replace=true"
+            )
+        } else {
+            String::new()
+        };
+        format!(
+            "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}.{site} The events of \
+             the Pod say why: kubectl describe pod {member} -n {namespace}{way_out}"
+        )
     }
 
     /// Whether a voter's Pod lost its readiness, or did not get it in time. A learner is not ready by design.

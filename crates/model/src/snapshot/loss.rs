@@ -6,7 +6,10 @@ use crate::guard::GuardVerdict;
 use crate::mutants;
 use crate::names::MemberName;
 use crate::record::{Leaving, Loss, Record, Stage, Suspicion};
-use crate::time::Instant;
+use crate::time::{Instant, Span};
+
+/// How long the mount of a volume and the set-up of the network take where nothing is wrong.
+pub(super) const MOUNTED_WITHIN: Span = Span::seconds(300);
 
 impl Snapshot {
     /// Whether a voter's data are certainly lost.
@@ -82,16 +85,41 @@ impl Snapshot {
         {
             return Some(Loss::Refused(*verdict));
         }
-        if self.lost_its_volume(record, voter) {
+        if self.lost_its_volume(record, voter)
+            || self.has_no_volume(record, voter, now)
+            || self.volumes.get(voter).is_some_and(|volume| volume.lost)
+        {
             return Some(Loss::VolumeGone);
         }
-        self.sites.get(voter).and_then(|site| site.gone.as_ref()).map(|_| Loss::NodeGone)
+        let site = self.sites.get(voter)?;
+        let is_other_machine = site.created_again.is_some() && self.is_not_mounted(voter, now);
+        (site.gone.is_some() || is_other_machine).then_some(Loss::NodeGone)
+    }
+
+    /// Whether a Pod that was bound to a node long ago has not got its volume and its network yet. Why, only its events say: a detach
+    /// that Kubernetes forces after the end of a node takes six minutes, and a disk that is gone is never mounted.
+    pub fn is_not_mounted(&self, member: &MemberName, now: Instant) -> bool {
+        let pod = self.pods.get(member).filter(|pod| !pod.terminating && !pod.finished);
+        pod.and_then(|pod| pod.mounting).is_some_and(|since| now - since > MOUNTED_WITHIN)
     }
 
     /// Whether the volume that is recorded for a member is gone, or is another one with its name.
     pub fn lost_its_volume(&self, record: &Record, member: &MemberName) -> bool {
         let recorded = record.members.get(member).and_then(|member| member.volume.as_ref());
         recorded.is_some() && self.volumes.get(member).map(|volume| &volume.uid) != recorded
+    }
+
+    /// Whether nothing of a voter is left but its entry in etcd's list: no volume was recorded for it, none has its name, and it has no
+    /// Pod. So it is where status was lost, or restored from before, when its claim was gone. A claim that comes later is recorded.
+    fn has_no_volume(&self, record: &Record, voter: &MemberName, now: Instant) -> bool {
+        let is_recorded = record.members.get(voter).is_none_or(|member| member.volume.is_some());
+        let is_listed = || self.listed(record, voter, now).is_some_and(|listed| !listed.is_learner);
+        !is_recorded && !self.volumes.contains_key(voter) && !self.pods.contains_key(voter) && is_listed()
+    }
+
+    /// Whether a person orders to replace this member, by an annotation of its Pod or of the EtcdCluster.
+    pub fn is_ordered_to_be_replaced(&self, member: &MemberName) -> bool {
+        self.replace_member.as_ref() == Some(member) || self.pods.get(member).is_some_and(|pod| pod.replace)
     }
 
     /// Whether the claim of a member is being deleted. Nobody can take that back, and Kubernetes ends the claim, and with most classes the

@@ -20,7 +20,7 @@ pub fn may_replace(
     // A Pod that was created again has lost its annotation.
     let outstanding = record.replacement.as_ref();
     let is_recorded = outstanding.is_some_and(|order| order.loss == loss && order.member == *member);
-    let is_annotated = seen.pods.get(member).is_some_and(|pod| pod.replace);
+    let is_annotated = seen.is_ordered_to_be_replaced(member);
     let is_ordered = loss == Loss::Ordered && (is_annotated || is_recorded);
     // It was healthy when that was recorded, and was to be removed last.
     let is_moved = loss == Loss::ClaimTerminating && is_recorded && seen.claim_is_terminating(record, member);

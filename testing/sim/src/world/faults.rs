@@ -81,6 +81,8 @@ pub enum Fault {
     LoseNode(String),
     /// F16: the node of a Pod is deleted for good, and the volume of its member was on that node's own disk.
     NodeGone(String),
+    /// F16: the same, and another machine comes under the name of the node: the volume can never be mounted again.
+    NodeCreatedAgain(String),
     /// F17: a volume and its data are lost, with the Pod that used it.
     LoseVolume(String),
     /// F17: somebody deletes the claim of a member. Kubernetes keeps it, and its data, as long as a Pod names it, and no longer.

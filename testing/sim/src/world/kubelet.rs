@@ -271,13 +271,22 @@ impl World {
     fn write_pod_statuses(&mut self) -> bool {
         let mut any = false;
         for pod in member_pods(&self.store) {
-            let Some(running) = self.pods.get(uid(&pod)) else { continue };
-            let status = self.status_of(&pod, running);
+            let status = match self.pods.get(uid(&pod)) {
+                Some(running) => self.status_of(&pod, running),
+                None if self.never_mounts(&pod) => mounting(&pod, self.now),
+                None => continue,
+            };
             if pod["status"] != status || text(&pod, "/spec/nodeName").is_empty() {
                 any |= self.write_status_of(&pod, status);
             }
         }
         any
+    }
+
+    /// Whether its kubelet tries to mount its volume for ever.
+    fn never_mounts(&self, pod: &Value) -> bool {
+        let is_bound = items(pod, "/spec/schedulingGates").is_empty() && !deleting(pod);
+        is_bound && self.faults.created_again.contains(name(pod)) && self.volume_of(pod).is_some()
     }
 
     fn write_status_of(&self, pod: &Arc<Value>, status: Value) -> bool {
@@ -323,7 +332,8 @@ impl World {
 
     /// What Kubernetes says about where the volume of a member can be used.
     pub(super) fn site_of(&self, member: &MemberName) -> Site {
-        let gone = self.faults.gone.contains(member.as_str());
+        let again = self.faults.created_again.contains(member.as_str());
+        let gone = !again && self.faults.gone.contains(member.as_str());
         let node = if gone {
             NodeState::Gone
         } else if self.faults.on_lost_node.contains(member.as_str()) {
@@ -334,6 +344,7 @@ impl World {
         Site {
             waits_for_consumer: true,
             gone: gone.then(|| "its node does not exist any more".to_owned()),
+            created_again: again.then(|| "its node was created after its volume".to_owned()),
             node: Some(node),
             served_on: None,
         }
@@ -395,6 +406,25 @@ impl World {
         self.identities.insert(dir.to_owned(), identity);
         Ok(())
     }
+}
+
+/// The status of a Pod whose volume its kubelet cannot mount.
+fn mounting(pod: &Value, now: Instant) -> Value {
+    let now = jiff::Timestamp::from_millisecond(now.0).unwrap_or_default().to_string();
+    let before = items(pod, "/status/conditions").iter().find(|one| one["type"] == "PodScheduled");
+    let bound = before.map_or(now, |before| text(before, "/lastTransitionTime").to_owned());
+    json!({
+        "phase": "Pending",
+        "conditions": [
+            { "type": "PodScheduled", "status": "True", "lastTransitionTime": bound },
+            { "type": "PodReadyToStartContainers", "status": "False", "lastTransitionTime": bound },
+            { "type": "Ready", "status": "False", "lastTransitionTime": bound },
+        ],
+        "containerStatuses": [{
+            "name": ETCD, "image": "", "imageID": "", "ready": false, "started": false, "restartCount": 0,
+            "state": { "waiting": { "reason": "ContainerCreating" } }, "lastState": {},
+        }],
+    })
 }
 
 /// The status of a Pod whose only container has ended well, and does not start again.

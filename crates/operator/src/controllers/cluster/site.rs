@@ -6,7 +6,7 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::ListParams;
 use quorate_manifests::SiteQuestion;
-use quorate_manifests::site::{Pin, judge, pins, state_of, waits_for_consumer};
+use quorate_manifests::site::{Pin, created_again, judge, pins, state_of, waits_for_consumer};
 use quorate_model::snapshot::Site;
 use tokio::time::timeout;
 
@@ -36,7 +36,7 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
         None => Ok::<_, kube::Error>(None),
     };
     let (node, served_on) = (state(&question.node).await?, state(&question.served_on).await?);
-    let mut found = Vec::new();
+    let (mut found, mut again) = (Vec::new(), None);
     if let Some(name) = &question.volume
         && let Some(volume) = Api::<PersistentVolume>::all(client.clone()).get_opt(name).await?
     {
@@ -44,8 +44,9 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
             let nodes = nodes(shared, &pin).await?;
             found.push((pin, nodes));
         }
+        again = created_again(&volume, question.since, &found);
     }
-    Ok(Site { node, served_on, ..judge(&found, waits) })
+    Ok(Site { node, served_on, created_again: again, ..judge(&found, waits) })
 }
 
 /// The nodes with that label, and the one with that name: the labels of a driver may come later than the node.

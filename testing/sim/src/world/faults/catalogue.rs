@@ -79,6 +79,7 @@ impl Fault {
             Self::RefusedByKubelet(_) => wide("F16", "Pod refused by kubelet", Cluster, Data),
             Self::LoseNode(_) => row("F16", "lose node", Cluster, Nothing),
             Self::NodeGone(_) => wide("F16", "node gone", Cluster, Data),
+            Self::NodeCreatedAgain(_) => wide("F16", "node created again", Cluster, Data),
             Self::LoseVolume(_) => row("F17", "lose volume", Cluster, Data),
             Self::DeleteClaim(_) => wide("F17", "claim deleted", Cluster, Data),
             Self::Wipe(_) => row("F17", "wipe volume", Cluster, Data),
@@ -184,6 +185,12 @@ impl fmt::Display for Fault {
             Self::LoseNode(member) => write!(f, "the node of {member} is out of reach"),
             Self::NodeGone(member) => {
                 write!(f, "the node of {member} is deleted, and its volume was on the disk of that node")
+            }
+            Self::NodeCreatedAgain(member) => {
+                write!(
+                    f,
+                    "another machine comes under the name of the node of {member}, which had its volume"
+                )
             }
             Self::LoseVolume(member) => write!(f, "the volume of {member} is gone, with its Pod"),
             Self::DeleteClaim(member) => {

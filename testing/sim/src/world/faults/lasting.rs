@@ -20,6 +20,8 @@ pub struct LastingFaults {
     pub on_lost_node: BTreeSet<String>,
     /// Members whose volumes were on the disk of a node that does not exist any more.
     pub gone: BTreeSet<String>,
+    /// Those of them whose node has a name that another machine has now: their volumes cannot be mounted.
+    pub created_again: BTreeSet<String>,
     /// Members whose volumes are mounted empty.
     pub empty_mounts: BTreeSet<String>,
     /// Members whose agents do not reach the store with the snapshot.
@@ -95,6 +97,7 @@ impl LastingFaults {
             refused_by_kubelet,
             on_lost_node,
             gone,
+            created_again,
             empty_mounts,
             no_store,
             stopping,
@@ -118,6 +121,11 @@ impl LastingFaults {
         );
         words.extend(on_lost_node.iter().map(|member| format!("the node of {member} is out of reach")));
         words.extend(gone.iter().map(|member| format!("the node of {member} does not exist any more")));
+        words.extend(
+            created_again
+                .iter()
+                .map(|member| format!("another machine has the name of the node of {member}")),
+        );
         words.extend(empty_mounts.iter().map(|member| format!("the volume of {member} is mounted empty")));
         words.extend(
             no_store.iter().map(|member| format!("{member} does not reach the store of the snapshot")),

@@ -79,6 +79,7 @@ impl World {
                 Fault::KillProcess(member.clone()),
                 Fault::LoseNode(member.clone()),
                 Fault::NodeGone(member.clone()),
+                Fault::NodeCreatedAgain(member.clone()),
                 Fault::Cut(member.clone()),
                 Fault::CutFromPeers(member.clone()),
                 Fault::Wipe(member.clone()),

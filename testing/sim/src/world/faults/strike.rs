@@ -122,6 +122,9 @@ impl World {
             Fault::FillDisk(member) => self.break_disk(member, Disk::Full),
             Fault::SlowDisk(member) => self.break_disk(member, Disk::Slow),
             Fault::NodeGone(member) => self.lose_node_for_good(member),
+            Fault::NodeCreatedAgain(member) => {
+                self.lose_node_for_good(member) && self.faults.created_again.insert(member.clone())
+            }
             Fault::LoseVolume(member) => self.lose_volume(member),
             Fault::DeleteClaim(member) => self.delete_claim(member),
             Fault::Wipe(member) => self.wipe(member),
