@@ -67,7 +67,12 @@ impl Template {
 
     /// The template that status keeps. What cannot be read counts as absent: then the API server refuses the Pod.
     pub fn from_status(sealed: &PodTemplate) -> Self {
-        serde_json::from_str(&sealed.content).unwrap_or_default()
+        Self::read(&sealed.content)
+    }
+
+    /// The template in what status keeps of it.
+    pub(crate) fn read(content: &str) -> Self {
+        serde_json::from_str(content).unwrap_or_default()
     }
 }
 

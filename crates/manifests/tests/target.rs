@@ -43,30 +43,83 @@ fn the_image_is_the_version_unless_it_is_given() {
 }
 
 #[test]
-fn defaults_are_a_gibibyte_of_the_default_class_and_tls() {
+fn defaults_are_two_gibibytes_of_the_default_class_and_tls() {
     let target = resolved(&with(&json!({}))).unwrap();
-    assert!(target.tls && target.storage.class.is_none() && target.storage.bytes == 1 << 30);
+    assert!(target.tls && target.storage.class.is_none() && target.storage.bytes == 2 << 30);
     assert_eq!(target.storage.access_mode, "ReadWriteOnce");
 }
 
+fn quota_of(target: &Target) -> u64 {
+    target.pod.quota.unwrap()
+}
+
 #[test]
-fn the_quota_follows_the_disk_up_to_what_etcd_recommends() {
+fn m02_the_quota_of_a_new_cluster_leaves_room_for_a_second_copy_of_the_database_and_the_log() {
     let quota = |size: &str, medium: &str| {
-        let flags = flags(&json!({ "storageSpec": { "volumeSizeRequest": size, "medium": medium } }));
-        flags
-            .into_iter()
-            .find_map(|flag| flag.strip_prefix("--quota-backend-bytes=")?.parse::<u64>().ok())
-            .unwrap()
+        let storage = json!({ "storageSpec": { "volumeSizeRequest": size, "medium": medium } });
+        quota_of(&resolved(&with(&storage)).unwrap())
     };
-    assert_eq!(quota("1Gi", ""), (1 << 30) / 5 * 3);
+    for gib in [1_u64, 2, 10, 16] {
+        let (volume, quota) = (gib << 30, quota(&format!("{gib}Gi"), ""));
+        assert!(2 * quota + (512 << 20) <= volume / 20 * 19, "{quota} of {volume}");
+    }
+    assert_eq!(quota("2Gi", ""), 716 << 20);
     assert_eq!(quota("100Gi", ""), 8 << 30);
+    assert_eq!(quota("500Mi", ""), 100 << 20, "a fifth: there is no room for the log either");
     assert_eq!(quota("16Mi", ""), 16 << 20);
     assert_eq!(quota("1Gi", "Memory"), 1 << 29);
 }
 
+/// The cluster as status has it, with this spec from then on.
+fn edited(mut cluster: EtcdCluster, spec: &Value) -> EtcdCluster {
+    let new: EtcdCluster = serde_json::from_value(crate::world::cluster(&with(spec))).unwrap();
+    cluster.spec = new.spec;
+    cluster
+}
+
+#[test]
+fn m02_a_running_cluster_keeps_the_quota_that_an_earlier_release_gave_it() {
+    let earlier = (10_u64 << 30) / 5 * 3;
+    let size = |size: &str| json!({ "storageSpec": { "volumeSizeRequest": size } });
+    let mut world = crate::world::World::new(&with(
+        &json!({ "storageSpec": { "volumeSizeRequest": "10Gi" }, "etcd": { "quotaBackendBytes": earlier.to_string() } }),
+    ));
+    world.settle();
+    let committed = world.cluster();
+    let quota = |cluster: &EtcdCluster| quota_of(&resolve(cluster, &Defaults::default()).unwrap());
+    assert_eq!(quota(&edited(committed.clone(), &size("10Gi"))), earlier, "an upgrade of the operator");
+    assert_eq!(quota(&edited(committed.clone(), &size("11Gi"))), earlier, "a volume that grows");
+    assert_eq!(quota(&edited(committed.clone(), &size("20Gi"))), 8 << 30, "more room than it needs");
+    let lower =
+        json!({ "storageSpec": { "volumeSizeRequest": "10Gi" }, "etcd": { "quotaBackendBytes": "1Gi" } });
+    assert_eq!(quota(&edited(committed.clone(), &lower)), 1 << 30, "a number is followed");
+    // Status of a release that recorded no template.
+    let mut without = committed;
+    without.status.as_mut().unwrap().target.as_mut().unwrap().pod.template.clear();
+    assert_eq!(quota(&edited(without, &size("10Gi"))), earlier);
+}
+
+#[test]
+fn m02_a_cluster_whose_status_was_lost_keeps_the_quota_of_its_pods_or_what_an_earlier_release_gave() {
+    let mut world = crate::world::World::new(&with(&json!({ "etcd": { "quotaBackendBytes": "900Mi" } })));
+    world.settle();
+    let spec = with(&json!({}));
+    let mut cluster = world.cluster();
+    cluster = edited(cluster, &spec);
+    cluster.status = None;
+    world.put(quorate_manifests::Kind::Cluster, json!(cluster));
+    let desired =
+        |world: &crate::world::World| quota_of(&world.observe().unwrap().observation.snapshot.desired);
+    assert_eq!(desired(&world), 900 << 20);
+    world.objects.retain(|(kind, _), _| *kind != quorate_manifests::Kind::Pod);
+    assert_eq!(desired(&world), (2_u64 << 30) / 5 * 3, "volumes alone");
+    world.objects.retain(|(kind, _), _| *kind != quorate_manifests::Kind::Volume);
+    assert_eq!(desired(&world), 716 << 20, "a new one");
+}
+
 #[test]
 fn every_minor_gets_the_flags_that_it_knows() {
-    let quota = "--quota-backend-bytes=644245092";
+    let quota = "--quota-backend-bytes=750780416";
     let check = "--experimental-initial-corrupt-check=true";
     assert_eq!(flags(&json!({ "version": "3.5.35" })), [check, quota]);
     for version in ["3.6.16", "3.7.3"] {
