@@ -4,10 +4,10 @@ mod known;
 
 use quorate_api::cluster::EtcdOptions;
 use quorate_api::quantity::bytes;
-use quorate_model::Minor;
 use quorate_model::effect::Boot;
 use quorate_model::snapshot::share_of_volume;
 use quorate_model::target::Medium;
+use quorate_model::{Minor, Target};
 
 use crate::pod::Member;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
@@ -36,6 +36,14 @@ const ETCD_QUOTA: u64 = 2 << 30;
 const CHECK_ALL_EVERY: &str = "24h";
 /// Below this a quota makes no sense.
 const SMALLEST_QUOTA: u64 = 16 << 20;
+
+const SNAPSHOT_COUNT: &str = "snapshot-count";
+/// The bytes of the volume for each entry that may be between two snapshots of the log.
+const VOLUME_PER_ENTRY: u64 = 4 << 20;
+/// A snapshot of the log costs some milliseconds and a few lines in etcd's log.
+const FEWEST_ENTRIES: u64 = 250;
+/// The default of 3.6; that of 3.5 is ten times as many.
+const MOST_ENTRIES: u64 = 10_000;
 
 /// What the default quota follows.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +98,25 @@ pub(crate) fn comparisons(minor: Minor, given: &[String]) -> Vec<String> {
         .filter(|(name, _)| !is_given(name))
         .map(|(name, value)| format!("--{name}={value}"))
         .collect()
+}
+
+/// After how many entries a member writes a snapshot of its log: until then it keeps every file of the log, and the disk is full long before
+/// the database if values are large. One entry for every 4 MiB of the volume: of the largest that etcd admits, 1.5 MiB each, three eighths
+/// of it. `None` where the user's flags have it. What a follower can catch up with does not depend on it from 3.6 on.
+///
+/// It is no part of the template, like [`comparisons`].
+pub(crate) fn snapshot_count(target: &Target, given: &[String]) -> Option<String> {
+    if given.iter().any(|flag| name(flag) == SNAPSHOT_COUNT) {
+        return None;
+    }
+    let (minor, volume) = (target.version.line(), target.storage.bytes);
+    let by_volume = (volume / VOLUME_PER_ENTRY).clamp(FEWEST_ENTRIES, MOST_ENTRIES);
+    // In 3.5 the entries since the last snapshot are also what a follower catches up with. One that is further behind needs room for a second
+    // copy of the database, which quotas of earlier releases do not leave.
+    let fits = default_quota(Room { medium: target.storage.medium, bytes: volume, quota_before: 0 });
+    let lacks_room = target.pod.quota.is_none_or(|quota| quota > fits);
+    let count = if minor < Minor(3, 6) && lacks_room { MOST_ENTRIES } else { by_volume };
+    Some(format!("--{SNAPSHOT_COUNT}={count}"))
 }
 
 /// The election timeout that these flags set, in milliseconds.

@@ -227,3 +227,33 @@ fn fields_that_change_pods_change_the_revision_and_others_do_not() {
         others.push(found);
     }
 }
+
+/// The flags for the log of the Pod that a new cluster begins with.
+fn snapshot_counts(spec: &Value) -> Vec<String> {
+    let spec = with(spec);
+    let mut world = crate::world::World::new(&spec);
+    let version: quorate_model::Version = spec["version"].as_str().unwrap().parse().unwrap();
+    world.versions = ["demo-0", "demo-1", "demo-2"].map(|name| (name.to_owned(), version)).into();
+    world.settle();
+    let pod: k8s_openapi::api::core::v1::Pod = world.get(quorate_manifests::Kind::Pod, "demo-0");
+    let args = pod.spec.unwrap().containers.remove(0).args.unwrap();
+    args.into_iter().filter(|arg| arg.starts_with("--snapshot-count=")).collect()
+}
+
+#[test]
+fn m02_the_log_is_bounded_by_the_size_of_the_volume_unless_the_user_says_otherwise() {
+    let of = |version: &str, size: &str| {
+        snapshot_counts(&json!({ "version": version, "storageSpec": { "volumeSizeRequest": size } }))
+    };
+    for version in ["3.5.35", "3.6.16", "3.7.3"] {
+        assert_eq!(of(version, "64Mi"), ["--snapshot-count=250"]);
+        assert_eq!(of(version, "2Gi"), ["--snapshot-count=512"]);
+        assert_eq!(of(version, "10Gi"), ["--snapshot-count=2560"]);
+        assert_eq!(of(version, "100Gi"), ["--snapshot-count=10000"]);
+    }
+    assert_eq!(snapshot_counts(&json!({ "etcd": { "snapshotCount": 7 } })), ["--snapshot-count=7"]);
+    assert_eq!(snapshot_counts(&json!({ "etcdOptions": ["--snapshot-count=8"] })), ["--snapshot-count=8"]);
+    // A follower of 3.5 catches up with what is between two snapshots, and here a snapshot of the leader has no room.
+    let large = json!({ "version": "3.5.35", "etcd": { "quotaBackendBytes": "1Gi" } });
+    assert_eq!(snapshot_counts(&large), ["--snapshot-count=10000"]);
+}
