@@ -138,7 +138,7 @@ pub struct EtcdClusterSpec {
     #[schemars(schema_with = "rules::secret_names")]
     pub image_pull_secrets: Vec<LocalObjectReference>,
 
-    /// Where each member keeps its data. Absent: a volume of 1Gi of the default storage class for each member.
+    /// Where each member keeps its data. Absent: a volume of 2Gi of the default storage class for each member.
     #[serde(default)]
     pub storage_spec: StorageSpec,
 

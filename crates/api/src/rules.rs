@@ -113,7 +113,7 @@ pub(crate) fn spec() -> Vec<Rule> {
              !isQuantity(string(self.storageSpec.volumeSizeRequest)) || \
              quantity(string(self.etcd.quotaBackendBytes)).compareTo(\
              quantity(string(self.storageSpec.volumeSizeRequest))) <= 0",
-            "etcd.quotaBackendBytes must not be larger than storageSpec.volumeSizeRequest (1Gi if absent): the database \
+            "etcd.quotaBackendBytes must not be larger than storageSpec.volumeSizeRequest (2Gi if absent): the database \
              would fill the disk before it reaches its quota",
         )
         .field_path(".etcd.quotaBackendBytes"),

@@ -148,7 +148,7 @@ fn what_a_spec_leaves_out_is_what_the_definition_defaults() {
     .unwrap();
     let storage = &cluster.spec.storage_spec;
     assert_eq!(storage.medium, Medium::Disk);
-    assert_eq!(storage.volume_size_request.0, "1Gi");
+    assert_eq!(storage.volume_size_request.0, "2Gi");
     assert_eq!(storage.retention.when_deleted, Retention::Retain);
     assert_eq!(storage.retention.when_scaled, Retention::Delete);
     assert_eq!(cluster.spec.tls.provider, TlsProvider::Auto);

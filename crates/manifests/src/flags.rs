@@ -4,9 +4,10 @@ mod known;
 
 use quorate_api::cluster::EtcdOptions;
 use quorate_api::quantity::bytes;
-use quorate_model::Minor;
 use quorate_model::effect::Boot;
+use quorate_model::snapshot::share_of_volume;
 use quorate_model::target::Medium;
+use quorate_model::{Minor, Target};
 
 use crate::pod::Member;
 use crate::service::{CLIENT_PORT, METRICS_PORT, PEER_PORT};
@@ -36,17 +37,35 @@ const CHECK_ALL_EVERY: &str = "24h";
 /// Below this a quota makes no sense.
 const SMALLEST_QUOTA: u64 = 16 << 20;
 
+const SNAPSHOT_COUNT: &str = "snapshot-count";
+/// The bytes of the volume for each entry that may be between two snapshots of the log.
+const VOLUME_PER_ENTRY: u64 = 4 << 20;
+/// A snapshot of the log costs some milliseconds and a few lines in etcd's log.
+const FEWEST_ENTRIES: u64 = 250;
+/// The default of 3.6; that of 3.5 is ten times as many.
+const MOST_ENTRIES: u64 = 10_000;
+
+/// What the default quota follows.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// The medium of the data.
+    pub medium: Medium,
+    /// The size of each volume, in bytes.
+    pub bytes: u64,
+    /// The default is not lower than this: databases may have grown up to it. 0 for a new cluster.
+    pub quota_before: u64,
+}
+
 /// The user's flags and the operator's defaults, in a fixed order. A flag in `etcdOptions` replaces the default. If it is
 /// given twice, the last one counts, as in etcd.
 pub fn settings(
     options: &[String],
     typed: Option<&EtcdOptions>,
     minor: Minor,
-    volume_bytes: u64,
-    medium: Medium,
+    room: Room,
 ) -> Result<Vec<String>, Invalid> {
     let mut flags: Vec<(String, String)> = corruption_check(minor).into_iter().collect();
-    flags.extend(typed_flags(typed, volume_bytes, medium));
+    flags.extend(typed_flags(typed, room));
     for option in options {
         let name = name(option);
         if known::is_reserved(name) {
@@ -79,6 +98,25 @@ pub(crate) fn comparisons(minor: Minor, given: &[String]) -> Vec<String> {
         .filter(|(name, _)| !is_given(name))
         .map(|(name, value)| format!("--{name}={value}"))
         .collect()
+}
+
+/// After how many entries a member writes a snapshot of its log: until then it keeps every file of the log, and the disk is full long before
+/// the database if values are large. One entry for every 4 MiB of the volume: of the largest that etcd admits, 1.5 MiB each, three eighths
+/// of it. `None` where the user's flags have it. What a follower can catch up with does not depend on it from 3.6 on.
+///
+/// It is no part of the template, like [`comparisons`].
+pub(crate) fn snapshot_count(target: &Target, given: &[String]) -> Option<String> {
+    if given.iter().any(|flag| name(flag) == SNAPSHOT_COUNT) {
+        return None;
+    }
+    let (minor, volume) = (target.version.line(), target.storage.bytes);
+    let by_volume = (volume / VOLUME_PER_ENTRY).clamp(FEWEST_ENTRIES, MOST_ENTRIES);
+    // In 3.5 the entries since the last snapshot are also what a follower catches up with. One that is further behind needs room for a second
+    // copy of the database, which quotas of earlier releases do not leave.
+    let fits = default_quota(Room { medium: target.storage.medium, bytes: volume, quota_before: 0 });
+    let lacks_room = target.pod.quota.is_none_or(|quota| quota > fits);
+    let count = if minor < Minor(3, 6) && lacks_room { MOST_ENTRIES } else { by_volume };
+    Some(format!("--{SNAPSHOT_COUNT}={count}"))
 }
 
 /// The election timeout that these flags set, in milliseconds.
@@ -166,7 +204,7 @@ fn name(flag: &str) -> &str {
     flag.trim_start_matches('-').split('=').next().unwrap_or_default()
 }
 
-fn typed_flags(typed: Option<&EtcdOptions>, volume_bytes: u64, medium: Medium) -> Vec<(String, String)> {
+fn typed_flags(typed: Option<&EtcdOptions>, room: Room) -> Vec<(String, String)> {
     let none = EtcdOptions::default();
     let EtcdOptions {
         quota_backend_bytes,
@@ -176,8 +214,7 @@ fn typed_flags(typed: Option<&EtcdOptions>, volume_bytes: u64, medium: Medium) -
         heartbeat_interval,
         election_timeout,
     } = typed.unwrap_or(&none);
-    let quota =
-        quota_backend_bytes.as_ref().and_then(bytes).unwrap_or_else(|| default_quota(volume_bytes, medium));
+    let quota = quota_backend_bytes.as_ref().and_then(bytes).unwrap_or_else(|| default_quota(room));
     let given = [
         ("quota-backend-bytes", Some(quota.to_string())),
         ("auto-compaction-mode", auto_compaction_mode.map(|mode| mode.as_str().to_owned())),
@@ -192,14 +229,19 @@ fn typed_flags(typed: Option<&EtcdOptions>, volume_bytes: u64, medium: Medium) -
         .collect()
 }
 
-/// Three fifths of the volume: the rest is for the log, for snapshots, and for the copy that a defragmentation makes
-/// of a part that was freed. Of memory a half, which the process itself shares.
-fn default_quota(volume_bytes: u64, medium: Medium) -> u64 {
+/// What leaves room on the volume for a second copy of the database and for the log. Of memory a half, which the process itself shares.
+fn default_quota(Room { medium, bytes, quota_before }: Room) -> u64 {
     let share = match medium {
-        Medium::Disk => volume_bytes / 5 * 3,
-        Medium::Memory => volume_bytes / 2,
+        Medium::Disk => share_of_volume(bytes),
+        Medium::Memory => bytes / 2,
     };
-    share.clamp(SMALLEST_QUOTA.min(volume_bytes), LARGEST_QUOTA)
+    share.clamp(SMALLEST_QUOTA.min(bytes), LARGEST_QUOTA).max(quota_before.min(bytes))
+}
+
+/// The default of releases that left no room for a second copy: three fifths of the volume. Where status does not have the quota of a
+/// cluster that has data, or the data are those of a snapshot, databases may be as large.
+pub(crate) fn earlier_default_quota(bytes: u64) -> u64 {
+    (bytes / 5 * 3).clamp(SMALLEST_QUOTA.min(bytes), LARGEST_QUOTA)
 }
 
 fn unknown(flag: &str, minor: Minor) -> Invalid {
@@ -214,21 +256,21 @@ mod tests {
 
     fn flags(options: &[&str], minor: Minor) -> Result<Vec<String>, Invalid> {
         let options: Vec<String> = options.iter().map(|&option| option.to_owned()).collect();
-        settings(&options, None, minor, 1 << 30, Medium::Disk)
+        settings(&options, None, minor, Room { medium: Medium::Disk, bytes: 1 << 30, quota_before: 0 })
     }
 
     #[test]
     fn a_flag_given_by_the_user_replaces_the_default() {
-        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), ["--quota-backend-bytes=644245092"]);
+        assert_eq!(flags(&[], Minor(3, 6)).unwrap(), ["--quota-backend-bytes=241172480"]);
         let own = flags(&["--quota-backend-bytes=1", "--log-level=debug"], Minor(3, 6)).unwrap();
         assert_eq!(own, ["--quota-backend-bytes=1", "--log-level=debug"]);
         let check = format!("--{}", known::CORRUPTION_CHECK_3_5);
         assert_eq!(flags(&[], Minor(3, 5)).unwrap()[0], format!("{check}=true"));
         let without = format!("{check}=false");
         let replaced = flags(&[&without], Minor(3, 5)).unwrap();
-        assert_eq!(replaced, ["--quota-backend-bytes=644245092", &without]);
+        assert_eq!(replaced, ["--quota-backend-bytes=241172480", &without]);
         let gates = flags(&["--feature-gates=CompactHashCheck=true"], Minor(3, 7)).unwrap();
-        assert_eq!(gates, ["--quota-backend-bytes=644245092", "--feature-gates=CompactHashCheck=true"]);
+        assert_eq!(gates, ["--quota-backend-bytes=241172480", "--feature-gates=CompactHashCheck=true"]);
     }
 
     #[test]

@@ -16,7 +16,9 @@ use kube_core::Resource;
 use quorate_api::cluster::{DEFAULT_GRACE_PERIOD, DEFAULT_KEEP_VOLUMES, DEFAULT_TIMEOUT, OperatorDefaults};
 use quorate_api::{EtcdCluster, EtcdClusterStatus, EtcdRestore, duration, keys};
 use quorate_model::quorum_recovery::RecoverFrom;
-use quorate_model::snapshot::{DefaultsTurn, Etcd, LastNodes, Presence, ReplacementPolicy, Volume};
+use quorate_model::snapshot::{
+    DefaultsTurn, Etcd, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
+};
 use quorate_model::{
     ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
     Version,
@@ -26,7 +28,7 @@ use serde_json::Value;
 use crate::certificate::Certificate;
 use crate::kind::Kind;
 use crate::labels::{self, is_labelled, is_owned_by};
-use crate::target::{self, AgentDelivery, Defaults, Invalid};
+use crate::target::{self, AgentDelivery, Defaults, Existing, Invalid};
 use crate::{backup_before, bootstrap, budget, certificate, record, restore, service, volume};
 
 /// The observed objects with the label of the cluster, and the names that the executor found taken.
@@ -85,8 +87,11 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
     if newer_status.is_none() {
         build_missing_template(cluster, &mut record, defaults);
     }
-    let (desired, refused) = desired(cluster, &record, defaults)?;
-    let recorded = record.members.values().filter_map(|member| member.volume.clone()).collect();
+    let mut member_pods = pods::read(pods, &at, &uid);
+    let recorded: BTreeSet<Uid> =
+        record.members.values().filter_map(|member| member.volume.clone()).collect();
+    let volumes = read_volumes(volumes, &at, &recorded);
+    let (desired, refused) = desired(cluster, &record, defaults, existing(&member_pods, &volumes))?;
     let (adopt, unreadable) = cluster_named_by(meta, keys::ADOPT);
     let (adopt_copies, unreadable_copies) = cluster_named_by(meta, keys::ADOPT_COPIES);
     let (allow_downgrade, unreadable_version) = allow_downgrade(meta);
@@ -98,7 +103,6 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
             if service::matches(seen, desired) { Presence::Matches } else { Presence::Differs }
         })
     };
-    let mut member_pods = pods::read(pods, &at, &uid);
     if defaults.agent_delivery == AgentDelivery::ImageVolume {
         // There is no other way, so nothing is to be decided.
         for pod in member_pods.values_mut() {
@@ -126,7 +130,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         order: restore::order(restores, cluster, &record),
         record,
         image_volume_refused: None,
-        volumes: read_volumes(volumes, &at, &recorded),
+        volumes,
         foreign: foreign(seen, &at, &uid),
         peer_service: presence(&at.name, &service::peer(cluster, &at)),
         client_service: presence(&client_name, &service::client(cluster, &at)),
@@ -182,8 +186,9 @@ fn desired(
     cluster: &EtcdCluster,
     record: &Record,
     defaults: &Defaults,
+    existing: Existing,
 ) -> Result<(Target, Option<Invalid>), Invalid> {
-    let invalid = match target::resolve(cluster, defaults) {
+    let invalid = match target::resolve_with(cluster, defaults, existing) {
         Ok(desired) => return Ok((desired, None)),
         Err(invalid) => invalid,
     };
@@ -196,6 +201,15 @@ fn desired(
             Ok((target::always_safe(cluster), Some(invalid)))
         }
         None => Err(invalid),
+    }
+}
+
+/// What exists besides the EtcdCluster.
+fn existing(pods: &BTreeMap<MemberName, MemberPod>, volumes: &BTreeMap<MemberName, Volume>) -> Existing {
+    match pods.values().filter_map(|pod| pod.quota).max() {
+        Some(quota) => Existing::Quota(quota),
+        None if pods.is_empty() && volumes.is_empty() => Existing::Nothing,
+        None => Existing::Data,
     }
 }
 

@@ -36,7 +36,7 @@ pub const INSTALL: &str = "install";
 const USER: u32 = 10001;
 
 /// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
-pub(crate) const POD_LAYOUT: u32 = 4;
+pub(crate) const POD_LAYOUT: u32 = 5;
 
 /// Seconds for a stop that clients do not notice, besides two election timeouts: 5 s of the agent, then 5 s and two election
 /// timeouts in which etcd waits for open watches, then the last writes.

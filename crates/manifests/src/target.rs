@@ -103,13 +103,37 @@ impl Default for Defaults {
 
 /// The Target of a spec.
 pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Invalid> {
+    resolve_with(cluster, defaults, Existing::Nothing)
+}
+
+/// What exists of a cluster besides its EtcdCluster. It counts where status has no target: then status was lost, as a target is recorded
+/// before anything is created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Existing {
+    /// Nothing: it is new.
+    Nothing,
+    /// Pods with this quota, the largest one.
+    Quota(u64),
+    /// Volumes, or Pods without a quota.
+    Data,
+}
+
+/// The Target of a spec, beside what exists of the cluster.
+pub(crate) fn resolve_with(
+    cluster: &EtcdCluster,
+    defaults: &Defaults,
+    existing: Existing,
+) -> Result<Target, Invalid> {
     let spec = &cluster.spec;
     let version: Version =
         spec.version.parse().map_err(|error| Invalid::new("spec.version", format!("{error}")))?;
     let storage = storage(&spec.storage_spec)?;
-    let medium = storage.medium;
-    let flags =
-        flags::settings(&spec.etcd_options, spec.etcd.as_ref(), version.line(), storage.bytes, medium)?;
+    let room = flags::Room {
+        medium: storage.medium,
+        bytes: storage.bytes,
+        quota_before: quota_before(cluster, storage.medium, storage.bytes, existing),
+    };
+    let flags = flags::settings(&spec.etcd_options, spec.etcd.as_ref(), version.line(), room)?;
     let cluster::PodTemplate { metadata, spec: pod_spec } = spec.pod_template.clone().unwrap_or_default();
     let metadata = metadata.unwrap_or_default();
     let pod_spec = pod_spec.unwrap_or_default();
@@ -133,6 +157,27 @@ pub fn resolve(cluster: &EtcdCluster, defaults: &Defaults) -> Result<Target, Inv
     addresses(&spec.tls)?;
     let size = usize::try_from(spec.size).unwrap_or(usize::MAX);
     Ok(Target { size, version, pod, storage, tls })
+}
+
+/// The quota that the default must not be below. A quota below the file of the database refuses every write at once, and files do not
+/// shrink, so neither another release of the operator nor an edit that leaves the quota out lowers the one that is committed. A number in the
+/// spec does.
+fn quota_before(cluster: &EtcdCluster, medium: Medium, bytes: u64, existing: Existing) -> u64 {
+    let earlier_default = match medium {
+        Medium::Disk => flags::earlier_default_quota(bytes),
+        Medium::Memory => 0,
+    };
+    let committed = cluster.status.as_ref().and_then(|status| status.target.as_ref());
+    let committed = committed.map(|target| flags::quota(Template::read(&target.pod.template).flags.iter()));
+    let is_restored = cluster.spec.bootstrap.as_ref().is_some_and(|bootstrap| bootstrap.restore.is_some());
+    match (committed, existing) {
+        // A status of an earlier release has no template, and a flag may set no limit.
+        (Some(committed), _) => committed.unwrap_or(earlier_default),
+        (None, Existing::Quota(quota)) => quota,
+        (None, Existing::Data) => earlier_default,
+        (None, Existing::Nothing) if is_restored => earlier_default,
+        (None, Existing::Nothing) => 0,
+    }
 }
 
 /// The kubelet kills etcd when the time is up, in the middle of a transfer of leadership if need be.

@@ -67,7 +67,12 @@ impl Template {
 
     /// The template that status keeps. What cannot be read counts as absent: then the API server refuses the Pod.
     pub fn from_status(sealed: &PodTemplate) -> Self {
-        serde_json::from_str(&sealed.content).unwrap_or_default()
+        Self::read(&sealed.content)
+    }
+
+    /// The template in what status keeps of it.
+    pub(crate) fn read(content: &str) -> Self {
+        serde_json::from_str(content).unwrap_or_default()
     }
 }
 
@@ -134,7 +139,7 @@ mod tests {
         let sealed = sample().to_status(Version::new(3, 6, 16), "quorate:1");
         let content = r#"{"flags":["--quota-backend-bytes=644245092"],"image":"registry.example/etcd:v3.6.16","labels":{"team":"a"}}"#;
         assert_eq!(sealed.content, content);
-        assert_eq!(sealed.revision, PodRevision("64f9712c5ef3".to_owned()));
+        assert_eq!(sealed.revision, PodRevision("6fb0d9fa27a8".to_owned()));
         assert!(sealed.image_has_version);
     }
 

@@ -3,7 +3,7 @@
 use crate::world::{World, plain};
 use quorate_api::{Reason, keys};
 use quorate_manifests::Kind;
-use quorate_model::snapshot::{Alarm, AlarmKind};
+use quorate_model::snapshot::{Alarm, AlarmKind, Database};
 use quorate_model::{MemberId, Version};
 use serde_json::json;
 
@@ -170,4 +170,73 @@ fn a_cluster_of_one_or_two_says_that_a_drain_means_an_outage() {
     }
     let (_, _, message) = World::running(3).condition("Available");
     assert!(!message.contains("drain"), "{message}");
+}
+
+/// A world whose volumes have this capacity, and whose members' files are this full, in percent of the quota.
+fn filled(spec: &serde_json::Value, capacity: &str, quota: u64, size: u64, in_use: u64) -> World {
+    let mut world = World::new(spec);
+    world.settle();
+    for member in ["demo-0", "demo-1", "demo-2"] {
+        world.edit(Kind::Volume, member, |volume| volume["status"]["capacity"]["storage"] = json!(capacity));
+        let (size, in_use) = (quota / 100 * size, quota / 100 * in_use);
+        world.databases.insert(member.to_owned(), Database { size, in_use, quota: Some(quota) });
+    }
+    world
+}
+
+#[test]
+fn m37_where_a_full_database_has_no_room_for_the_copy_of_a_defragmentation_the_message_says_so_and_what_to_do()
+ {
+    let message = |mut world: World| {
+        let id = world.members[0].id;
+        world.alarms = vec![Alarm { member: id, kind: AlarmKind::NoSpace }];
+        world.condition("Available").2
+    };
+    let quota = 614 << 20;
+    let mut small = plain(3);
+    small["storageSpec"] = json!({ "volumeSizeRequest": "1Gi" });
+    let no_room = message(filled(&small, "1Gi", quota, 100, 80));
+    assert!(!no_room.contains("The operator defragments"), "{no_room}");
+    for what in [
+        "are not defragmented",
+        "volumeSizeRequest to 1.8Gi",
+        "operator.etcd.io/replace=true",
+        "Reads are served",
+    ] {
+        assert!(no_room.contains(what), "{what}: {no_room}");
+    }
+    let room = message(filled(&plain(3), "2Gi", 716 << 20, 100, 80));
+    assert!(room.contains("The operator defragments the members that are full"), "the default: {room}");
+}
+
+#[test]
+fn m02_a_database_at_four_fifths_of_its_quota_is_reported_with_what_to_do() {
+    let quota = 716 << 20;
+    let message = |size, in_use| {
+        let mut world = filled(&plain(3), "2Gi", quota, size, in_use);
+        let (holds, _, message) = world.condition("Available");
+        assert_eq!(holds, "True");
+        message
+    };
+    assert!(!message(79, 79).contains("four fifths"), "{}", message(79, 79));
+    let used = message(81, 81);
+    assert!(used.contains("demo-0, demo-1 and demo-2 are at four fifths of the quota of 716Mi"), "{used}");
+    assert!(used.contains("Delete keys"), "{used}");
+    let free = message(81, 10);
+    assert!(free.contains("etcdctl defrag"), "{free}");
+}
+
+#[test]
+fn m02_a_quota_that_leaves_no_room_for_a_second_copy_is_followed_and_reported_with_the_volume_it_needs() {
+    let mut spec = plain(3);
+    spec["storageSpec"] = json!({ "volumeSizeRequest": "10Gi" });
+    let message =
+        |spec: &serde_json::Value, capacity| filled(spec, capacity, 1 << 30, 1, 1).condition("Available");
+    assert!(!message(&spec, "10Gi").2.contains("second copy"), "{:?}", message(&spec, "10Gi"));
+    spec["etcd"] = json!({ "quotaBackendBytes": "6Gi" });
+    let (holds, _, text) = message(&spec, "10Gi");
+    assert_eq!(holds, "True");
+    assert!(text.contains("the quota of 6Gi leaves a volume of 10Gi no room"), "{text}");
+    assert!(text.contains("volumeSizeRequest to 13.2Gi"), "{text}");
+    assert!(!message(&spec, "14Gi").2.contains("second copy"), "the volumes have grown");
 }

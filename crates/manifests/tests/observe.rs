@@ -280,7 +280,7 @@ fn volumes_belong_to_the_cluster_by_label_and_name_also_those_of_an_earlier_uid(
         .map(|(name, volume)| (name.as_str(), volume.cluster_uid.as_ref().map(ClusterUid::as_str)))
         .collect();
     assert_eq!(uids, [("demo-0", Some("u-1")), ("demo-7", Some("u-0")), ("demo-8", None)]);
-    assert_eq!(seen.volumes[&MemberName::new("demo-0")].bytes, 1 << 30);
+    assert_eq!(seen.volumes[&MemberName::new("demo-0")].bytes, 2 << 30);
 }
 
 #[test]

@@ -43,30 +43,83 @@ fn the_image_is_the_version_unless_it_is_given() {
 }
 
 #[test]
-fn defaults_are_a_gibibyte_of_the_default_class_and_tls() {
+fn defaults_are_two_gibibytes_of_the_default_class_and_tls() {
     let target = resolved(&with(&json!({}))).unwrap();
-    assert!(target.tls && target.storage.class.is_none() && target.storage.bytes == 1 << 30);
+    assert!(target.tls && target.storage.class.is_none() && target.storage.bytes == 2 << 30);
     assert_eq!(target.storage.access_mode, "ReadWriteOnce");
 }
 
+fn quota_of(target: &Target) -> u64 {
+    target.pod.quota.unwrap()
+}
+
 #[test]
-fn the_quota_follows_the_disk_up_to_what_etcd_recommends() {
+fn m02_the_quota_of_a_new_cluster_leaves_room_for_a_second_copy_of_the_database_and_the_log() {
     let quota = |size: &str, medium: &str| {
-        let flags = flags(&json!({ "storageSpec": { "volumeSizeRequest": size, "medium": medium } }));
-        flags
-            .into_iter()
-            .find_map(|flag| flag.strip_prefix("--quota-backend-bytes=")?.parse::<u64>().ok())
-            .unwrap()
+        let storage = json!({ "storageSpec": { "volumeSizeRequest": size, "medium": medium } });
+        quota_of(&resolved(&with(&storage)).unwrap())
     };
-    assert_eq!(quota("1Gi", ""), (1 << 30) / 5 * 3);
+    for gib in [1_u64, 2, 10, 16] {
+        let (volume, quota) = (gib << 30, quota(&format!("{gib}Gi"), ""));
+        assert!(2 * quota + (512 << 20) <= volume / 20 * 19, "{quota} of {volume}");
+    }
+    assert_eq!(quota("2Gi", ""), 716 << 20);
     assert_eq!(quota("100Gi", ""), 8 << 30);
+    assert_eq!(quota("500Mi", ""), 100 << 20, "a fifth: there is no room for the log either");
     assert_eq!(quota("16Mi", ""), 16 << 20);
     assert_eq!(quota("1Gi", "Memory"), 1 << 29);
 }
 
+/// The cluster as status has it, with this spec from then on.
+fn edited(mut cluster: EtcdCluster, spec: &Value) -> EtcdCluster {
+    let new: EtcdCluster = serde_json::from_value(crate::world::cluster(&with(spec))).unwrap();
+    cluster.spec = new.spec;
+    cluster
+}
+
+#[test]
+fn m02_a_running_cluster_keeps_the_quota_that_an_earlier_release_gave_it() {
+    let earlier = (10_u64 << 30) / 5 * 3;
+    let size = |size: &str| json!({ "storageSpec": { "volumeSizeRequest": size } });
+    let mut world = crate::world::World::new(&with(
+        &json!({ "storageSpec": { "volumeSizeRequest": "10Gi" }, "etcd": { "quotaBackendBytes": earlier.to_string() } }),
+    ));
+    world.settle();
+    let committed = world.cluster();
+    let quota = |cluster: &EtcdCluster| quota_of(&resolve(cluster, &Defaults::default()).unwrap());
+    assert_eq!(quota(&edited(committed.clone(), &size("10Gi"))), earlier, "an upgrade of the operator");
+    assert_eq!(quota(&edited(committed.clone(), &size("11Gi"))), earlier, "a volume that grows");
+    assert_eq!(quota(&edited(committed.clone(), &size("20Gi"))), 8 << 30, "more room than it needs");
+    let lower =
+        json!({ "storageSpec": { "volumeSizeRequest": "10Gi" }, "etcd": { "quotaBackendBytes": "1Gi" } });
+    assert_eq!(quota(&edited(committed.clone(), &lower)), 1 << 30, "a number is followed");
+    // Status of a release that recorded no template.
+    let mut without = committed;
+    without.status.as_mut().unwrap().target.as_mut().unwrap().pod.template.clear();
+    assert_eq!(quota(&edited(without, &size("10Gi"))), earlier);
+}
+
+#[test]
+fn m02_a_cluster_whose_status_was_lost_keeps_the_quota_of_its_pods_or_what_an_earlier_release_gave() {
+    let mut world = crate::world::World::new(&with(&json!({ "etcd": { "quotaBackendBytes": "900Mi" } })));
+    world.settle();
+    let spec = with(&json!({}));
+    let mut cluster = world.cluster();
+    cluster = edited(cluster, &spec);
+    cluster.status = None;
+    world.put(quorate_manifests::Kind::Cluster, json!(cluster));
+    let desired =
+        |world: &crate::world::World| quota_of(&world.observe().unwrap().observation.snapshot.desired);
+    assert_eq!(desired(&world), 900 << 20);
+    world.objects.retain(|(kind, _), _| *kind != quorate_manifests::Kind::Pod);
+    assert_eq!(desired(&world), (2_u64 << 30) / 5 * 3, "volumes alone");
+    world.objects.retain(|(kind, _), _| *kind != quorate_manifests::Kind::Volume);
+    assert_eq!(desired(&world), 716 << 20, "a new one");
+}
+
 #[test]
 fn every_minor_gets_the_flags_that_it_knows() {
-    let quota = "--quota-backend-bytes=644245092";
+    let quota = "--quota-backend-bytes=750780416";
     let check = "--experimental-initial-corrupt-check=true";
     assert_eq!(flags(&json!({ "version": "3.5.35" })), [check, quota]);
     for version in ["3.6.16", "3.7.3"] {
@@ -173,4 +226,34 @@ fn fields_that_change_pods_change_the_revision_and_others_do_not() {
         assert!(!others.contains(&found), "{other}");
         others.push(found);
     }
+}
+
+/// The flags for the log of the Pod that a new cluster begins with.
+fn snapshot_counts(spec: &Value) -> Vec<String> {
+    let spec = with(spec);
+    let mut world = crate::world::World::new(&spec);
+    let version: quorate_model::Version = spec["version"].as_str().unwrap().parse().unwrap();
+    world.versions = ["demo-0", "demo-1", "demo-2"].map(|name| (name.to_owned(), version)).into();
+    world.settle();
+    let pod: k8s_openapi::api::core::v1::Pod = world.get(quorate_manifests::Kind::Pod, "demo-0");
+    let args = pod.spec.unwrap().containers.remove(0).args.unwrap();
+    args.into_iter().filter(|arg| arg.starts_with("--snapshot-count=")).collect()
+}
+
+#[test]
+fn m02_the_log_is_bounded_by_the_size_of_the_volume_unless_the_user_says_otherwise() {
+    let of = |version: &str, size: &str| {
+        snapshot_counts(&json!({ "version": version, "storageSpec": { "volumeSizeRequest": size } }))
+    };
+    for version in ["3.5.35", "3.6.16", "3.7.3"] {
+        assert_eq!(of(version, "64Mi"), ["--snapshot-count=250"]);
+        assert_eq!(of(version, "2Gi"), ["--snapshot-count=512"]);
+        assert_eq!(of(version, "10Gi"), ["--snapshot-count=2560"]);
+        assert_eq!(of(version, "100Gi"), ["--snapshot-count=10000"]);
+    }
+    assert_eq!(snapshot_counts(&json!({ "etcd": { "snapshotCount": 7 } })), ["--snapshot-count=7"]);
+    assert_eq!(snapshot_counts(&json!({ "etcdOptions": ["--snapshot-count=8"] })), ["--snapshot-count=8"]);
+    // A follower of 3.5 catches up with what is between two snapshots, and here a snapshot of the leader has no room.
+    let large = json!({ "version": "3.5.35", "etcd": { "quotaBackendBytes": "1Gi" } });
+    assert_eq!(snapshot_counts(&large), ["--snapshot-count=10000"]);
 }

@@ -32,6 +32,8 @@ pub struct World {
     pub alarms: Vec<Alarm>,
     /// The versions that members run, where it is not that of `plain`.
     pub versions: BTreeMap<String, Version>,
+    /// The databases of members, where they are not empty.
+    pub databases: BTreeMap<String, Database>,
     pub conflicts: Vec<NameConflict>,
     pub now: Instant,
     /// Every event so far.
@@ -61,6 +63,7 @@ impl World {
             silent: BTreeSet::new(),
             alarms: Vec::new(),
             versions: BTreeMap::new(),
+            databases: BTreeMap::new(),
             conflicts: Vec::new(),
             now: BEGIN,
             events: Vec::new(),
@@ -343,7 +346,7 @@ impl World {
                 version: self.versions.get(name.as_str()).copied().unwrap_or(Version::new(3, 6, 16)),
                 alarms: self.alarms.clone(),
                 errors: Vec::new(),
-                database: Database::default(),
+                database: self.databases.get(name.as_str()).copied().unwrap_or_default(),
                 storage_version: None,
                 downgrade: None,
             };

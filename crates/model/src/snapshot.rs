@@ -35,6 +35,7 @@ pub use certificates::{
 };
 pub use database::{
     DEFRAGMENT_DEADLINE, Database, DefragmentAttempt, Maintenance, SPACE_REGAINED_PERCENT, Threshold, Window,
+    largest_quota, share_of_volume, volume_for_quota,
 };
 pub use hashes::{COMPARED_WITHIN, Comparison, Hashes, KeysHash};
 pub use quarantine::Quarantine;

@@ -187,7 +187,7 @@ fn u3_a_larger_quota_that_the_present_volume_carries_waits_for_no_growth() {
         (PodRevision("larger".into()), Some(QUOTA + (10 << 20)));
     world.seen.desired.storage.bytes = 5 << 30;
     for volume in world.seen.volumes.values_mut() {
-        volume.capacity = Some(1 << 30);
+        volume.capacity = Some(2 << 30);
     }
     assert_eq!(names(&acts(&mut world), "evict"), ["demo-1", "demo-2", "demo-0"]);
 }

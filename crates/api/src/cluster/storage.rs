@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::rules::{self, rule};
 
 /// The size of a member's volume when the spec names none.
-pub const DEFAULT_VOLUME_SIZE: &str = "1Gi";
+pub const DEFAULT_VOLUME_SIZE: &str = "2Gi";
 
 /// Where each member keeps its data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,7 @@ pub struct StorageSpec {
     ]))]
     pub storage_class_name: Option<String>,
 
-    /// The size of each volume, such as 8Gi; 1Gi if absent. It can grow, never shrink. Volumes grow online, where their storage class
+    /// The size of each volume, such as 8Gi; 2Gi if absent. It can grow, never shrink. Volumes grow online, where their storage class
     /// allows expansion; a larger quota that follows from it waits for them.
     #[schemars(schema_with = "rules::quantity")]
     pub volume_size_request: Quantity,

@@ -137,6 +137,7 @@ pub(super) fn etcd(member: &Member<'_>, template: &Template) -> Value {
     args.extend(["--", "/usr/local/bin/etcd"].map(str::to_owned));
     args.extend(flags::identity(member));
     args.extend(flags::comparisons(target.version.line(), &template.flags));
+    args.extend(flags::snapshot_count(target, &template.flags));
     args.extend(template.flags.iter().cloned());
     let resources = resources::of_etcd(template.spec.resources.as_ref());
     let mut env = env(member);

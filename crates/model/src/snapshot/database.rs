@@ -23,8 +23,13 @@ const GIVEN_UP_AFTER: Span = Span::seconds(900);
 /// How long a member is left alone after a defragmentation, whatever came of it.
 const REST: Span = Span::seconds(1800);
 
+const MIB: u64 = 1 << 20;
+
 /// What a volume holds beside the database: etcd keeps five files of its log, of 64 MiB each, and prepares the next one.
 const LOG_BYTES: u64 = 6 * (64 << 20);
+
+/// What [`largest_quota`] leaves to the log: those six files, and two more that etcd writes until it removes older ones.
+const LOG_RESERVE: u64 = 8 * (64 << 20);
 
 /// The database of a member, by its own Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -75,6 +80,30 @@ pub struct Window {
     pub from: u16,
     /// The first minute after it.
     pub to: u16,
+}
+
+/// What a file system of this capacity has to give: a twentieth is its own.
+fn usable(capacity: u64) -> u64 {
+    capacity - capacity / 20
+}
+
+/// The largest database that a volume carries together with a second copy of it and the log. etcd needs the copy to defragment, and to
+/// receive a snapshot from its leader (`SaveDBFrom`), without which a member that was away for too long never comes back. In whole MiB.
+pub fn largest_quota(capacity: u64) -> u64 {
+    usable(capacity).saturating_sub(LOG_RESERVE) / 2 / MIB * MIB
+}
+
+/// The quota of a volume where none is given. Below 931 MiB [`largest_quota`] is next to nothing: there it is a fifth of the volume, and the
+/// log alone may fill the disk.
+pub fn share_of_volume(capacity: u64) -> u64 {
+    largest_quota(capacity).max(capacity / 5)
+}
+
+/// The smallest volume for a quota, in whole MiB: the inverse of [`largest_quota`].
+pub fn volume_for_quota(quota: u64) -> u64 {
+    let whole = |bytes: u64| bytes.div_ceil(MIB).saturating_mul(MIB);
+    let needed = whole(quota).saturating_mul(2).saturating_add(LOG_RESERVE);
+    whole(needed.div_ceil(19).saturating_mul(20))
 }
 
 impl Database {
@@ -146,12 +175,11 @@ impl Snapshot {
         now.zip(next).is_some_and(|(now, next)| next > now)
     }
 
-    /// Whether the volume of a member is still smaller than it is to be, and too small for this quota: more than three fifths of it
-    /// would be the database, as nothing else is left for the log and for copies. One whose file system grows when it is mounted needs the
-    /// restart.
+    /// Whether the volume of a member is still smaller than it is to be, and too small for this quota ([`share_of_volume`]). One whose file
+    /// system grows when it is mounted needs the restart.
     pub fn lacks_room(&self, member: &MemberName, quota: u64, wanted: u64) -> bool {
         self.volumes.get(member).is_some_and(|volume| {
-            let is_small = |capacity: u64| capacity < wanted && quota > capacity / 5 * 3;
+            let is_small = |capacity: u64| capacity < wanted && quota > share_of_volume(capacity);
             !volume.grows_at_mount && volume.capacity.is_some_and(is_small)
         })
     }
@@ -191,7 +219,7 @@ impl Snapshot {
         };
         let capacity = self.volumes.get(member).and_then(|volume| volume.capacity);
         capacity.is_some_and(|capacity| {
-            let free = (capacity - capacity / 20).saturating_sub(database.size).saturating_sub(LOG_BYTES);
+            let free = usable(capacity).saturating_sub(database.size).saturating_sub(LOG_BYTES);
             free >= database.in_use.saturating_add(database.in_use / 10)
         })
     }
@@ -228,6 +256,16 @@ mod tests {
             [1379, 1380, 0, 59, 60].map(|minute| open(1380, 60, minute)),
             [false, true, true, true, false]
         );
+    }
+
+    #[test]
+    fn the_volume_for_a_quota_is_the_smallest_that_carries_it() {
+        for quota in [16 << 20, 644_245_092, 1 << 30, 8 << 30_u64] {
+            let volume = volume_for_quota(quota);
+            assert!(largest_quota(volume) >= quota, "{quota} on {volume}");
+            assert!(largest_quota(volume - (2 << 20)) < quota, "{quota} on less than {volume}");
+        }
+        assert_eq!(largest_quota(512 << 20), 0);
     }
 
     #[test]

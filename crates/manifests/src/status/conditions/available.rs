@@ -1,5 +1,7 @@
 //! Whether a client that connects through the client Service can read and write now.
 
+mod space;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
@@ -40,7 +42,7 @@ fn refusing_alarms(picture: &Picture<'_>) -> Option<String> {
     let named: Vec<String> = alarms.iter().map(|alarm| named(alarm, picture)).collect();
     let any = |kind| alarms.iter().any(|alarm| alarm.kind == kind);
     let cure = if any(AlarmKind::Corrupt) || picture.seen.has_unnamed_alarm(picture.now) {
-        corrupt(picture)
+        corrupt(picture).to_owned()
     } else if any(AlarmKind::NoSpace) {
         no_space(picture, &alarms)
     } else {
@@ -65,19 +67,25 @@ fn corrupt(picture: &Picture<'_>) -> &'static str {
 }
 
 /// What becomes of a full database.
-fn no_space(picture: &Picture<'_>, alarms: &BTreeSet<Alarm>) -> &'static str {
+fn no_space(picture: &Picture<'_>, alarms: &BTreeSet<Alarm>) -> String {
     let is_gone = |alarm: &Alarm| !picture.seen.is_listed(alarm.member, picture.now);
-    if alarms.iter().all(is_gone) {
+    let cure = if alarms.iter().all(is_gone) {
         "Reads are served. The operator disarms it as soon as every member is below its quota"
-    } else if picture.seen.maintenance.no_space_remedy {
-        "Reads are served. The operator defragments the members that are full and disarms the alarm once every member is below \
-         nine tenths of its quota; Progressing says what it waits for. A larger spec.etcd.quotaBackendBytes or \
-         spec.storageSpec.volumeSizeRequest is rolled out at once"
-    } else {
+    } else if !picture.seen.maintenance.no_space_remedy {
         "Reads are served. spec.maintenance.noSpaceRemedy is false: raise spec.etcd.quotaBackendBytes or \
          spec.storageSpec.volumeSizeRequest, which is rolled out at once, or compact and defragment; then run `etcdctl alarm \
          disarm`"
-    }
+    } else if let Some(why) = space::not_defragmented(picture) {
+        return format!(
+            "Reads are served. {why}. Or raise spec.etcd.quotaBackendBytes, which is rolled out at once and takes room from the log. The \
+             operator disarms the alarm once every member is below nine tenths of its quota"
+        );
+    } else {
+        "Reads are served. The operator defragments the members that are full and disarms the alarm once every member is below \
+         nine tenths of its quota; Progressing says what it waits for. A larger spec.etcd.quotaBackendBytes or \
+         spec.storageSpec.volumeSizeRequest is rolled out at once"
+    };
+    cure.to_owned()
 }
 
 fn named(alarm: &Alarm, picture: &Picture<'_>) -> String {
@@ -149,6 +157,7 @@ fn message(picture: &Picture<'_>) -> String {
         let _ = write!(message, ". {size} members survive as many losses as {}: use an odd size", size - 1);
     }
     message.push_str(&endpoints_message(picture));
+    message.push_str(&space::warnings(picture));
     message.push_str(drain_message(picture, voters.len()));
     let mut nodes: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for voter in voters {

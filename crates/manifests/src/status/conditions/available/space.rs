@@ -1,0 +1,107 @@
+//! What a person should know of quota, database and volume before the database or the disk is full.
+
+use quorate_api::quantity::{rounded, text};
+use quorate_model::MemberName;
+use quorate_model::snapshot::{Database, SPACE_REGAINED_PERCENT, share_of_volume, volume_for_quota};
+use quorate_model::target::Medium;
+
+use super::in_words;
+use crate::status::picture::Picture;
+
+/// From this share of its quota on a database is reported.
+const REPORTED_PERCENT: u64 = 80;
+
+/// The smallest default quota: volumes for which it is too large are for tests.
+const SMALLEST_REPORTED: u64 = 16 << 20;
+
+/// What is reported while the cluster serves. Without the sizes of files: status would change with every write.
+pub(super) fn warnings(picture: &Picture<'_>) -> String {
+    let mut message = nearly_full(picture);
+    message.push_str(&too_large_a_quota(picture));
+    message
+}
+
+/// Full members whose volumes have no room for the copy that a defragmentation makes, and what to do. `None` if there is none.
+pub(super) fn not_defragmented(picture: &Picture<'_>) -> Option<String> {
+    let (seen, now) = (picture.seen, picture.now);
+    let lacks_room = |member: &MemberName, database: &Database| {
+        !database.is_below_quota(SPACE_REGAINED_PERCENT) && !seen.has_room_to_defragment(member, now)
+    };
+    let (names, quota) = of_databases(picture, lacks_room)?;
+    let names: Vec<&str> = names.iter().map(MemberName::as_str).collect();
+    let names = in_words(&names, "is", "are");
+    Some(match picture.target().storage.medium {
+        Medium::Memory => format!(
+            "{names} not defragmented, since the copy would be in memory too. Raise spec.storageSpec.volumeSizeRequest, and \
+             spec.etcd.quotaBackendBytes if that is given"
+        ),
+        Medium::Disk => format!(
+            "{names} not defragmented: beside database and log the volume has no room for the copy that this makes. {}",
+            larger_volumes(quota)
+        ),
+    })
+}
+
+/// Where the storage class cannot expand volumes, a member gets a larger one by a move.
+fn larger_volumes(quota: u64) -> String {
+    format!(
+        "Raise spec.storageSpec.volumeSizeRequest to {} or more; where the storage class does not expand volumes, then annotate one Pod \
+         after the other with operator.etcd.io/replace=true, each when every member is healthy",
+        rounded(volume_for_quota(quota))
+    )
+}
+
+/// The voters whose databases are like this, and the largest quota among them.
+fn of_databases(
+    picture: &Picture<'_>,
+    is_one: impl Fn(&MemberName, &Database) -> bool,
+) -> Option<(Vec<MemberName>, u64)> {
+    let known = picture.record.voters().filter_map(|voter| {
+        let database = picture.seen.database_of(voter, picture.now)?;
+        Some((voter.clone(), database, database.quota?))
+    });
+    let (names, quotas): (Vec<MemberName>, Vec<u64>) = known
+        .filter(|(voter, database, _)| is_one(voter, database))
+        .map(|(voter, _, quota)| (voter, quota))
+        .unzip();
+    Some((names, quotas.into_iter().max()?))
+}
+
+fn nearly_full(picture: &Picture<'_>) -> String {
+    let is_nearly_full = |_: &MemberName, database: &Database| !database.is_below_quota(REPORTED_PERCENT);
+    let Some((names, quota)) = of_databases(picture, is_nearly_full) else { return String::new() };
+    let is_in_use = |member: &MemberName| {
+        let database = picture.seen.database_of(member, picture.now);
+        let packed = database.map(|database| Database { size: database.in_use, ..database });
+        packed.is_none_or(|packed| !packed.is_below_quota(REPORTED_PERCENT))
+    };
+    let cure = if names.iter().any(is_in_use) {
+        "Delete keys that are not needed, or raise spec.storageSpec.volumeSizeRequest, and spec.etcd.quotaBackendBytes if that is given"
+    } else {
+        "The rest of the file is free: `etcdctl defrag`, one member after the other, or spec.maintenance.defrag gives it back"
+    };
+    let names: Vec<&str> = names.iter().map(MemberName::as_str).collect();
+    format!(
+        ". {} at four fifths of the quota of {} or more, and at the quota etcd refuses writes. {cure}",
+        in_words(&names, "is", "are"),
+        rounded(quota)
+    )
+}
+
+/// A quota that is given, or that an earlier release gave.
+fn too_large_a_quota(picture: &Picture<'_>) -> String {
+    let target = picture.target();
+    let capacity = |voter: &MemberName| picture.seen.volumes.get(voter).and_then(|volume| volume.capacity);
+    let smallest = picture.record.voters().filter_map(capacity).min().unwrap_or(target.storage.bytes);
+    let is_too_large = |quota: &u64| *quota > share_of_volume(smallest).max(SMALLEST_REPORTED);
+    let quota = target.pod.quota.filter(|_| target.storage.medium == Medium::Disk).filter(is_too_large);
+    quota.map_or_else(String::new, |quota| {
+        format!(
+            ". A database at the quota of {} leaves a volume of {} no room for a second copy of it, which a defragmentation needs, and a \
+             member that was away for long. {}",
+            rounded(quota),
+            text(smallest),
+            larger_volumes(quota)
+        )
+    })
+}
