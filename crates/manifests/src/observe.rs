@@ -124,6 +124,7 @@ pub fn snapshot(seen: &ClusterObjects<'_>, defaults: &Defaults) -> Result<Observ
         newer_status,
         not_stored: None,
         clock_differs: None,
+        claims_not_read: BTreeMap::new(),
         recover_from: recover_from(meta),
         last_nodes: last_nodes(cluster),
         restore: bootstrap::by_spec(cluster),

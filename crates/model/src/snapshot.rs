@@ -100,6 +100,8 @@ pub struct Snapshot {
     pub not_stored: Option<Vec<String>>,
     /// How far the operator's clock is from the API server's, if it is too far to judge by it what is old, or to sign.
     pub clock_differs: Option<ClockDifference>,
+    /// The members whose claims were to be read from the API server, since their Pods were to be ended, and could not be, and why.
+    pub claims_not_read: BTreeMap<MemberName, String>,
     /// Pods by member name.
     pub pods: BTreeMap<MemberName, Pod>,
     /// Volumes by member name, of every incarnation.

@@ -90,7 +90,7 @@ fn must_be_closed(draft: &Draft<'_>) -> bool {
     });
     // R21: a drain would end the data with the Pod.
     let keeps_data = |member: &MemberName| safety::keeps_data(draft.seen, &draft.record, draft.now, member);
-    let any_keeps_data = draft.record.members.keys().any(keeps_data);
+    let any_keeps_data = draft.seen.pods.keys().any(keeps_data);
     // In an election nobody follows a leader for a moment.
     any_keeps_data || (has_leader && any_pretends) || any_leaves
 }

@@ -216,10 +216,17 @@ fn is_there(draft: &Draft<'_>, voter: &MemberName, site: &Site) -> bool {
 
 /// Since when the data of members differ, as far as hashes of all of them have not agreed since. One that etcd's check keeps out has other
 /// data than some peer, whoever is wrong: without a record of it, a member with wrong data would be believed as soon as the check is off.
+/// Where no member makes a hash, as with auth, nothing would ever end that.
 fn differ_since(draft: &Draft<'_>) -> Option<Instant> {
     let before = draft.record.differ_since;
-    let is_one_kept_out = draft.seen.kept_out(draft.now).next().is_some();
-    if is_one_kept_out || draft.seen.hashes(draft.now).is_some_and(Hashes::differ) {
+    let hashes = draft.seen.hashes(draft.now);
+    let is_refused = |member: &MemberName| {
+        let id = draft.record.members.get(member).and_then(|member| member.id);
+        id.is_some() && draft.pod(member).is_some_and(|pod| pod.refused_by_check == id)
+    };
+    let can_compare = hashes.is_some_and(|hashes| hashes.replies.values().any(Result::is_ok));
+    let differ_by_check = can_compare && draft.seen.kept_out(draft.now).any(is_refused);
+    if differ_by_check || hashes.is_some_and(Hashes::differ) {
         return before.or(Some(draft.now));
     }
     before.filter(|_| !draft.seen.comparison(draft.now).is_some_and(|compared| compared.none_differs()))

@@ -447,6 +447,8 @@ fn h37_a_member_that_was_kept_out_is_compared_though_the_check_is_off_before_any
     let mut world = World::running(3);
     world.wrong.insert(name("demo-1"), 2);
     keep_out(&mut world, "demo-2");
+    let id = world.seen.record.members[&name("demo-2")].id;
+    world.seen.pods.get_mut(&name("demo-2")).unwrap().refused_by_check = id;
     world.silence("demo-1");
     let plan = world.plan();
     assert!(!world.seen.etcd.hashes.as_ref().is_some_and(|hashes| hashes.differ()));

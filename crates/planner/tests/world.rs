@@ -125,6 +125,7 @@ impl World {
                 newer_status: None,
                 not_stored: None,
                 clock_differs: None,
+                claims_not_read: BTreeMap::new(),
                 restore: None,
                 order: None,
                 recover_from: None,

@@ -11,7 +11,8 @@ use quorate_model::snapshot::{Answer, StatusReply};
 pub fn member_to_ask(answers: &BTreeMap<MemberName, Answer>) -> Result<&MemberName, String> {
     let replies =
         || answers.iter().filter_map(|(member, answer)| Some((member, answer.reply.as_ref().ok()?)));
-    let leads = |status: &StatusReply| status.leader == Some(status.member_id);
+    // One that takes itself for a learner refuses the list, also where it leads: its data lack its promotion.
+    let leads = |status: &StatusReply| status.leader == Some(status.member_id) && !status.is_learner;
     let follows = |status: &StatusReply| status.leader.is_some() && !status.is_learner;
     let followers = |status: &StatusReply| {
         replies().filter(|(_, other)| !other.is_learner && other.leader == status.leader).count()

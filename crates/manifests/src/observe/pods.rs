@@ -80,6 +80,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
     let annotation = |key: &str| meta.annotations.as_ref().and_then(|annotations| annotations.get(key));
     let label = |key: &str| meta.labels.as_ref().and_then(|labels| labels.get(key));
     let revision = annotation(keys::REVISION);
+    // What it said before it served is history.
+    let unserved = etcd.filter(|etcd| etcd.started != Some(true));
     snapshot::Pod {
         uid: Uid::new(meta.uid.clone().unwrap_or_default()),
         resource_version: meta.resource_version.clone().unwrap_or_default(),
@@ -110,8 +112,8 @@ fn read_one(pod: &Pod, at: &ClusterRef) -> snapshot::Pod {
         unready: etcd.and_then(|etcd| unready(status, etcd)),
         restarts: etcd.map_or(0, |etcd| u32::try_from(etcd.restart_count).unwrap_or(0)),
         already_bootstrapped: etcd.is_some_and(|etcd| ended_with(etcd, ALREADY_BOOTSTRAPPED)),
-        differs_from_peers: etcd.is_some_and(|etcd| ended_with(etcd, DIFFERS_FROM_PEERS)),
-        refused_by_check: etcd.and_then(|etcd| ends(etcd).find_map(refused_by_check)),
+        differs_from_peers: unserved.is_some_and(|etcd| ended_with(etcd, DIFFERS_FROM_PEERS)),
+        refused_by_check: unserved.and_then(|etcd| ends(etcd).find_map(refused_by_check)),
         image: etcd_image(pod),
         installs_agent: installs_agent(pod),
         image_volume: image_volume(pod, status),

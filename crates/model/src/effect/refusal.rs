@@ -50,6 +50,8 @@ pub enum Unsafe {
     DataKept(MemberName),
     /// R21: its claim is being deleted, and its data go with its Pod.
     ClaimTerminating(MemberName),
+    /// R21: whether its claim is being deleted is not known, and why.
+    ClaimNotRead(MemberName, String),
     /// R11: without quorum, Pods are restarted and nothing else is done.
     NoQuorum,
     /// R11: the others would not be a quorum.
@@ -127,6 +129,7 @@ impl Unsafe {
         PodNotGone,
         DataKept,
         ClaimTerminating,
+        ClaimNotRead,
         NoQuorum,
         WouldLoseQuorum,
         NotReplaced,
@@ -219,6 +222,10 @@ impl fmt::Display for Unsafe {
             Self::ClaimTerminating(member) => write!(
                 f,
                 "Pod {member} is not stopped: its PersistentVolumeClaim is being deleted, and the data of {member} go with the Pod"
+            ),
+            Self::ClaimNotRead(member, why) => write!(
+                f,
+                "Pod {member} is not stopped: whether its PersistentVolumeClaim is being deleted could not be read: {why}"
             ),
             Self::NoQuorum => f.write_str("the cluster has no quorum"),
             Self::WouldLoseQuorum { member, left, of } => write!(

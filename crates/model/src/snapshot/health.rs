@@ -33,7 +33,8 @@ pub enum Unhealthy {
     Terminating,
     /// There is no recent answer; with the reason, if one is known.
     NoAnswer(Option<String>),
-    /// It is a voter by the list, and its own raft still says learner: it does not vote (etcd-io/etcd#18347).
+    /// It is a voter by the list, and reports that it is still a learner: it has not applied its promotion, or its data lack it
+    /// (etcd-io/etcd#18347).
     Learner,
     /// It follows no leader, or one that no quorum follows.
     NoLeader,
@@ -228,7 +229,7 @@ impl fmt::Display for Unhealthy {
             Self::Terminating => f.write_str("its Pod is being deleted"),
             Self::NoAnswer(Some(why)) => f.write_str(why),
             Self::NoAnswer(None) => f.write_str("it was not asked yet"),
-            Self::Learner => f.write_str("it reports that it is still a learner, so it does not vote"),
+            Self::Learner => f.write_str("it reports that it is still a learner: it has not applied its promotion, and counts as a voter"),
             Self::NoLeader => f.write_str("it follows no leader that a quorum follows"),
             Self::OtherLeader { follows, leader } => {
                 write!(f, "it follows {follows}, and the others follow {leader}")

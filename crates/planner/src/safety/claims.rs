@@ -9,9 +9,11 @@ use super::{Judged, Scene, forbid};
 /// Whether the member's Pod may be evicted or deleted.
 pub(super) fn may_end_pod(scene: &Scene<'_>, member: &MemberName) -> Judged {
     if keeps_data(scene.seen, scene.record, scene.now, member) {
-        forbid(Unsafe::ClaimTerminating(member.clone()))
-    } else {
-        Ok(())
+        forbid(Unsafe::ClaimTerminating(member.clone()))?;
+    }
+    match scene.seen.claims_not_read.get(member) {
+        Some(why) => forbid(Unsafe::ClaimNotRead(member.clone(), why.clone())),
+        None => Ok(()),
     }
 }
 
@@ -48,6 +50,7 @@ fn has_data_without_record(seen: &Snapshot, record: &Record, now: Instant, membe
     let volume = seen.volumes.get(member);
     let served = volume.is_some_and(|volume| volume.member_id.is_some() && volume.quarantine.is_none());
     let is_removed = seen.list_just_read(now).is_some()
-        && seen.listed(record, member, now).is_none_or(|listed| listed.is_learner);
+        && seen.listed(record, member, now).is_none_or(|listed| listed.is_learner)
+        && !volume.and_then(|volume| volume.member_id).is_some_and(|id| seen.is_listed(id, now));
     served && !is_removed
 }

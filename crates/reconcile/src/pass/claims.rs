@@ -1,24 +1,24 @@
 //! R21: a claim that somebody deletes in this second may not be in the caches, and with its Pod its data end. So the claims of the
 //! Pods that a plan ends are read from the API, and the plan is made once more.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use quorate_manifests::Kind;
 use quorate_model::{ClusterRef, Effect, Instant, KubeEffect, MemberName, Plan};
 
 use super::observe::Observed;
-use super::{PassEnd, Stage, Stop, uid};
+use super::uid;
 use crate::command::Task;
 use crate::memory::Memory;
 use crate::objects::Object;
 use crate::ownership::is_visible;
-use crate::reply::{Retry, WriteError};
+use crate::reply::WriteError;
 
 /// The claims that were read from the API in this pass, of Pods that it may end.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadClaims {
     read: BTreeSet<String>,
-    failed: bool,
+    failed: BTreeMap<MemberName, String>,
 }
 
 impl Observed {
@@ -32,7 +32,7 @@ impl Observed {
         unread.map(|member| Task::Read { kind: Kind::Volume, name: member.to_string() }).collect()
     }
 
-    /// Takes a claim as it is now.
+    /// Takes a claim as it is now. Where that is not known, the Pod is not ended.
     pub(super) fn read_claim(
         &mut self,
         memory: &mut Memory,
@@ -42,26 +42,30 @@ impl Observed {
         now: Instant,
     ) {
         self.claims.read.insert(name.to_owned());
-        match read {
-            Ok(Some(object)) if !is_visible(&object, at, &uid(&self.cluster)) => {}
+        let viewed = self.view.volumes.get(name).and_then(|claim| claim.metadata.uid.clone());
+        let is_own = |object: &Object| {
+            // One whose label was taken off is still the one that was observed.
+            is_visible(object, at, &uid(&self.cluster)) || (viewed.is_some() && object.meta().uid == viewed)
+        };
+        let why = match read {
+            Ok(Some(object)) if !is_own(&object) => None,
             Ok(Some(object)) => {
                 memory.exists(&object, now);
                 if let Object::Volume(claim) = object {
                     self.view.volumes.insert(name.to_owned(), claim);
                 }
+                None
             }
-            Ok(None) => {
-                memory.missing(Kind::Volume, name, now);
-                self.view.volumes.remove(name);
-            }
-            Err(_) => self.claims.failed = true,
-        }
+            // A reply that is late. The watch has it, or will lose it.
+            Ok(None) => viewed.map(|_| "it is not there, and the watch still has it".to_owned()),
+            Err(error) => Some(error.to_string()),
+        };
+        self.claims.failed.extend(why.map(|why| (MemberName::new(name), why)));
     }
 
-    /// How the pass ends where a claim could not be read: nothing is done on what the caches say.
-    pub(super) fn unread_claim(&self) -> Option<Stage> {
-        let stop = Stop { retry: Retry::Failed, failure: None };
-        self.claims.failed.then(|| Stage::Ended(PassEnd::Stopped(stop), None))
+    /// Adds what could not be read to a snapshot.
+    pub(super) fn add_unread_claims(&mut self) {
+        self.snapshot.claims_not_read.clone_from(&self.claims.failed);
     }
 }
 

@@ -281,9 +281,6 @@ impl Observing {
                     }
                 }
                 Phase::Proof(observed) | Phase::Claims(observed) => {
-                    if let Some(stage) = observed.unread_claim() {
-                        return Some(stage);
-                    }
                     let observed = match self.observe_again(observed, memory, now) {
                         Ok(observed) => observed,
                         Err(stage) => return Some(*stage),

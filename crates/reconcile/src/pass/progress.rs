@@ -89,6 +89,7 @@ impl Observing {
         let Observed { view, cluster, claims, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
         again.claims = claims;
+        again.add_unread_claims();
         again.snapshot.etcd = etcd;
         again.snapshot.sites = sites;
         (again.snapshot.restore, again.snapshot.order) = (restore, order);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use quorate_api::keys;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_manifests::certificate::KeyPair;
@@ -179,6 +179,11 @@ impl Driver {
         cluster.0.as_ref().unwrap().metadata.resource_version.clone().unwrap()
     }
 
+    /// The effects of the plan.
+    pub fn effects(&self) -> Vec<Effect> {
+        self.pass.planned().expect("there is a plan").effects().to_vec()
+    }
+
     /// The foreign objects in the snapshot.
     pub fn foreign(&self) -> Vec<String> {
         self.pass.observed().unwrap().0.foreign.values().cloned().collect()
@@ -256,6 +261,11 @@ pub fn volume(uid: &str) -> Object {
         "labels": { keys::CLUSTER: "demo" }, "annotations": { keys::CLUSTER_UID: uid },
     });
     object(Kind::Volume, &json!({ "metadata": metadata }))
+}
+
+pub fn parsed_volume(uid: &str) -> Arc<PersistentVolumeClaim> {
+    let Object::Volume(claim) = volume(uid) else { unreachable!("it is a claim") };
+    claim
 }
 
 /// A complete Secret of the EtcdCluster, with this text as its certificate.

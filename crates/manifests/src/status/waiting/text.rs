@@ -100,7 +100,7 @@ pub(super) fn leader_transfer_failed(leader: &MemberName, tried: &[(MemberName, 
 
 /// How a member gets past etcd's check at the start (`InitialCorruptCheck`).
 const CHECK_OFF: &str = "add --experimental-initial-corrupt-check=false to spec.etcdOptions for etcd 3.5, and from 3.6 on remove \
-                         InitialCorruptCheck=true from it";
+                         InitialCorruptCheck=true or that flag from it";
 
 pub(super) fn undecided(
     groups: &[BTreeSet<MemberName>],
