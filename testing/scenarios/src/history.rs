@@ -8,7 +8,7 @@
 //! saw the value knows that it did, and at which revision; one that nobody saw changes no reply, and is left out. This is why the
 //! search has nothing to guess, and takes less than a second.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -212,10 +212,9 @@ impl History {
                 }
                 last = last.max(found.revision);
             }
-            let reported: BTreeMap<i64, ()> =
-                watch.events.iter().map(|event| (event.found.revision, ())).collect();
+            let reported: BTreeSet<i64> = watch.events.iter().map(|event| event.found.revision).collect();
             for (revision, (key, value)) in truth.range(watch.from..=last.max(watch.from)) {
-                if *revision <= last && !reported.contains_key(revision) {
+                if *revision <= last && !reported.contains(revision) {
                     faults.push(format!("watch {number} did not report {key}={value:?} of {revision}"));
                 }
             }
@@ -246,7 +245,7 @@ impl History {
             let known = truth.entry(revision).or_insert((key, value));
             if *known != (key, value) {
                 faults.push(format!("{who} has {key}={value:?} at {revision}, others have {known:?}"));
-            } else if !writes.get(value).is_some_and(|one| one.request.key() == key) {
+            } else if writes.get(value).is_none_or(|one| one.request.key() != key) {
                 faults.push(format!("{who} has {key}={value:?} at {revision}, which nobody wrote"));
             } else if writes[value].written().is_some_and(|written| written != revision) {
                 faults.push(format!("{who} has {key}={value:?} at {revision}, which is another write's"));

@@ -83,8 +83,11 @@ const CATCH_UP: Duration = Duration::from_secs(30);
 pub struct Writer {
     shared: Arc<Shared>,
     stop: watch::Sender<bool>,
-    task: JoinHandle<Result<(Vec<Watcher<Option<Write>>>, History)>>,
+    task: JoinHandle<Result<Ended>>,
 }
+
+/// What the watches of the writers reported, and what the witness recorded.
+type Ended = (Vec<Watcher<Option<Write>>>, History);
 
 struct Shared {
     cluster: String,
@@ -234,7 +237,7 @@ async fn run(
     namespace_client: NamespaceClient,
     shared: Arc<Shared>,
     stop: watch::Receiver<bool>,
-) -> Result<(Vec<Watcher<Option<Write>>>, History)> {
+) -> Result<Ended> {
     let pool = Pool::new(Directory::new(&namespace_client, &shared.cluster).await?);
     let witnessed = witness::run(&pool, &shared, stop.clone());
     let all = async { tokio::try_join!(write_and_watch(&pool, &shared, stop), witnessed) };

@@ -259,3 +259,37 @@ async fn send_now(connection: &Connection, request: &Request) -> Result<Reply, S
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_that_fails_is_kept_and_the_failure_says_how_to_judge_it_again() {
+        let found = Found { value: "1 1".to_owned(), revision: 7 };
+        let event = Event { at: 1, key: "witness-0/0".to_owned(), found };
+        let watches = vec![Watch { from: 1, events: vec![event] }];
+        let history = History { operations: Vec::new(), watches };
+        let error = judge(&history, "demo").unwrap_err().to_string();
+        assert!(error.contains("which nobody wrote"), "{error}");
+        let (_, file) = error.split_once("cargo xtask history ").unwrap();
+        assert_eq!(History::read(file.as_ref()).unwrap(), history);
+        std::fs::remove_file(file).unwrap();
+    }
+
+    #[test]
+    fn clients_read_swap_by_revision_and_by_value_and_put() {
+        let known = Found { value: "0 1".to_owned(), revision: 7 };
+        let request = |number, known| request("w/", 2, number, 1, known);
+        let (key, swap) = ("w/1".to_owned(), |condition, number| Request::Swap {
+            key: "w/1".to_owned(),
+            condition,
+            value: format!("2 {number}"),
+        });
+        assert_eq!(request(0, Some(&known)), Request::Read { key: key.clone() });
+        assert_eq!(request(1, Some(&known)), swap(Condition::Revision(7), 1));
+        assert_eq!(request(1, None), swap(Condition::Revision(0), 1));
+        assert_eq!(request(3, Some(&known)), swap(Condition::Value("0 1".to_owned()), 3));
+        assert_eq!(request(4, None), Request::Put { key, value: "2 4".to_owned() });
+    }
+}

@@ -166,6 +166,6 @@ async fn uids(tenant: &Tenant) -> Result<BTreeSet<String>> {
 }
 
 #[test]
-fn every_command_of_the_page_has_its_test() -> Result<()> {
+fn the_page_has_the_commands_whose_effects_are_tested_through_the_api_and_no_others() -> Result<()> {
     tenant::covers_the_page()
 }

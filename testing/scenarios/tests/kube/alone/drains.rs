@@ -17,7 +17,10 @@ const CLUSTERS: [(&str, usize); 4] = [("one", 1), ("two", 2), ("three", 3), ("fi
 /// Those that no drain may stop.
 const SURVIVE: [&str; 2] = ["three", "five"];
 
-/// A drain moves leadership, and may need an election on a busy machine.
+/// A drain moves leadership first, so nobody waits for an election. The goal is 1 s, measured is 0.46 s; the rest is for a busy machine.
+const OF_A_DRAIN: Duration = Duration::from_secs(2);
+
+/// Where a member hangs that may lead, others are elected, on a busy machine.
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 
 #[tokio::test(flavor = "multi_thread")]
@@ -49,6 +52,9 @@ async fn all_nodes_are_drained_one_after_the_other_at_every_size() -> Result<()>
         all_settled(&world).await.with_context(|| format!("after {node} was drained"))?;
         let laps: Vec<_> = writers.iter().map(|(cluster, writer)| (*cluster, writer.lap())).collect();
         eprintln!("{node}: {laps:?}");
+        for (cluster, lap) in laps {
+            ensure!(lap.length < OF_A_DRAIN, "{cluster}: nobody wrote for {lap:?} while {node} was drained");
+        }
     }
 
     a_sick_member_keeps_the_others_from_being_drained(&world).await?;
