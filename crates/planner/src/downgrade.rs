@@ -7,7 +7,10 @@ use quorate_model::effect::DowngradeAction;
 use quorate_model::{Effect, EtcdCall, MemberName, Minor, Step, Waiting};
 
 use crate::draft::{DONE, Draft, Flow, ON};
-use crate::{safety, upgrade};
+use crate::{claims, safety, upgrade};
+
+const CLAIMS_GO: &str =
+    "PersistentVolumeClaims of members are being deleted, and these members move to new ones first";
 
 pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
     let Some(committed) = draft.record.target.as_ref().map(|target| target.version.line()) else { return ON };
@@ -20,6 +23,16 @@ pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
                     "every member runs {to}, and etcd ends the downgrade within seconds"
                 )));
             }
+            ON
+        }
+        // R21: its members move to new claims first, and none may join while a downgrade is in force (R20).
+        (Some(_), Some(to)) if claims::outlive_no_stop(draft) => {
+            draft
+                .wait(Waiting::Downgrading(format!("the downgrade to {to} is being cancelled: {CLAIMS_GO}")));
+            ask(draft, to, [(Step::VC, DowngradeAction::Cancel)])
+        }
+        (Some(_), None) if claims::outlive_no_stop(draft) => {
+            draft.wait(Waiting::Downgrading(format!("etcd is not asked to go back yet: {CLAIMS_GO}")));
             ON
         }
         // V3

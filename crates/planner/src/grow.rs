@@ -12,7 +12,7 @@ use crate::{facts, maintain, replace, safety};
 
 /// How long a learner in sync waits for a voter that is not healthy. It is the only outstanding change (R5), so nothing else
 /// begins meanwhile, also not what would cure the voter. A node that restarts is back within this time.
-const UNHEALTHY_VOTER_DEADLINE: Span = Span::seconds(600);
+pub(crate) const UNHEALTHY_VOTER_DEADLINE: Span = Span::seconds(600);
 
 /// Takes the outstanding growth one step on.
 pub(crate) fn finish(draft: &mut Draft<'_>) -> Flow {

@@ -13,6 +13,7 @@ use quorate_model::snapshot::{Comparison, Hashes, Pod, Site};
 use quorate_model::{Instant, MemberName, Span, Step, Waiting};
 
 use crate::draft::{Draft, Flow, ON, Progress};
+use crate::grow::UNHEALTHY_VOTER_DEADLINE;
 use crate::{facts, safety, shrink};
 
 /// This long before the grace period is over, the next pass follows soon. Longer than the interval of passes over what is not well.
@@ -114,9 +115,14 @@ pub(crate) fn lost_members(draft: &mut Draft<'_>) -> Flow {
     }
 }
 
-/// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced.
+/// How many voters the cluster has until the replacement is over: one more than the target while a healthy member is replaced. One that is
+/// not healthy for long does not move any more, and must not hold up the scale-in that removes it.
 pub(crate) fn surplus(draft: &Draft<'_>) -> usize {
-    usize::from(moving_voter(draft).is_some())
+    let stands = |member: &MemberName| {
+        let since = draft.seen.etcd.unhealthy_since.get(member);
+        since.is_some_and(|since| draft.now - *since > UNHEALTHY_VOTER_DEADLINE)
+    };
+    usize::from(moving_voter(draft).is_some_and(|member| !stands(&member)))
 }
 
 /// The healthy member that another one has taken the place of.

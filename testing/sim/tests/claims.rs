@@ -129,3 +129,30 @@ fn m01_a_deleted_cluster_whose_status_was_lost_keeps_the_pods_whose_claims_were_
     ends_well(&claims_are_deleted(3, &ALL[..1], &[(AT_ONCE, json!("delete")), (AT_ONCE, lost.clone())]));
     ends_well(&claims_are_deleted(3, &ALL, &[(AT_ONCE, lost), (AT_ONCE, json!("delete"))]));
 }
+
+/// None may join while a downgrade is in force, and no member leaves before another one has joined.
+#[test]
+fn m01_a_downgrade_waits_for_the_move_and_is_cancelled_for_it() {
+    let newer = json!({ "size": 3, "version": "3.7.3", "tls": { "provider": "disabled" }, "storageSpec": { "volumeSizeRequest": "1Gi" } });
+    let back = edit(&json!({
+        "metadata": { "annotations": { "operator.etcd.io/allow-downgrade": "3.6.16" } }, "version": "3.6.16",
+    }));
+    let deleted = json!({ "fault": { "delete-claim": "demo-0" } });
+    for departures in [
+        json!([{ "at": AT_REST, "what": deleted }, { "at": "after:G3", "what": back }]),
+        json!([{ "at": AT_REST, "what": back }, { "at": "after:V2", "what": deleted }]),
+    ] {
+        ends_well(&json!({ "spec": newer, "wide": true, "departures": departures }));
+    }
+}
+
+/// It answers the operator, so it is not lost; and it does not move, since it is not healthy.
+#[test]
+fn m01_a_scale_in_removes_a_member_that_began_to_move_and_is_cut_off_for_good() {
+    let cut = json!({ "fault": { "stays": { "cut-from-peers": "demo-0" } } });
+    for at in ["after:G4", "after:G6"] {
+        let mut history = claims_are_deleted(3, &ALL[..1], &[(at, cut.clone())]);
+        history["wide"] = json!(true);
+        ends_well(&history);
+    }
+}

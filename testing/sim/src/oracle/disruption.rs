@@ -145,8 +145,8 @@ impl Oracle {
         let stage = plan.record.members.get(member).map(|member| member.stage);
         let counts_as_lost = stage == Some(Stage::Leaving(Leaving::Lost)) && !plan.record.is_in_memory();
         // Whose claim is being deleted is lost with its Pod.
-        let goes = || landing.observed.last_users.values().any(|member| *member == id);
-        if counts_as_lost && landing.observed.intact.contains(&id) && !goes() {
+        let goes = landing.observed.claims_going.contains(&id);
+        if counts_as_lost && landing.observed.intact.contains(&id) && !goes {
             let how = format!("{member} is removed as lost, and its data are on its volume");
             self.add_violation(Property::OnlyTheLostAreReplaced, how);
         }

@@ -30,6 +30,8 @@ pub struct Truth {
     pub(super) answering: BTreeSet<ClusterId>,
     /// The members that have every committed entry, also those whose disks hang since.
     pub(super) up_to_date: BTreeSet<MemberId>,
+    /// The members whose claims are being deleted.
+    pub(super) claims_going: BTreeSet<MemberId>,
     /// The member that runs in each Pod.
     pub(super) members: BTreeMap<String, MemberId>,
     /// The Pods whose end ends their claim, which is being deleted, and the voter whose data are on it.
@@ -123,6 +125,8 @@ impl Truth {
         // R21: those are not restarted with another version, whatever the others run.
         let last_users: BTreeMap<String, MemberId> =
             pods.iter().filter(|pod| !deleting(pod)).filter_map(data_of).collect();
+        let going = volumes.iter().filter(|volume| deleting(volume));
+        let claims_going = going.filter_map(|volume| Some(world.etcd.dir(uid(volume))?.member)).collect();
         let claims = volumes.iter().map(|volume| name(volume).to_owned()).collect();
         let dirs = world.etcd.dirs().filter_map(|at| world.etcd.dir(at));
         let full =
@@ -146,6 +150,7 @@ impl Truth {
             voters.map(|(_, process)| process.launch.version.line()).filter(|line| line.0 > 0).collect();
         Self {
             last_users,
+            claims_going,
             up_to_date,
             claims,
             intact,
