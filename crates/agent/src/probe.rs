@@ -23,7 +23,7 @@ mod observe;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use clap::Args;
@@ -75,7 +75,11 @@ pub struct Probe {
     watch: Arc<Watch>,
     grace: Duration,
     volume: Arc<OnceLock<Volume>>,
+    refusal: Refusal,
 }
+
+/// Why etcd is not started yet: what the guard said last, while it looks at the volume again and again.
+pub type Refusal = Arc<Mutex<Option<String>>>;
 
 impl Probe {
     /// Takes the port.
@@ -84,7 +88,13 @@ impl Probe {
         let cannot_listen = |error| format!("cannot listen on {}: {error}", args.listen);
         let listener = TcpListener::bind(args.listen).await.map_err(cannot_listen)?;
         let watch = Arc::new(Watch::new(credentials));
-        Ok(Self { listener, watch, grace: args.liveness_grace, volume: Arc::default() })
+        Ok(Self {
+            listener,
+            watch,
+            grace: args.liveness_grace,
+            volume: Arc::default(),
+            refusal: Refusal::default(),
+        })
     }
 
     /// Takes what the probe needs to know of the volume, also while it answers.
@@ -92,9 +102,15 @@ impl Probe {
         self.volume.clone()
     }
 
+    /// Takes what `/readyz` says while etcd is not started, also while it answers.
+    pub fn refusal(&self) -> Refusal {
+        self.refusal.clone()
+    }
+
     /// Answers until the process ends.
     pub async fn serve(self) -> std::io::Result<()> {
-        let answers = Answers { watch: self.watch, grace: self.grace, volume: self.volume };
+        let answers =
+            Answers { watch: self.watch, grace: self.grace, volume: self.volume, refusal: self.refusal };
         let router = answers::router(answers).into_make_service_with_connect_info::<SocketAddr>();
         axum::serve(self.listener, router).await
     }

@@ -28,17 +28,25 @@ use clap::Args;
 use nix::sys::signal::Signal;
 use quorate_model::GuardVerdict;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::guard::{self, Expect, GuardArgs, Report};
 use crate::job::PlacesArgs;
 use crate::log;
-use crate::probe::{Credentials, Probe, ProbeArgs, Volume, seconds};
+use crate::probe::{Credentials, Probe, ProbeArgs, Refusal, Volume, seconds};
 pub use canary::Canary;
 use child::Etcd;
 pub use child::ExecArgs;
 pub use crash::AgentStep;
 pub(crate) use crash::CrashAt;
 use signals::{Received, Signals};
+
+/// How long one run of the container looks at a volume that may get well by itself. A container that ran for ten minutes is started again
+/// without delay.
+const LOOKS_FOR: Duration = Duration::from_secs(630);
+
+/// How often.
+const LOOKS_EVERY: Duration = Duration::from_secs(1);
 
 /// The flags of `run`.
 #[derive(Clone, Debug, Args)]
@@ -92,9 +100,9 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     let crash = CrashAt(args.crash_at);
     let probe = Probe::bind(&args.probe).await?;
     crash.after(AgentStep::A1);
-    let of_volume = probe.volume();
+    let (of_volume, refusal) = (probe.volume(), probe.refusal());
     let mut guard = args.guard.clone();
-    let probe = if let Some(order) = restoring::order() {
+    let mut probe = if let Some(order) = restoring::order() {
         // A restore takes its time, and must not look like a hang.
         tokio::spawn(serve(probe));
         if let Some(code) = restoring::restore(args, order, &mut signals, crash).await? {
@@ -105,7 +113,7 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     } else {
         Some(probe)
     };
-    match inspected(&guard, &mut signals).await? {
+    match inspected_until_fit(&guard, &mut signals, &refusal, &mut probe).await? {
         None => return Ok(exit::STOPPED),
         Some(report) if report.verdict != GuardVerdict::Fit => return Ok(refuse(args, &report)),
         Some(report) => log::info(&format!("guard: {}", report.message)),
@@ -132,6 +140,51 @@ async fn supervise(args: &RunArgs) -> Result<u8, String> {
     let credentials = Credentials::new(&args.probe)?;
     crash.after(AgentStep::A6);
     Ok(watch(&etcd, &mut signals, credentials, crash).await)
+}
+
+/// The guard's report. What may pass by itself (the volume takes no writes for a moment, or is full) ends the container once, so that its
+/// message says why, and then is looked at again and again: the kubelet would wait up to five minutes between two starts. Each run
+/// lasts longer than what makes the kubelet forget that the container ended before, so that what changes is told soon.
+async fn inspected_until_fit(
+    args: &GuardArgs,
+    signals: &mut Signals,
+    refusal: &Refusal,
+    probe: &mut Option<Probe>,
+) -> Result<Option<Report>, String> {
+    let told = args.seen.as_ref().map(|seen| seen.with_file_name("refused"));
+    let begun = Instant::now();
+    let say = |text: Option<String>| {
+        if let Ok(mut refusal) = refusal.lock() {
+            *refusal = text;
+        }
+    };
+    loop {
+        let Some(report) = inspected(args, signals).await? else { return Ok(None) };
+        if report.verdict == GuardVerdict::Fit || report.verdict.is_loss() {
+            // There may be none.
+            let _ = told.as_ref().map(fs::remove_file);
+            say(None);
+            return Ok(Some(report));
+        }
+        let is_told = told.as_ref().is_some_and(|told| told.exists());
+        if !is_told || begun.elapsed() > LOOKS_FOR {
+            // Without it the next run ends like this one.
+            let _ = told.as_ref().map(fs::File::create);
+            return Ok(Some(report));
+        }
+        if let Some(probe) = probe.take() {
+            log::warn(&format!("guard: {}: {}: looking again every second", report.verdict, report.message));
+            tokio::spawn(serve(probe));
+        }
+        say(Some(format!("guard: {}: {}", report.verdict, report.message)));
+        tokio::select! {
+            () = tokio::time::sleep(LOOKS_EVERY) => {}
+            signal = signals.stop() => {
+                log::info(&format!("{signal} before etcd was started"));
+                return Ok(None);
+            }
+        }
+    }
 }
 
 async fn serve(probe: Probe) {

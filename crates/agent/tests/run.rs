@@ -133,6 +133,36 @@ async fn a_stop_while_the_guard_waits_for_the_volume_is_a_stop() {
 }
 
 #[tokio::test]
+async fn m24_a_volume_that_takes_no_writes_for_a_moment_is_looked_at_every_second() {
+    let mut pods = Pod::cluster(MINOR, 1);
+    let pod = &mut pods[0];
+    let broken = pod.volume().join("quorate.json");
+    std::fs::create_dir_all(&broken).unwrap();
+    pod.start();
+    assert_eq!(
+        pod.ended().await.code(),
+        Some(exit::REFUSED.into()),
+        "the first time it is reported: {}",
+        pod.log()
+    );
+    let says_why = async |pod: &Pod| {
+        eventually("it says why", async || match pod.get("/readyz") {
+            Ok((503, why)) if why.contains("NotWritable") => Ok(()),
+            other => Err(other),
+        })
+        .await;
+    };
+    pod.start();
+    says_why(pod).await;
+    let took = pod.stops_with(exit::STOPPED.into()).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    pod.start();
+    says_why(pod).await;
+    std::fs::remove_dir(&broken).unwrap();
+    pod.becomes_ready().await;
+}
+
+#[tokio::test]
 async fn a_leader_hands_over_before_it_stops() {
     for minor in MINORS {
         let mut pods = Pod::running(minor, 3).await;

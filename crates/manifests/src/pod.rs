@@ -38,6 +38,12 @@ const USER: u32 = 10001;
 /// The shape of the Pod that this release makes. A change of it is rolled out, also where the agent's image has the same name.
 pub(crate) const POD_LAYOUT: u32 = 5;
 
+/// Names the empty directories for which the cluster autoscaler need not keep a node.
+const SAFE_TO_EVICT: &str = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
+
+/// The volume with the member's data.
+const DATA_VOLUME: &str = "data";
+
 /// Seconds for a stop that clients do not notice, besides two election timeouts: 5 s of the agent, then 5 s and two election
 /// timeouts in which etcd waits for open watches, then the last writes.
 const STOP_SECONDS: u32 = 15;
@@ -173,6 +179,8 @@ fn metadata(member: &Member<'_>, template: &Template) -> Value {
     all.extend(labels::of_member(at, name));
     all.extend(labels::of_incarnation(cluster));
     let mut annotations = template.annotations.clone();
+    // Not part of the revision: Pods that run get it when they are created again.
+    annotations.entry(SAFE_TO_EVICT.to_owned()).or_insert_with(|| scratch_volumes(member).join(","));
     annotations.insert(keys::REVISION.to_owned(), target.pod.revision.0.clone());
     // A member that has joined before is labelled from the start.
     if *boot == Boot::Resume {
@@ -207,9 +215,11 @@ pub(crate) fn security_context(given: Option<&PodSecurityContext>) -> Value {
 fn volumes(member: &Member<'_>) -> Vec<Value> {
     let Member { at, target, name, .. } = member;
     let data = match target.storage.medium {
-        Medium::Disk => json!({ "name": "data", "persistentVolumeClaim": { "claimName": name.as_str() } }),
+        Medium::Disk => {
+            json!({ "name": DATA_VOLUME, "persistentVolumeClaim": { "claimName": name.as_str() } })
+        }
         Medium::Memory => {
-            json!({ "name": "data", "emptyDir": { "medium": "Memory", "sizeLimit": quantity::text(target.storage.bytes) } })
+            json!({ "name": DATA_VOLUME, "emptyDir": { "medium": "Memory", "sizeLimit": quantity::text(target.storage.bytes) } })
         }
     };
     let mut volumes = vec![data, containers::joined_volume()];
@@ -221,6 +231,13 @@ fn volumes(member: &Member<'_>) -> Vec<Value> {
         volumes.extend(containers::MOUNTED.map(|(leaf, volume, _)| tls_volume(leaf, volume, at)));
     }
     volumes
+}
+
+/// The volumes that are empty directories of the node and have nothing that outlives the Pod. Data in memory are not among them.
+fn scratch_volumes(member: &Member<'_>) -> Vec<String> {
+    let volumes = volumes(member).into_iter();
+    let names = volumes.filter(|volume| volume["name"] != DATA_VOLUME && volume["emptyDir"].is_object());
+    names.filter_map(|volume| volume["name"].as_str().map(str::to_owned)).collect()
 }
 
 /// Readable by the group only, which is the one that the processes run as.

@@ -1,5 +1,6 @@
 //! Failures of writes and calls: their reason and message in status and events.
 
+use crate::kind::Kind;
 use quorate_api::status::EtcdClusterStatus;
 use quorate_api::{ConditionType, Explanation, Reason};
 use quorate_model::{Instant, MemberName, Snapshot};
@@ -7,9 +8,18 @@ use quorate_model::{Instant, MemberName, Snapshot};
 /// The API server refuses a write (`what` is its [`crate::Write::describe`]), until what its message names is changed.
 pub fn write_refused(what: &str, answer: &str, seen: &Snapshot, now: Instant) -> Explanation {
     let answer = answer.trim_end_matches('.');
-    let message =
-        format!("cannot {what}: {answer}. {}. The operator tries again by itself", consequence(seen, now));
+    let budget = format!(" {} ", Kind::Budget.as_str());
+    let then = if what.contains(&budget) { closes_no_budget() } else { consequence(seen, now) };
+    let message = format!("cannot {what}: {answer}. {then}. The operator tries again by itself");
     Explanation::new(Reason::WriteRefused, message)
+}
+
+/// Policies may demand that every budget leaves room for an eviction.
+fn closes_no_budget() -> String {
+    "Until the write is allowed no member is replaced, moved or removed, also not one that is lost: meanwhile a drain could take another \
+     one, so the operator first sets minAvailable to the number of members, for as long as it takes. Exempt this PodDisruptionBudget from \
+     the policy that demands room for an eviction, or set spec.disruption.podDisruptionBudget to None"
+        .to_owned()
 }
 
 /// The API server refuses to expand a member's volume: mostly its storage class does not allow it.

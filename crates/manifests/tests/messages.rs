@@ -646,3 +646,15 @@ fn rules(schema: &Value, lines: &mut Vec<String>) {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
+
+#[test]
+fn m23_a_budget_that_a_policy_refuses_says_that_no_member_is_replaced_meanwhile() {
+    let world = World::running(3);
+    let seen = world.observe().unwrap().observation.snapshot;
+    let answer = "admission webhook denied the request: minAvailable must leave room";
+    let refused = trouble::write_refused("change PodDisruptionBudget default/demo", answer, &seen, world.now);
+    assert!(refused.message().contains("no member is replaced, moved or removed"), "{}", refused.message());
+    assert!(refused.message().contains("podDisruptionBudget to None"), "{}", refused.message());
+    let other = trouble::write_refused("create Pod default/demo-1", answer, &seen, world.now);
+    assert!(!other.message().contains("PodDisruptionBudget"), "{}", other.message());
+}

@@ -233,3 +233,16 @@ fn whatever_the_policy_a_pod_that_is_not_ready_may_be_evicted() {
         assert_eq!(applied["unhealthyPodEvictionPolicy"], "AlwaysAllow", "{policy}");
     }
 }
+
+#[test]
+fn m22_the_autoscaler_is_told_which_empty_directories_it_need_not_keep_and_no_pod_rolls_for_it() {
+    const SAFE: &str = "/metadata/annotations/cluster-autoscaler.kubernetes.io~1safe-to-evict-local-volumes";
+    let on_disk = pod(&json!({}));
+    assert_eq!(on_disk.pointer(SAFE), Some(&json!("agent,seen")));
+    // The data of a member in memory are in an empty directory, too.
+    let in_memory = pod(&json!({ "storageSpec": { "medium": "Memory", "volumeSizeRequest": "1Gi" } }));
+    assert_eq!(in_memory.pointer(SAFE), Some(&json!("agent,seen")));
+    let named = json!({ "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "" });
+    let by_user = pod(&json!({ "podTemplate": { "metadata": { "annotations": named } } }));
+    assert_eq!(by_user.pointer(SAFE), Some(&json!("")), "what the user gives stays");
+}

@@ -385,3 +385,24 @@ fn a_restart_after_hibernation_that_fails_is_reported_after_a_while() {
     assert_eq!(world.status().phase, Some(Phase::Unavailable));
     assert_eq!(world.condition("Available").1, "QuorumLost");
 }
+
+#[test]
+fn m09_a_pod_that_a_dead_node_does_not_end_says_how_to_declare_the_machine_off() {
+    let mut world = World::running(3);
+    world.silent.insert("demo-1".to_owned());
+    world.edit(Kind::Pod, "demo-1", |pod| {
+        pod["spec"]["nodeName"] = json!("n1");
+        pod["metadata"]["deletionTimestamp"] = json!("2020-01-01T00:00:00Z");
+    });
+    let status = world.observe().unwrap().status;
+    let why = status.members.iter().find(|member| member.name == "demo-1").unwrap().reason.clone().unwrap();
+    assert!(
+        why.contains("kubectl taint nodes n1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"),
+        "{why}"
+    );
+    // Here nobody answered about nodes.
+    assert!(
+        why.ends_with("kubectl annotate etcd demo -n default operator.etcd.io/replace-member=demo-1"),
+        "{why}"
+    );
+}

@@ -12,7 +12,7 @@ use axum::{Json, Router};
 use serde::Deserialize;
 
 use super::observe::Watch;
-use super::{Volume, facts};
+use super::{Refusal, Volume, facts};
 
 /// In milliseconds; a little less than the second that a kubelet waits for an answer.
 const WAIT: u64 = 800;
@@ -34,6 +34,7 @@ pub(super) struct Answers {
     pub(super) watch: Arc<Watch>,
     pub(super) grace: Duration,
     pub(super) volume: Arc<OnceLock<Volume>>,
+    pub(super) refusal: Refusal,
 }
 
 pub(super) fn router(answers: Answers) -> Router {
@@ -43,6 +44,10 @@ pub(super) fn router(answers: Answers) -> Router {
 
 /// A volume that hangs comes first: it is the cause of whatever else is found.
 async fn readyz(State(answers): State<Answers>, Query(wait): Query<Wait>) -> Answer {
+    let refusal = answers.refusal.lock().ok().and_then(|refusal| refusal.clone());
+    if let Some(why) = refusal {
+        return answer(Err(why));
+    }
     if let Err(why) = answers.volume.get().map_or(Ok(()), |volume| volume.canary.check()) {
         return answer(Err(why));
     }

@@ -260,12 +260,37 @@ impl<'a> Picture<'a> {
                 self.record.members.get(member).is_some_and(|known| matches!(known.stage, Stage::Leaving(_)));
             let then = if leaves {
                 "the member is being removed"
+            } else if pod.is_stuck(self.now) {
+                return Some(self.why_stuck(member, pod));
             } else {
                 "it is restarted on its volume afterwards"
             };
             return Some(format!("its Pod is stopping; {then}"));
         }
         self.seen.why_unhealthy(member, self.now)
+    }
+
+    /// Its node may be dead, and only a person knows for how long.
+    fn why_stuck(&self, member: &MemberName, pod: &Pod) -> String {
+        let node = pod.node.as_deref().unwrap_or("NODE");
+        let is_unread =
+            !self.seen.sites.contains_key(member) && self.seen.sites_to_ask().any(|of| of == member);
+        let on_order = if is_unread {
+            let at = &self.seen.cluster;
+            format!(
+                ". The operator cannot read nodes and PersistentVolumes, so where the volume is on a disk of that machine, order the \
+                 replacement as well: kubectl annotate etcd {} -n {} operator.etcd.io/replace-member={member}",
+                at.name, at.namespace
+            )
+        } else {
+            ". Then it starts elsewhere; where its volume is on a disk of that machine, it is replaced after \
+             spec.recovery.gracePeriod"
+                .to_owned()
+        };
+        format!(
+            "its Pod is stopping, and Node {node} does not confirm it. If that machine is off for good, say so: kubectl delete node \
+             {node}, or kubectl taint nodes {node} node.kubernetes.io/out-of-service=nodeshutdown:NoExecute{on_order}"
+        )
     }
 
     fn why_without_pod(&self, member: &MemberName) -> String {

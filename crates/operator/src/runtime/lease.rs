@@ -27,6 +27,9 @@ const DURATION: Duration = Duration::from_secs(15);
 /// How long after a renewal the holder acts.
 const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 
+/// By how much the clock on the wall may go ahead until the lease counts as lost, until it is renewed. It is set now and then.
+const SUSPENDED: quorate_model::Span = quorate_model::Span::seconds(2);
+
 /// How often the holder renews it, and a candidate tries to take it.
 const RETRY: Duration = Duration::from_secs(2);
 
@@ -35,7 +38,10 @@ const NAME: &str = "quorate.operator.etcd.io";
 
 /// Whether this operator leads. Checked right before every write.
 #[derive(Clone, Debug)]
-pub struct Leadership(watch::Receiver<Term>);
+pub struct Leadership {
+    term: watch::Receiver<Term>,
+    clock: Clock,
+}
 
 /// Until when this operator leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +50,9 @@ enum Term {
     Endless,
     /// It has not led yet.
     None,
-    /// Until this time, unless it renews.
-    Until(Instant),
+    /// Until this time, unless it renews; and by the clock on the wall, if that comes first. While a machine is suspended only the
+    /// latter goes on, and another operator may lead since.
+    Until { end: Instant, on_the_wall: quorate_model::Instant },
     /// It never leads again: the process ends.
     Over,
 }
@@ -88,22 +95,28 @@ fn acting_time() -> Duration {
 impl Leadership {
     /// Leadership without election, as long as the process runs.
     pub fn endless() -> Self {
-        Self(watch::channel(Term::Endless).1)
+        Self { term: watch::channel(Term::Endless).1, clock: Clock::system() }
     }
 
     /// Whether a write may be sent now.
     pub fn may_act(&self) -> bool {
-        match *self.0.borrow() {
-            Term::Endless => true,
-            Term::Until(end) => Instant::now() < end,
-            Term::None | Term::Over => false,
-        }
+        self.term.borrow().lasts(Instant::now(), self.clock.now())
     }
 
     /// Waits until this operator leads for the first time.
     pub async fn begun(&mut self) {
         // An error means that the elector ended, and the operator ends with it.
-        let _ = self.0.wait_for(|term| matches!(term, Term::Endless | Term::Until(_))).await;
+        let _ = self.term.wait_for(|term| matches!(term, Term::Endless | Term::Until { .. })).await;
+    }
+}
+
+impl Term {
+    fn lasts(self, now: Instant, on_the_clock: quorate_model::Instant) -> bool {
+        match self {
+            Self::Endless => true,
+            Self::Until { end, on_the_wall } => now < end && on_the_clock < on_the_wall + SUSPENDED,
+            Self::None | Self::Over => false,
+        }
     }
 }
 
@@ -112,7 +125,8 @@ impl Elector {
     pub fn new(client: kube::Client, namespace: &str, identity: String, clock: Clock) -> (Self, Leadership) {
         let (term, receiver) = watch::channel(Term::None);
         let api = Api::namespaced(client, namespace);
-        (Self { api, identity, clock, term, observed: ObservedLease::default() }, Leadership(receiver))
+        let leadership = Leadership { term: receiver, clock: clock.clone() };
+        (Self { api, identity, clock, term, observed: ObservedLease::default() }, leadership)
     }
 
     /// Competes and renews until `stop`, then releases the lease. Ends early if the lease is lost.
@@ -124,10 +138,14 @@ impl Elector {
                 () = stop.cancelled() => break,
                 _ = tick.tick() => {}
             }
-            let asked = Instant::now();
+            let (asked, on_the_wall) = (Instant::now(), self.clock.now());
             match self.attempt().await {
                 // Counted from before the request: no candidate can have seen the renewal earlier.
-                Ok(()) => self.lead(asked + acting_time()),
+                Ok(()) => {
+                    let millis = u64::try_from(acting_time().as_millis()).unwrap_or(u64::MAX);
+                    let on_the_wall = on_the_wall + quorate_model::Span(millis);
+                    self.lead(Term::Until { end: asked + acting_time(), on_the_wall });
+                }
                 Err(error) => tracing::debug!(%error, "lease not taken"),
             }
             if self.is_over() {
@@ -139,15 +157,15 @@ impl Elector {
         Ok(())
     }
 
-    fn lead(&self, end: Instant) {
+    fn lead(&self, term: Term) {
         if *self.term.borrow() == Term::None {
             tracing::info!(identity = %self.identity, "leading");
         }
-        self.term.send_replace(Term::Until(end));
+        self.term.send_replace(term);
     }
 
     fn is_over(&self) -> bool {
-        matches!(*self.term.borrow(), Term::Until(end) if Instant::now() >= end)
+        matches!(*self.term.borrow(), Term::Until { end, .. } if Instant::now() >= end)
     }
 
     async fn attempt(&mut self) -> Result<(), TryError> {
@@ -178,7 +196,7 @@ impl Elector {
     }
 
     async fn release(&mut self) {
-        if !matches!(self.term.send_replace(Term::Over), Term::Until(_)) {
+        if !matches!(self.term.send_replace(Term::Over), Term::Until { .. }) {
             return;
         }
         let released = async {
@@ -201,5 +219,23 @@ impl Elector {
     /// Carries the resourceVersion that was read, so that only one of two candidates succeeds.
     async fn write(&self, lease: &Lease) -> kube::Result<Lease> {
         self.api.patch(NAME, &PatchParams::default(), &Patch::Merge(lease)).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn m27_a_machine_that_was_suspended_does_not_act_on_the_lease_of_before() {
+        let now = Instant::now();
+        let at = |seconds: i64| quorate_model::Instant(seconds * 1000);
+        let term = Term::Until { end: now + RENEW_DEADLINE, on_the_wall: at(110) };
+        assert!(term.lasts(now + Duration::from_secs(5), at(105)));
+        // A clock that is set by a second, or set back.
+        assert!(term.lasts(now + Duration::from_secs(9), at(111)));
+        assert!(term.lasts(now + Duration::from_secs(5), at(20)));
+        assert!(!term.lasts(now + Duration::from_secs(5), at(112)), "suspended for seven seconds");
+        assert!(!term.lasts(now + RENEW_DEADLINE, at(110)));
     }
 }
