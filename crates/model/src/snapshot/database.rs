@@ -93,10 +93,10 @@ pub fn largest_quota(capacity: u64) -> u64 {
     usable(capacity).saturating_sub(LOG_RESERVE) / 2 / MIB * MIB
 }
 
-/// The quota of a volume where none is given. Below 931 MiB [`largest_quota`] is next to nothing: there it is a fifth of the volume, and the
-/// log alone may fill the disk.
+/// The quota of a volume where none is given. Below 931 MiB [`largest_quota`] is next to nothing. There it is a fifth of the volume, which
+/// leaves room for the log from 512 MiB on, and on smaller ones three fifths up to 100 MiB: no quota leaves room for the log there.
 pub fn share_of_volume(capacity: u64) -> u64 {
-    largest_quota(capacity).max(capacity / 5)
+    largest_quota(capacity).max(capacity / 5).max((capacity / 5 * 3).min(100 * MIB))
 }
 
 /// The smallest volume for a quota, in whole MiB: the inverse of [`largest_quota`].
