@@ -303,6 +303,8 @@ async fn facts_name_the_member_and_what_it_has() {
     let facts: serde_json::Value = serde_json::from_str(&pods[0].get("/facts").unwrap().1).unwrap();
     assert_eq!(facts["identity"]["member"], "demo-0");
     assert!(facts["canaryAgeMilliseconds"].as_u64().unwrap() < 10_500, "{facts}");
+    let (free, all) = (facts["freeBytes"].as_u64().unwrap(), facts["volumeBytes"].as_u64().unwrap());
+    assert!(free > 0 && free < all, "{facts}");
     assert!(facts["etcd"]["term"].as_u64().unwrap() >= 2, "{facts}");
     assert!(facts["etcd"]["appliedIndex"].as_u64().unwrap() >= 4, "{facts}");
 }

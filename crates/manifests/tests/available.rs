@@ -210,7 +210,7 @@ fn m37_where_a_full_database_has_no_room_for_the_copy_of_a_defragmentation_the_m
 }
 
 #[test]
-fn m02_a_database_at_four_fifths_of_its_quota_is_reported_with_what_to_do() {
+fn m37_a_database_at_four_fifths_of_its_quota_is_reported_with_what_to_do() {
     let quota = 716 << 20;
     let message = |size, in_use| {
         let mut world = filled(&plain(3), "2Gi", quota, size, in_use);
@@ -227,7 +227,7 @@ fn m02_a_database_at_four_fifths_of_its_quota_is_reported_with_what_to_do() {
 }
 
 #[test]
-fn m02_a_quota_that_leaves_no_room_for_a_second_copy_is_followed_and_reported_with_the_volume_it_needs() {
+fn m37_a_quota_that_leaves_no_room_for_a_second_copy_is_followed_and_reported_with_the_volume_it_needs() {
     let mut spec = plain(3);
     spec["storageSpec"] = json!({ "volumeSizeRequest": "10Gi" });
     let message =

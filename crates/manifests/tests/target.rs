@@ -65,7 +65,9 @@ fn m02_the_quota_of_a_new_cluster_leaves_room_for_a_second_copy_of_the_database_
     }
     assert_eq!(quota("2Gi", ""), 716 << 20);
     assert_eq!(quota("100Gi", ""), 8 << 30);
-    assert_eq!(quota("500Mi", ""), 100 << 20, "a fifth: there is no room for the log either");
+    assert_eq!(quota("800Mi", ""), 160 << 20, "a fifth: there is no room for a second copy");
+    assert_eq!(quota("400Mi", ""), 100 << 20, "there is no room for the log either");
+    assert_eq!(quota("64Mi", ""), (64 << 20) / 5 * 3);
     assert_eq!(quota("16Mi", ""), 16 << 20);
     assert_eq!(quota("1Gi", "Memory"), 1 << 29);
 }

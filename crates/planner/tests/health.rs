@@ -3,7 +3,7 @@
 
 use quorate_model::ids::MemberId;
 use quorate_model::record::{Leaving, Stage};
-use quorate_model::snapshot::{Alarm, AlarmKind, CommittedMark, READY_WITHIN, Unhealthy, Unready};
+use quorate_model::snapshot::{Alarm, AlarmKind, CommittedMark, Database, READY_WITHIN, Unhealthy, Unready};
 use quorate_model::{Effect, EtcdCall, Instant, KubeEffect, Plan, Span, Waiting};
 use quorate_planner::safety::mutants::without;
 
@@ -354,4 +354,32 @@ fn a_failing_probe_alone_is_no_leave_to_delete_a_pod_that_serves() {
     world.seen.pods.get_mut(&name("demo-1")).unwrap().trouble = Some("CrashLoopBackOff: sidecar".to_owned());
     let plan = world.plan_as_observed();
     assert_eq!(disrupted(&plan), None, "with demo-2 silent, the quorum needs it");
+}
+
+#[test]
+fn m35_a_member_that_has_no_room_for_a_snapshot_of_the_leader_is_reported_as_such_with_what_to_do() {
+    let why = |behind: u64, capacity: u64, size: u64| {
+        let mut world = World::running(3);
+        let applied = world.committed;
+        world.hang("demo-2");
+        world.committed = applied + behind;
+        for member in ["demo-0", "demo-1", "demo-2"] {
+            let database = Database { size, in_use: size, quota: Some(1200 << 20) };
+            world.databases.insert(name(member), database);
+            world.seen.volumes.get_mut(&name(member)).unwrap().capacity = Some(capacity);
+        }
+        world.observe();
+        world.seen.etcd.committed_before = Some(CommittedMark { at: world.now, index: world.committed });
+        world.seen.why_unhealthy(&name("demo-2"), world.now).unwrap()
+    };
+    let no_room = why(6_000, 2 << 30, 1000 << 20);
+    for what in ["no room", "operator.etcd.io/replace=true", "volumeSizeRequest to 3066Mi"] {
+        assert!(no_room.contains(what), "{what}: {no_room}");
+    }
+    assert!(!no_room.contains("disk"), "{no_room}");
+    let room = why(6_000, 2 << 30, 700 << 20);
+    assert!(room.contains("needs a snapshot") || room.contains("need a snapshot"), "{room}");
+    assert!(!room.contains("no room"), "the volume of a new cluster: {room}");
+    let near = why(4_000, 2 << 30, 1000 << 20);
+    assert!(near.contains("Its disk may hang, or its connection"), "it catches up entry by entry: {near}");
 }

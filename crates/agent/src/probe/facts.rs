@@ -33,6 +33,12 @@ pub(super) struct Facts {
     identity: Option<Value>,
     /// The age of the last write that was synced on the volume, in milliseconds.
     canary_age_milliseconds: Option<u128>,
+    /// The free bytes of the volume, after that write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    free_bytes: Option<u64>,
+    /// All bytes of its file system.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    volume_bytes: Option<u64>,
     /// Why the volume takes no writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     volume: Option<String>,
@@ -76,9 +82,12 @@ pub(super) async fn facts(watch: &Arc<Watch>, volume: Option<&Volume>) -> Facts 
         Ok(stored) => (stored, None),
         Err(why) => (None, Some(why)),
     };
+    let space = volume.and_then(|volume| volume.canary.space());
     Facts {
         identity: read.identity,
         canary_age_milliseconds: volume.map(|volume| volume.canary.age().as_millis()),
+        free_bytes: space.map(|space| space.free),
+        volume_bytes: space.map(|space| space.all),
         volume: hangs,
         not_ready: observed.ready.err(),
         stored,

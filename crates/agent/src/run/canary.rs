@@ -1,7 +1,8 @@
 //! The canary: a few bytes that a thread of its own writes and syncs on the volume every few seconds. Where that takes too long the
 //! disk hangs, although etcd may still answer from memory.
 //!
-//! It overwrites one block in place, so a full disk is not taken for one that hangs.
+//! It overwrites one block in place, so a full disk is not taken for one that hangs. How much of the volume is free is looked up after
+//! each write, and logged when it becomes little.
 
 use std::fs::File;
 use std::io;
@@ -10,6 +11,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use crate::guard::volume::{Space, space};
+use crate::log;
 
 /// The state of the volume, as the canary sees it.
 #[derive(Clone, Debug)]
@@ -24,12 +28,14 @@ struct Last {
     /// When the last write that was synced had begun.
     synced: Instant,
     error: Option<io::Error>,
+    /// As it was after that.
+    space: Option<Space>,
 }
 
 impl Canary {
     /// Starts the thread. The volume counts as fresh from now on: the guard has just written to it.
     pub(super) fn start(path: &Path, every: Duration, limit: Duration) -> io::Result<Self> {
-        let last = Arc::new(Mutex::new(Last { synced: Instant::now(), error: None }));
+        let last = Arc::new(Mutex::new(Last { synced: Instant::now(), error: None, space: None }));
         let canary = Self { last, limit, path: path.to_owned() };
         let writer = canary.clone();
         thread::Builder::new().name("canary".to_owned()).spawn(move || writer.keep_writing(every))?;
@@ -39,6 +45,11 @@ impl Canary {
     /// The age of the last write that was synced.
     pub(crate) fn age(&self) -> Duration {
         self.last().synced.elapsed()
+    }
+
+    /// What the volume had free after that write.
+    pub(crate) fn space(&self) -> Option<Space> {
+        self.last().space
     }
 
     /// Why the volume is not fresh.
@@ -67,13 +78,35 @@ impl Canary {
         for count in 0_u64.. {
             let begun = Instant::now();
             match self.write(&mut file, count) {
-                Ok(()) => *self.last() = Last { synced: begun, error: None },
+                Ok(()) => {
+                    let space = self.path.parent().and_then(|dir| space(dir).ok());
+                    let before = self.last().space;
+                    *self.last() = Last { synced: begun, error: None, space };
+                    self.report(before, space);
+                }
                 Err(error) => {
                     file = None;
                     self.last().error = Some(error);
                 }
             }
             thread::sleep(every.saturating_sub(begun.elapsed()));
+        }
+    }
+
+    /// Once each time that it changes.
+    fn report(&self, before: Option<Space>, now: Option<Space>) {
+        let is_nearly_used_up = |space: Option<Space>| space.is_some_and(Space::is_nearly_used_up);
+        let Some(Space { free, all }) = now else { return };
+        let mib = |bytes: u64| bytes >> 20;
+        let what =
+            format!("{} of {} MiB are free on the volume of {}", mib(free), mib(all), self.path.display());
+        match (is_nearly_used_up(before), is_nearly_used_up(now)) {
+            (false, true) => log::warn(&format!(
+                "{what}: etcd ends when it is full. Raise spec.storageSpec.volumeSizeRequest; where the storage class does not expand \
+                 volumes, then annotate the Pod with operator.etcd.io/replace=true. Large values fill the log: write fewer of them meanwhile"
+            )),
+            (true, false) => log::info(&format!("{what} again")),
+            (false, false) | (true, true) => {}
         }
     }
 

@@ -93,10 +93,10 @@ pub fn largest_quota(capacity: u64) -> u64 {
     usable(capacity).saturating_sub(LOG_RESERVE) / 2 / MIB * MIB
 }
 
-/// The quota of a volume where none is given. Below 931 MiB [`largest_quota`] is next to nothing: there it is a fifth of the volume, and the
-/// log alone may fill the disk.
+/// The quota of a volume where none is given. Below 931 MiB [`largest_quota`] is next to nothing. There it is a fifth of the volume, which
+/// leaves room for the log from 512 MiB on, and on smaller ones three fifths up to 100 MiB: no quota leaves room for the log there.
 pub fn share_of_volume(capacity: u64) -> u64 {
-    largest_quota(capacity).max(capacity / 5)
+    largest_quota(capacity).max(capacity / 5).max((capacity / 5 * 3).min(100 * MIB))
 }
 
 /// The smallest volume for a quota, in whole MiB: the inverse of [`largest_quota`].
@@ -217,11 +217,28 @@ impl Snapshot {
         let Some(database) = self.database_of(member, now).filter(|_| !self.record.is_in_memory()) else {
             return false;
         };
-        let capacity = self.volumes.get(member).and_then(|volume| volume.capacity);
-        capacity.is_some_and(|capacity| {
-            let free = usable(capacity).saturating_sub(database.size).saturating_sub(LOG_BYTES);
-            free >= database.in_use.saturating_add(database.in_use / 10)
-        })
+        let free = self.free_beside(member, &database);
+        free.is_some_and(|free| free >= database.in_use.saturating_add(database.in_use / 10))
+    }
+
+    /// What a volume has beside this database and the log, by its capacity.
+    fn free_beside(&self, member: &MemberName, database: &Database) -> Option<u64> {
+        let capacity = self.volumes.get(member)?.capacity?;
+        Some(usable(capacity).saturating_sub(database.size).saturating_sub(LOG_BYTES))
+    }
+
+    /// The volume that a member needs to receive a snapshot of the leader's database beside its own, where by its capacity it has no room
+    /// for it. `None` where it has room, or that is not known.
+    pub fn volume_for_snapshot(&self, member: &MemberName, now: Instant) -> Option<u64> {
+        if self.record.is_in_memory() {
+            return None;
+        }
+        let leader = self.leader(now)?;
+        let mut members = self.record.members.iter();
+        let (leader, _) = members.find(|(_, member)| member.id == Some(leader))?;
+        let sent = self.database_of(leader, now)?;
+        let free = self.free_beside(member, &self.database_of(member, now)?)?;
+        (free < sent.size).then(|| volume_for_quota(sent.quota.unwrap_or(0).max(sent.size)))
     }
 }
 

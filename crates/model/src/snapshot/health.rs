@@ -15,6 +15,10 @@ use crate::time::{Instant, Span};
 /// How long a member that answers may take until its Pod is ready: the probe asks every second at first.
 pub const READY_WITHIN: Span = Span::seconds(60);
 
+/// The entries that a leader keeps for followers that are behind (etcd's `DefaultSnapshotCatchUpEntries`). 3.5 keeps these and what
+/// follows its last snapshot of the log.
+const CATCH_UP_ENTRIES: u64 = 5_000;
+
 /// How the readiness probe of a container that runs fails, as its kubelet reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
@@ -171,6 +175,9 @@ impl Snapshot {
             Unhealthy::NotReady => {
                 format!("{why}: kubectl describe pod {member} -n {}", self.cluster.namespace)
             }
+            Unhealthy::Lagging { applied, committed } if committed - applied > CATCH_UP_ENTRIES => {
+                self.why_it_lags(member, now)
+            }
             why => why.to_string(),
         })
     }
@@ -193,6 +200,24 @@ impl Snapshot {
             "its node has not mounted its volume, or not set up its network, for more than {MOUNTED_WITHIN}.{site} The events of \
              the Pod say why: kubectl describe pod {member} -n {namespace}{way_out}"
         )
+    }
+
+    /// Of a member that is too far behind to catch up entry by entry. Without the sizes of files: status would change with every write.
+    fn why_it_lags(&self, member: &MemberName, now: Instant) -> String {
+        let behind = format!(
+            "it does not keep up: it is more than {CATCH_UP_ENTRIES} entries behind the leader, so it may need a snapshot of the leader's database"
+        );
+        match self.volume_for_snapshot(member, now) {
+            Some(volume) => format!(
+                "{behind}, and by its size its volume has no room for that beside its own. Annotate its Pod with \
+                 operator.etcd.io/replace=true: a new member begins on an empty volume. To have room the next time, first raise \
+                 spec.storageSpec.volumeSizeRequest to {}Mi or more",
+                volume >> 20
+            ),
+            None => format!(
+                "{behind}, which takes a while. If this lasts, look at its disk and at the network between it and the leader"
+            ),
+        }
     }
 
     /// Whether a voter's Pod lost its readiness, or did not get it in time. A learner is not ready by design.
@@ -236,7 +261,8 @@ impl fmt::Display for Unhealthy {
             }
             // Without the indices: they change with every proof, and status with them.
             Self::Lagging { .. } => f.write_str(
-                "it does not keep up: it has not applied what the leader had committed before. Its disk may hang",
+                "it does not keep up: it has not applied what the leader had committed before. Its disk may hang, or \
+                 its connection to the leader be slow",
             ),
             Self::Differs => f.write_str("its data differ from those of a majority of the members"),
             Self::Alarm(AlarmKind::NoSpace) => f.write_str("alarm NOSPACE"),

@@ -411,7 +411,7 @@ impl Scene {
                 world.create_cluster(spec).await?;
                 settled(world, 3).await?;
                 // Nothing binds claims here.
-                let bound = Patch::Merge(json!({"status": {"capacity": {"storage": "1Gi"}}}));
+                let bound = Patch::Merge(json!({"status": {"capacity": {"storage": "2Gi"}}}));
                 for claim in world.names::<PersistentVolumeClaim>().await? {
                     let claims = world.api::<PersistentVolumeClaim>();
                     claims.patch_status(&claim, &PatchParams::default(), &bound).await?;

@@ -15,13 +15,13 @@ async fn volumes_grow_online_and_the_quota_follows_them_under_writes() -> Result
     world.create("demo", spec(3)).await?;
     world.settled("demo", 3).await?;
     let claims = uids(&world.volumes_of("demo").await?);
-    ensure!(quotas(&world).await? == ["--quota-backend-bytes=16777216"; 3], "{:?}", quotas(&world).await?);
+    ensure!(quotas(&world).await? == ["--quota-backend-bytes=40265316"; 3], "{:?}", quotas(&world).await?);
     let writer = Writer::start(&world, "demo").await?;
     world.patch("demo", size("128Mi")).await?;
     until("every volume and every quota is larger", async || {
         let capacities = capacities(&world).await?;
         let quotas = quotas(&world).await?;
-        let done = capacities == ["128Mi"; 3] && quotas == ["--quota-backend-bytes=26843545"; 3];
+        let done = capacities == ["128Mi"; 3] && quotas == ["--quota-backend-bytes=80530635"; 3];
         Ok(if done { Ok(()) } else { Err(format!("{capacities:?} {quotas:?}")) })
     })
     .await?;
