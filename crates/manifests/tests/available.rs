@@ -213,7 +213,7 @@ fn m37_where_a_full_database_has_no_room_for_the_copy_of_a_defragmentation_the_m
 fn m37_a_database_at_four_fifths_of_its_quota_is_reported_with_what_to_do() {
     let quota = 716 << 20;
     let message = |size, in_use| {
-        let mut world = filled(&plain(3), "2Gi", quota, size, in_use);
+        let world = filled(&plain(3), "2Gi", quota, size, in_use);
         let (holds, _, message) = world.condition("Available");
         assert_eq!(holds, "True");
         message

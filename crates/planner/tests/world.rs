@@ -1,5 +1,7 @@
 //! A world in which every effect succeeds at once and nothing else happens. Tests watch protocols run in it, and break one
 //! thing at a time. (Effects that fail or arrive late, and late observations, belong to other tests.)
+//!
+//! Long because every part of it is seen by the same plan: what is observed, and what each effect changes.
 #![allow(missing_docs, reason = "each name says it")]
 
 pub mod certificates;
