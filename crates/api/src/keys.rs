@@ -79,8 +79,8 @@ pub const REPLACE: &str = "operator.etcd.io/replace";
 /// The value of [`REPLACE`].
 pub const REPLACE_VALUE: &str = "true";
 
-/// Annotation on an EtcdCluster that orders to replace a member, by its name: also one that has no Pod. Names are never used again, so it
-/// is spent once the member is gone.
+/// Annotation on an EtcdCluster that orders to replace a member, by its name and id as in `status.members`: `NAME/ID`. Also one that has no
+/// Pod. No id is used again, so it is spent once the member is gone.
 pub const REPLACE_MEMBER: &str = "operator.etcd.io/replace-member";
 
 /// Annotation on Pods: the revision of the Pod template.

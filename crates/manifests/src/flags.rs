@@ -102,21 +102,21 @@ pub(crate) fn comparisons(minor: Minor, given: &[String]) -> Vec<String> {
 
 /// After how many entries a member writes a snapshot of its log: until then it keeps every file of the log, and the disk is full long before
 /// the database if values are large. One entry for every 4 MiB of the volume: of the largest that etcd admits, 1.5 MiB each, three eighths
-/// of it. `None` where the user's flags have it. What a follower can catch up with does not depend on it from 3.6 on.
+/// of it. `None` where the user's flags have it, or where followers need the longer log.
 ///
 /// It is no part of the template, like [`comparisons`].
 pub(crate) fn snapshot_count(target: &Target, given: &[String]) -> Option<String> {
     if given.iter().any(|flag| name(flag) == SNAPSHOT_COUNT) {
         return None;
     }
-    let (minor, volume) = (target.version.line(), target.storage.bytes);
+    let volume = target.storage.bytes;
     let by_volume = (volume / VOLUME_PER_ENTRY).clamp(FEWEST_ENTRIES, MOST_ENTRIES);
-    // In 3.5 the entries since the last snapshot are also what a follower catches up with. One that is further behind needs room for a second
-    // copy of the database, which quotas of earlier releases do not leave.
+    // The entries since the last snapshot are also what a follower catches up with: always in 3.5, and from 3.6 on after every start of its
+    // leader, which has no others in memory (`bootstrap.go`). A follower that is further behind needs room for a second copy of the database.
+    // Quotas of earlier releases do not leave it, so etcd keeps its own default there.
     let fits = default_quota(Room { medium: target.storage.medium, bytes: volume, quota_before: 0 });
     let lacks_room = target.pod.quota.is_none_or(|quota| quota > fits);
-    let count = if minor < Minor(3, 6) && lacks_room { MOST_ENTRIES } else { by_volume };
-    Some(format!("--{SNAPSHOT_COUNT}={count}"))
+    (!lacks_room).then(|| format!("--{SNAPSHOT_COUNT}={by_volume}"))
 }
 
 /// The election timeout that these flags set, in milliseconds.

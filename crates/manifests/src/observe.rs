@@ -20,8 +20,8 @@ use quorate_model::snapshot::{
     DefaultsTurn, Etcd, LastNodes, Pod as MemberPod, Presence, ReplacementPolicy, Volume,
 };
 use quorate_model::{
-    ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberName, Record, Snapshot, Span, Target, Uid,
-    Version,
+    ClusterId, ClusterRef, ClusterUid, ManagedObject, MemberId, MemberName, Record, Snapshot, Span, Target,
+    Uid, Version,
 };
 use serde_json::Value;
 
@@ -256,21 +256,31 @@ fn allow_downgrade(meta: &ObjectMeta) -> (Option<Version>, Option<Invalid>) {
     }
 }
 
-/// The member that the EtcdCluster's annotation orders to replace. One that is gone was replaced: the order is spent.
+/// The member that the EtcdCluster's annotation orders to replace, by name and id: `demo-1/8e9e05c52164694d`. An id is never used again, so an
+/// order that stays, or that Git gives again, replaces nobody else. One whose member is gone is spent.
 fn replace_member(
     meta: &ObjectMeta,
     at: &ClusterRef,
     record: &Record,
 ) -> (Option<MemberName>, Option<Invalid>) {
     let annotation = meta.annotations.as_ref().and_then(|annotations| annotations.get(keys::REPLACE_MEMBER));
-    let Some(name) = annotation.map(|name| MemberName::new(name.trim())) else { return (None, None) };
-    let is_spent = at.ordinal(&name).is_some_and(|ordinal| ordinal < record.next_ordinal);
-    if record.members.contains_key(&name) || is_spent || record.members.is_empty() {
-        return (Some(name), None);
+    let Some(given) = annotation.map(|given| given.trim()) else { return (None, None) };
+    let (name, id) = given.split_once('/').map_or((given, None), |(name, id)| (name, Some(id)));
+    let id = id.and_then(|id| id.parse::<MemberId>().ok());
+    let name = MemberName::new(name);
+    let known = record.members.get(&name);
+    let is_spent = known.is_none() && at.ordinal(&name).is_some_and(|ordinal| ordinal < record.next_ordinal);
+    match (id, known) {
+        (Some(id), Some(member)) if member.id == Some(id) => return (Some(name), None),
+        // Status was lost, or it is of another member with that name.
+        (Some(_), Some(_)) => return (None, None),
+        (_, None) if is_spent || record.members.is_empty() => return (None, None),
+        (None, Some(_)) | (_, None) => {}
     }
-    let members: Vec<&str> = record.members.keys().map(MemberName::as_str).collect();
+    let members = record.members.iter().filter_map(|(name, member)| Some(format!("{name}/{}", member.id?)));
+    let members: Vec<String> = members.collect();
     let why =
-        format!("{:?} is no member of this cluster; its members are {}", name.as_str(), members.join(", "));
+        format!("{given:?} names no member of this cluster by name and id; they are {}", members.join(", "));
     (None, Some(Invalid::new(format!("metadata.annotations[{}]", keys::REPLACE_MEMBER), why)))
 }
 

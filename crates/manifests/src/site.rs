@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::storage::v1::StorageClass;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use quorate_model::Instant;
 use quorate_model::quorum_recovery::NodeState;
 use quorate_model::snapshot::Site;
+use quorate_model::{Instant, Span};
 
 /// The taint with which a person declares that a node is off and will not write any more.
 const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
@@ -93,17 +93,21 @@ pub fn judge(pins: &[(Pin, Vec<Node>)], waits_for_consumer: bool) -> Site {
 
 /// Why the node of a volume seems to be another machine than the one it was made on: the volume is a directory or a disk of the node,
 /// and every Node that it is pinned to was created after it and its claim. One that a cluster autoscaler creates for a Pod is older than the
-/// volume that is made there.
+/// volume that is made there. Only for a day: a Node that registered again long ago with its disk may lack its network today, which looks the
+/// same.
 pub fn created_again(
     volume: &PersistentVolume,
     claimed: Option<Instant>,
     pins: &[(Pin, Vec<Node>)],
+    now: Instant,
 ) -> Option<String> {
     let spec = volume.spec.as_ref()?;
     let is_of_node = spec.local.is_some() || spec.host_path.is_some();
     let made = created(&volume.metadata)?.max(claimed?);
     let nodes: Vec<&Node> = pins.iter().flat_map(|(_, nodes)| nodes).collect();
-    let newer = |node: &&Node| created(&node.metadata).is_some_and(|created| created > made);
+    let newer = |node: &&Node| {
+        created(&node.metadata).is_some_and(|created| created > made && now - created < Span::seconds(86_400))
+    };
     let name = nodes.first()?.metadata.name.as_deref().unwrap_or_default();
     (is_of_node && nodes.iter().all(newer)).then(|| {
         format!("Node {name} was created after the volume on its disk, so it may be another machine with that name")
@@ -226,22 +230,31 @@ mod tests {
                 .map(|pin| (pin, vec![serde_json::from_value(node.clone()).unwrap()]))
                 .collect()
         };
+        let at_day = |day: u8| claimed(day).unwrap();
         assert!(
-            created_again(&local(2), claimed(2), &pinned(3)).unwrap().contains("Node n1 was created after")
+            created_again(&local(2), claimed(2), &pinned(3), at_day(3))
+                .unwrap()
+                .contains("Node n1 was created after")
         );
-        assert_eq!(created_again(&local(2), claimed(2), &pinned(1)), None, "the volume was made on it");
+        assert_eq!(
+            created_again(&local(2), claimed(2), &pinned(1), at_day(2)),
+            None,
+            "the volume was made on it"
+        );
+        assert_eq!(created_again(&local(2), claimed(2), &pinned(3), at_day(5)), None, "it has run since");
         // An autoscaler created it for the Pod: the claim waits, and the volume is made on the new node.
-        assert_eq!(created_again(&local(3), claimed(1), &pinned(2)), None);
+        assert_eq!(created_again(&local(3), claimed(1), &pinned(2), at_day(3)), None);
         // A volume that a person wrote down before the machine joined.
-        assert_eq!(created_again(&local(1), claimed(3), &pinned(2)), None);
+        assert_eq!(created_again(&local(1), claimed(3), &pinned(2), at_day(3)), None);
         assert_eq!(
             created_again(
                 &volume(json!({ "csi": { "driver": "d", "volumeHandle": "h" } }), 1),
                 claimed(1),
-                &pinned(3)
+                &pinned(3),
+                at_day(3)
             ),
             None
         );
-        assert_eq!(created_again(&local(1), claimed(1), &[]), None, "its Node does not exist");
+        assert_eq!(created_again(&local(1), claimed(1), &[], at_day(1)), None, "its Node does not exist");
     }
 }

@@ -296,7 +296,7 @@ fn an_adoption_that_names_no_cluster_id_is_refused_with_the_reason() {
 }
 
 #[test]
-fn m10_an_order_names_a_member_and_one_that_is_unknown_is_refused() {
+fn m10_an_order_names_a_member_by_name_and_id_so_that_it_never_replaces_another_one() {
     let mut world = World::running(1);
     let mut observed = |member: &str| {
         world.edit(Kind::Cluster, "demo", |cluster| {
@@ -305,10 +305,20 @@ fn m10_an_order_names_a_member_and_one_that_is_unknown_is_refused() {
         let seen = world.observe().unwrap().observation;
         (seen.snapshot.replace_member, seen.refused.map(|refused| refused.to_string()))
     };
-    assert_eq!(observed("demo-0"), (Some(MemberName::new("demo-0")), None));
-    let (member, refused) = observed("demo-7");
-    assert_eq!(member, None);
-    assert!(refused.is_some_and(|refused| refused.contains("\"demo-7\" is no member of this cluster")));
+    let id = observed("nobody").1.unwrap();
+    let named = id.split(' ').next_back().unwrap().to_owned();
+    assert!(named.starts_with("demo-0/"), "{id}");
+    assert_eq!(observed(&named), (Some(MemberName::new("demo-0")), None));
+    for unknown in ["demo-0", "demo-7", "demo-7/8e9e05c52164694d"] {
+        let (member, refused) = observed(unknown);
+        assert_eq!(member, None);
+        assert!(refused.is_some_and(|refused| refused.contains("names no member of this cluster")));
+    }
+    assert_eq!(
+        observed("demo-0/8e9e05c52164694d"),
+        (None, None),
+        "it was given to another member of that name"
+    );
 }
 
 #[test]

@@ -9,8 +9,7 @@ use quorate_model::{Effect, EtcdCall, MemberName, Minor, Step, Waiting};
 use crate::draft::{DONE, Draft, Flow, ON};
 use crate::{claims, safety, upgrade};
 
-const CLAIMS_GO: &str =
-    "PersistentVolumeClaims of members are being deleted, and these members move to new ones first";
+const CLAIMS_GO: &str = "PersistentVolumeClaims of members are being deleted, and these members move to new ones first; where spec.recovery.enabled is false, on order";
 
 pub(crate) fn settle(draft: &mut Draft<'_>) -> Flow {
     let Some(committed) = draft.record.target.as_ref().map(|target| target.version.line()) else { return ON };

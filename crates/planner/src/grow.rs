@@ -127,7 +127,8 @@ fn reason_to_roll_back(draft: &Draft<'_>, name: &MemberName, since: Instant) -> 
         let why = format!(
             "{name} makes way: data of members differ (alarm CORRUPT), and those of a learner are not compared"
         );
-        return Some(RollBack::MakesWay(why));
+        // Joining may be what raises the alarm: the next one comes with growing delay.
+        return Some(RollBack::Failed(why));
     }
     if let Some(voter) = facts::holds_up_promotion(draft, name) {
         let since = draft.seen.etcd.unhealthy_since.get(&voter)?;

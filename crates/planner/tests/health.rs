@@ -358,7 +358,7 @@ fn a_failing_probe_alone_is_no_leave_to_delete_a_pod_that_serves() {
 
 #[test]
 fn m35_a_member_that_has_no_room_for_a_snapshot_of_the_leader_is_reported_as_such_with_what_to_do() {
-    let why = |behind: u64, capacity: u64, size: u64| {
+    let why_after = |behind: u64, capacity: u64, size: u64, minutes: u64| {
         let mut world = World::running(3);
         let applied = world.committed;
         world.hang("demo-2");
@@ -370,8 +370,19 @@ fn m35_a_member_that_has_no_room_for_a_snapshot_of_the_leader_is_reported_as_suc
         }
         world.observe();
         world.seen.etcd.committed_before = Some(CommittedMark { at: world.now, index: world.committed });
-        world.seen.why_unhealthy(&name("demo-2"), world.now).unwrap()
+        world.seen.etcd.unhealthy_since.insert(name("demo-2"), world.now);
+        let now = world.now + Span::seconds(60 * minutes);
+        world.seen.etcd.answers.values_mut().for_each(|answer| answer.at = now);
+        if let Some(list) = &mut world.seen.etcd.list {
+            list.at = now;
+        }
+        world.seen.why_unhealthy(&name("demo-2"), now).unwrap()
     };
+    let why = |behind, capacity, size| why_after(behind, capacity, size, 11);
+    assert!(
+        !why_after(6_000, 2 << 30, 1000 << 20, 1).contains("no room"),
+        "it may have been restarted just now"
+    );
     let no_room = why(6_000, 2 << 30, 1000 << 20);
     for what in ["no room", "operator.etcd.io/replace=true", "volumeSizeRequest to 3066Mi"] {
         assert!(no_room.contains(what), "{what}: {no_room}");

@@ -370,9 +370,10 @@ fn trouble_of(pod: &Pod, container: &ContainerStatus) -> Option<String> {
     is_killed_again.then(|| out_of_memory(name))
 }
 
-/// Whether it ended the last time because its memory was used up.
+/// Whether it ended the last time because its memory was used up, and does not serve since.
 fn was_killed_for_memory(container: &ContainerStatus) -> bool {
-    ends(container).next().is_some_and(|end| end.reason.as_deref() == Some(OUT_OF_MEMORY))
+    container.started != Some(true)
+        && ends(container).next().is_some_and(|end| end.reason.as_deref() == Some(OUT_OF_MEMORY))
 }
 
 fn out_of_memory(name: &str) -> String {

@@ -315,7 +315,8 @@ fn row(waiting: &Waiting) -> Row {
             Reason::ReplacementDisabled,
             format!(
                 "{member} has no usable data: {loss}. It is not replaced, because spec.recovery.enabled is false. Set it to \
-                 true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}"
+                 true, or annotate the EtcdCluster with operator.etcd.io/replace-member={member}/ID, \
+                 with its id from status.members"
             ),
         ),
         Waiting::ReplacementFailed { member, failures } => needs_person(

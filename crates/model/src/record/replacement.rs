@@ -108,7 +108,7 @@ impl fmt::Display for Loss {
                 f.write_str("the node of its volume is gone for good, or another machine has its name")
             }
             Self::Inconsistent => f.write_str("its data differ from those of a majority of the members"),
-            Self::Ordered => f.write_str("its Pod has the annotation operator.etcd.io/replace"),
+            Self::Ordered => f.write_str("an annotation orders it, operator.etcd.io/replace of its Pod or operator.etcd.io/replace-member of the EtcdCluster"),
             Self::Memory => f.write_str("its data were in memory"),
             Self::NeverStarted => f.write_str("it never started, and has no data to start with"),
         }

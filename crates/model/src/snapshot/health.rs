@@ -19,6 +19,9 @@ pub const READY_WITHIN: Span = Span::seconds(60);
 /// follows its last snapshot of the log.
 const CATCH_UP_ENTRIES: u64 = 5_000;
 
+/// A member that was away may take so long until it keeps up again.
+const CATCHES_UP_WITHIN: Span = Span::seconds(600);
+
 /// How the readiness probe of a container that runs fails, as its kubelet reports it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unready {
@@ -207,7 +210,9 @@ impl Snapshot {
         let behind = format!(
             "it does not keep up: it is more than {CATCH_UP_ENTRIES} entries behind the leader, so it may need a snapshot of the leader's database"
         );
-        match self.volume_for_snapshot(member, now) {
+        let since = self.etcd.unhealthy_since.get(member);
+        let lasts = since.is_some_and(|since| now - *since > CATCHES_UP_WITHIN);
+        match self.volume_for_snapshot(member, now).filter(|_| lasts) {
             Some(volume) => format!(
                 "{behind}, and by its size its volume has no room for that beside its own. Annotate its Pod with \
                  operator.etcd.io/replace=true: a new member begins on an empty volume. To have room the next time, first raise \

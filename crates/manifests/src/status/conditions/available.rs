@@ -72,8 +72,7 @@ fn no_space(picture: &Picture<'_>, alarms: &BTreeSet<Alarm>) -> String {
     let cure = if alarms.iter().all(is_gone) {
         "Reads are served. The operator disarms it as soon as every member is below its quota"
     } else if !picture.seen.maintenance.no_space_remedy {
-        "Reads are served. spec.maintenance.noSpaceRemedy is false: raise spec.etcd.quotaBackendBytes or \
-         spec.storageSpec.volumeSizeRequest, which is rolled out at once, or compact and defragment; then run `etcdctl alarm \
+        "Reads are served. spec.maintenance.noSpaceRemedy is false: raise spec.etcd.quotaBackendBytes, which is rolled out at once, or compact and defragment; then run `etcdctl alarm \
          disarm`"
     } else if let Some(why) = space::not_defragmented(picture) {
         return format!(
@@ -82,8 +81,7 @@ fn no_space(picture: &Picture<'_>, alarms: &BTreeSet<Alarm>) -> String {
         );
     } else {
         "Reads are served. The operator defragments the members that are full and disarms the alarm once every member is below \
-         nine tenths of its quota; Progressing says what it waits for. A larger spec.etcd.quotaBackendBytes or \
-         spec.storageSpec.volumeSizeRequest is rolled out at once"
+         nine tenths of its quota; Progressing says what it waits for. A larger spec.etcd.quotaBackendBytes is rolled out at once"
     };
     cure.to_owned()
 }

@@ -44,7 +44,7 @@ async fn ask(shared: &Shared, question: &SiteQuestion) -> Result<Site, kube::Err
             let nodes = nodes(shared, &pin).await?;
             found.push((pin, nodes));
         }
-        again = created_again(&volume, question.since, &found);
+        again = created_again(&volume, question.since, &found, shared.runtime.clock.now());
     }
     Ok(Site { node, served_on, created_again: again, ..judge(&found, waits) })
 }

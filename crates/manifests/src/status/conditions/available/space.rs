@@ -76,9 +76,13 @@ fn nearly_full(picture: &Picture<'_>) -> String {
         packed.is_none_or(|packed| !packed.is_below_quota(REPORTED_PERCENT))
     };
     let cure = if names.iter().any(is_in_use) {
-        "Delete keys that are not needed, or raise spec.storageSpec.volumeSizeRequest, and spec.etcd.quotaBackendBytes if that is given"
+        format!(
+            "Delete keys that are not needed, or raise spec.storageSpec.volumeSizeRequest to {} or more, and spec.etcd.quotaBackendBytes if \
+             that is given",
+            rounded(volume_for_quota(quota + quota / 4))
+        )
     } else {
-        "The rest of the file is free: `etcdctl defrag`, one member after the other, or spec.maintenance.defrag gives it back"
+        "The rest of the file is free: `etcdctl defrag`, one member after the other, or spec.maintenance.defrag gives it back".to_owned()
     };
     let names: Vec<&str> = names.iter().map(MemberName::as_str).collect();
     format!(
