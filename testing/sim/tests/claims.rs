@@ -141,6 +141,8 @@ fn m01_a_downgrade_waits_for_the_move_and_is_cancelled_for_it() {
     for departures in [
         json!([{ "at": AT_REST, "what": deleted }, { "at": "after:G3", "what": back }]),
         json!([{ "at": AT_REST, "what": back }, { "at": "after:V2", "what": deleted }]),
+        json!([{ "at": AT_REST, "what": back }, { "at": "after:V4", "what": deleted }]),
+        json!([{ "at": AT_REST, "what": back }, { "at": "after:U5#2", "what": deleted }]),
     ] {
         ends_well(&json!({ "spec": newer, "wide": true, "departures": departures }));
     }

@@ -53,7 +53,7 @@ pub(crate) fn downgrade_in_force(seen: &Snapshot, now: Instant) -> Option<Minor>
 
 /// Whether healthy members may come and go. Removing one that is not healthy only helps.
 pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Instant) -> Judged {
-    if let Some(to) = downgrade_under_way(seen, now) {
+    if let Some(to) = downgrade_under_way(seen, now).filter(|to| !waits_for_moves(seen, record, now, *to)) {
         forbid(Unsafe::VersionsMixed(format!("etcd is being downgraded to {to}")))?;
     }
     // Also a member that is about to be removed: it votes until then, and was perhaps chosen while a rollout had stopped it.
@@ -80,6 +80,15 @@ pub(crate) fn membership_may_change(seen: &Snapshot, record: &Record, now: Insta
 /// R21: a member whose claim is being deleted is never restarted with another version, so others join and it leaves.
 fn is_to_leave(seen: &Snapshot, record: &Record, voter: &MemberName) -> bool {
     seen.claim_is_terminating(record, voter)
+}
+
+/// Whether a downgrade to this version ends only when members with claims that are being deleted are gone: all others run it, and these are never
+/// restarted. The data of all were lowered before the version was committed, so a new member can join.
+fn waits_for_moves(seen: &Snapshot, record: &Record, now: Instant, to: Minor) -> bool {
+    let is_committed = record.target.as_ref().is_some_and(|target| target.version.line() == to);
+    let any_leaves = record.members.keys().any(|member| is_to_leave(seen, record, member));
+    let mut stay = record.voters().filter(|voter| !is_to_leave(seen, record, voter));
+    is_committed && any_leaves && stay.all(|voter| line_of(seen, record, now, voter) == Some(to))
 }
 
 /// Whether a learner may join: with the version that the voters run.
