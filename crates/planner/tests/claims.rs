@@ -231,3 +231,20 @@ fn m01_a_pod_is_not_ended_while_its_claim_is_being_deleted_and_the_member_votes(
     let scene = Scene { seen: &world.seen, record: &record, now: world.now, before: &[] };
     assert_eq!(permits(&scene, &delete), Ok(()));
 }
+
+/// Somebody may have deleted it just now.
+#[test]
+fn m01_a_pod_is_not_ended_while_its_claim_cannot_be_read() {
+    let mut world = World::running(3);
+    world.settle();
+    world.seen.desired.size = 0;
+    let plan = world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::Z1));
+    let first =
+        ["demo-0", "demo-1", "demo-2"].into_iter().find(|member| ends_pod(&plan, member)).expect("a Pod");
+    world.seen.claims_not_read.insert(name(first), "forbidden".to_owned());
+    let plan = world.plan();
+    assert!(!ends_pod(&plan, first), "{:?}", plan.effects);
+    let told = Waiting::Unsafe(Unsafe::ClaimNotRead(name(first), "forbidden".to_owned()));
+    assert!(plan.waiting.contains(&told), "{:?}", plan.waiting);
+    assert!(ends_pod(&without("ClaimNotRead", || world.plan()), first));
+}

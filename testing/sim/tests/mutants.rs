@@ -60,6 +60,9 @@ const OF_RECOVERY: [&str; 3] = ["QuorumAnswers", "DataInMemory", "NotRead"];
 /// `crates/planner/tests/clients.rs` shows that it is needed: the members that are left are no quorum of what serves, and may be one.
 const OF_CLIENTS: [&str; 1] = ["LastThatServes"];
 
+/// `crates/planner/tests/claims.rs` shows that it is needed: reads of the World do not fail.
+const OF_CLAIMS: [&str; 1] = ["ClaimNotRead"];
+
 /// How many steps of a history a sequence of events is tried after.
 const MOMENTS: usize = 60;
 
@@ -130,7 +133,8 @@ fn every_safety_check_and_rule_is_shown_to_be_needed() {
             || OF_RESTORE.contains(check)
             || OF_INCARNATIONS.contains(check)
             || OF_RECOVERY.contains(check)
-            || OF_CLIENTS.contains(check);
+            || OF_CLIENTS.contains(check)
+            || OF_CLAIMS.contains(check);
         SHOWN_AT_RANDOM.contains(check) || staged.contains(check) || named.contains(check) || elsewhere
     };
     let left: Vec<&str> = CHECKS.iter().chain(RULES).copied().filter(|check| !shown(check)).collect();
