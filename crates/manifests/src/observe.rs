@@ -268,20 +268,22 @@ fn replace_member(
     let (name, id) = given.split_once('/').map_or((given, None), |(name, id)| (name, Some(id)));
     let id = id.and_then(|id| id.parse::<MemberId>().ok());
     let name = MemberName::new(name);
-    let known = record.members.get(&name);
-    let is_spent = known.is_none() && at.ordinal(&name).is_some_and(|ordinal| ordinal < record.next_ordinal);
-    match (id, known) {
-        (Some(id), Some(member)) if member.id == Some(id) => return (Some(name), None),
-        // Status was lost, or it is of another member with that name.
-        (Some(_), Some(_)) => return (None, None),
-        (_, None) if is_spent || record.members.is_empty() => return (None, None),
-        (None, Some(_)) | (_, None) => {}
+    match record.members.get(&name) {
+        // An id of before is that of another member with this name, or of a record that was lost.
+        Some(member) if id.is_some() => return ((member.id == id).then_some(name), None),
+        None if record.members.is_empty() || was_used(at, record, &name) => return (None, None),
+        Some(_) | None => {}
     }
     let members = record.members.iter().filter_map(|(name, member)| Some(format!("{name}/{}", member.id?)));
     let members: Vec<String> = members.collect();
     let why =
         format!("{given:?} names no member of this cluster by name and id; they are {}", members.join(", "));
     (None, Some(Invalid::new(format!("metadata.annotations[{}]", keys::REPLACE_MEMBER), why)))
+}
+
+/// Whether a member had this name, and is gone: names are never used again (R2).
+fn was_used(at: &ClusterRef, record: &Record, name: &MemberName) -> bool {
+    at.ordinal(name).is_some_and(|ordinal| ordinal < record.next_ordinal)
 }
 
 /// The CRD refuses what is no duration; this also covers an older CRD.

@@ -154,22 +154,23 @@ fn l02_a_learner_in_sync_makes_way_once_a_voter_was_unhealthy_for_ten_minutes() 
     assert_eq!(stage(&world, "demo-4"), None, "no other one is added while the voter is unhealthy");
 }
 
-/// A cluster of three that grows to four: the learner was promoted, and was not heard since.
-fn promoted_and_not_heard() -> World {
+/// A cluster of three that grows to four: the learner was promoted just now.
+fn promoted() -> World {
     let mut world = World::running(3);
     world.resize(4);
     let promotes = |plan: &Plan| plan.effects.iter().any(|effect| effect.step() == Step::G6);
     let plan = world.plan_that(promotes);
     world.carry_out(plan);
+    world
+}
+
+fn promoted_and_not_heard() -> World {
+    let mut world = promoted();
     world.silence("demo-3");
     world
 }
 
-#[test]
-fn l03_a_member_that_was_promoted_and_is_not_heard_is_a_voter_after_a_minute() {
-    let mut world = promoted_and_not_heard();
-    let plan = world.plan();
-    assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining, "it may answer yet");
+fn is_an_unhealthy_voter_after_a_minute(mut world: World) {
     world.now = world.now + Span::seconds(61);
     let plan = world.plan();
     assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Voter);
@@ -178,6 +179,14 @@ fn l03_a_member_that_was_promoted_and_is_not_heard_is_a_voter_after_a_minute() {
     world.resize(3);
     world.settle();
     assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "the scale-in that cures it is carried out");
+}
+
+#[test]
+fn l03_a_member_that_was_promoted_and_is_not_heard_is_a_voter_after_a_minute() {
+    let mut world = promoted_and_not_heard();
+    let plan = world.plan();
+    assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Joining, "it may answer yet");
+    is_an_unhealthy_voter_after_a_minute(world);
 }
 
 #[test]
@@ -192,20 +201,10 @@ fn l03_a_member_that_was_promoted_is_a_voter_at_once_where_its_pod_or_volume_is_
 
 #[test]
 fn l03_a_member_that_says_for_a_minute_that_it_is_a_learner_is_an_unhealthy_voter_as_the_list_says() {
-    let mut world = World::running(3);
-    world.resize(4);
-    let plan = world.plan_that(|plan| plan.effects.iter().any(|effect| effect.step() == Step::G6));
-    world.carry_out(plan);
+    let mut world = promoted();
     world.still_learners.insert(name("demo-3"));
     assert_eq!(world.plan().record.members[&name("demo-3")].stage, Stage::Joining, "it may hear of it yet");
-    world.now = world.now + Span::seconds(61);
-    let plan = world.plan();
-    assert_eq!(plan.record.members[&name("demo-3")].stage, Stage::Voter);
-    world.carry_out(plan);
-    assert!(!world.seen.is_healthy(&name("demo-3"), world.now));
-    world.resize(3);
-    world.settle();
-    assert_eq!(world.voters(), ["demo-0", "demo-1", "demo-2"], "the scale-in that cures it is carried out");
+    is_an_unhealthy_voter_after_a_minute(world);
 }
 
 #[test]

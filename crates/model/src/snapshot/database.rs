@@ -23,6 +23,9 @@ const GIVEN_UP_AFTER: Span = Span::seconds(900);
 /// How long a member is left alone after a defragmentation, whatever came of it.
 const REST: Span = Span::seconds(1800);
 
+/// From this share of its quota on, a file is close to it.
+const NEARLY_FULL_PERCENT: u64 = 80;
+
 const MIB: u64 = 1 << 20;
 
 /// What a volume holds beside the database: etcd keeps five files of its log, of 64 MiB each, and prepares the next one.
@@ -110,6 +113,11 @@ impl Database {
     /// How much of the file a defragmentation gives back, in bytes.
     pub fn free(&self) -> u64 {
         self.size.saturating_sub(self.in_use)
+    }
+
+    /// Whether the file is known to have reached four fifths of the quota. Then status reports it, and looks are closer.
+    pub fn is_nearly_full(&self) -> bool {
+        self.quota.is_some() && !self.is_below_quota(NEARLY_FULL_PERCENT)
     }
 
     /// Whether the file is known to be smaller than this share of the quota.

@@ -29,9 +29,6 @@ pub enum Presence {
     Matches,
 }
 
-/// From this share of its quota on, a file is close to it.
-const NEARLY_FULL_PERCENT: u64 = 80;
-
 impl Snapshot {
     /// Whether a quorum serves. For reports only: every act rests on the list of this pass (R9). One of:
     ///
@@ -67,11 +64,9 @@ impl Snapshot {
 
     /// Whether the file of a voter is close to its quota, so that it may raise an alarm NOSPACE at any moment, and refuse writes.
     pub fn is_nearly_full(&self, now: Instant) -> bool {
-        let is_full = |voter| {
-            let database = self.database_of(voter, now).filter(|database| database.quota.is_some());
-            database.is_some_and(|database| !database.is_below_quota(NEARLY_FULL_PERCENT))
-        };
-        self.record.voters().any(is_full)
+        let is_nearly_full =
+            |voter| self.database_of(voter, now).is_some_and(|database| database.is_nearly_full());
+        self.record.voters().any(is_nearly_full)
     }
 
     /// Whether a client that connects through the client Service can read and write.

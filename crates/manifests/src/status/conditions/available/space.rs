@@ -8,9 +8,6 @@ use quorate_model::target::Medium;
 use super::in_words;
 use crate::status::picture::Picture;
 
-/// From this share of its quota on a database is reported.
-const REPORTED_PERCENT: u64 = 80;
-
 /// The smallest default quota: volumes for which it is too large are for tests.
 const SMALLEST_REPORTED: u64 = 16 << 20;
 
@@ -68,12 +65,12 @@ fn of_databases(
 }
 
 fn nearly_full(picture: &Picture<'_>) -> String {
-    let is_nearly_full = |_: &MemberName, database: &Database| !database.is_below_quota(REPORTED_PERCENT);
+    let is_nearly_full = |_: &MemberName, database: &Database| database.is_nearly_full();
     let Some((names, quota)) = of_databases(picture, is_nearly_full) else { return String::new() };
     let is_in_use = |member: &MemberName| {
         let database = picture.seen.database_of(member, picture.now);
         let packed = database.map(|database| Database { size: database.in_use, ..database });
-        packed.is_none_or(|packed| !packed.is_below_quota(REPORTED_PERCENT))
+        packed.is_none_or(|packed| packed.is_nearly_full())
     };
     let cure = if names.iter().any(is_in_use) {
         format!(
