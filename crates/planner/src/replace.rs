@@ -226,10 +226,7 @@ fn is_there(draft: &Draft<'_>, voter: &MemberName, site: &Site) -> bool {
 fn differ_since(draft: &Draft<'_>) -> Option<Instant> {
     let before = draft.record.differ_since;
     let hashes = draft.seen.hashes(draft.now);
-    let is_refused = |member: &MemberName| {
-        let id = draft.record.members.get(member).and_then(|member| member.id);
-        id.is_some() && draft.pod(member).is_some_and(|pod| pod.refused_by_check == id)
-    };
+    let is_refused = |member: &MemberName| draft.seen.is_refused_by_check(&draft.record, member, draft.now);
     let can_compare = hashes.is_some_and(|hashes| hashes.replies.values().any(Result::is_ok));
     let differ_by_check = can_compare && draft.seen.kept_out(draft.now).any(is_refused);
     if differ_by_check || hashes.is_some_and(Hashes::differ) {

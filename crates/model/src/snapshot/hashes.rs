@@ -238,10 +238,17 @@ impl Snapshot {
             && compared.unknown.iter().all(|name| self.is_kept_out(name, now))
             && list.members.iter().all(|listed| !listed.is_learner)
             && self.pods.keys().all(is_listed);
-        let Some(pod) = self.pods.get(voter).filter(|_| self.is_kept_out(voter, now)) else { return false };
-        let own_id = record.members.get(voter).and_then(|member| member.id);
-        let is_refused = own_id.is_some() && pod.refused_by_check == own_id;
-        is_refused && all_others_agree && self.pods.values().all(|other| other.image == pod.image)
+        let Some(pod) = self.pods.get(voter).filter(|_| self.is_refused_by_check(record, voter, now)) else {
+            return false;
+        };
+        all_others_agree && self.pods.values().all(|other| other.image == pod.image)
+    }
+
+    /// Whether etcd's check at the start keeps this member out, by etcd's own last words.
+    pub fn is_refused_by_check(&self, record: &Record, member: &MemberName, now: Instant) -> bool {
+        let own_id = record.members.get(member).and_then(|member| member.id);
+        let refused = self.pods.get(member).and_then(|pod| pod.refused_by_check);
+        own_id.is_some() && refused == own_id && self.is_kept_out(member, now)
     }
 
     /// Whether an alarm CORRUPT is active, of a member or of none.

@@ -18,7 +18,8 @@ use crate::reply::WriteError;
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReadClaims {
     read: BTreeSet<String>,
-    failed: BTreeMap<MemberName, String>,
+    /// Those that could not be read, by member, and why.
+    pub(super) failed: BTreeMap<MemberName, String>,
 }
 
 impl Observed {
@@ -61,11 +62,6 @@ impl Observed {
             Err(error) => Some(error.to_string()),
         };
         self.claims.failed.extend(why.map(|why| (MemberName::new(name), why)));
-    }
-
-    /// Adds what could not be read to a snapshot.
-    pub(super) fn add_unread_claims(&mut self) {
-        self.snapshot.claims_not_read.clone_from(&self.claims.failed);
     }
 }
 

@@ -88,8 +88,8 @@ impl Observing {
         let backup_before = observed.snapshot.backup_before.take();
         let Observed { view, cluster, claims, .. } = observed;
         let mut again = self.observe(view, cluster, memory, now)?;
+        again.snapshot.claims_not_read.clone_from(&claims.failed);
         again.claims = claims;
-        again.add_unread_claims();
         again.snapshot.etcd = etcd;
         again.snapshot.sites = sites;
         (again.snapshot.restore, again.snapshot.order) = (restore, order);
